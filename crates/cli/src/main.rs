@@ -1,0 +1,3 @@
+//! The binary `haft`.
+
+fn main() {}

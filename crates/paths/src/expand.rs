@@ -1,0 +1,116 @@
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+};
+
+/// Why a text is not a usable path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PathProblem {
+    /// Nothing was given.
+    Empty,
+    /// The kernel ends a path at NUL.
+    Nul,
+    /// Longer than any file system takes.
+    TooLong,
+    /// Links that lead back to themselves.
+    Loop,
+}
+
+impl fmt::Display for PathProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the path is empty; give the path of a file or directory",
+            Self::Nul => "the path contains a NUL byte",
+            Self::TooLong => "the path is longer than 4096 bytes",
+            Self::Loop => "the path leads through a loop of symbolic links",
+        })
+    }
+}
+
+impl std::error::Error for PathProblem {}
+
+/// Absolute form of what a model or a person wrote: `~` and `~/` become the
+/// home directory, a relative path is taken from `cwd`. Dots stay: the kernel
+/// resolves `link/..` differently from the words.
+pub fn expand(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<PathBuf, PathProblem> {
+    let bytes = text.as_os_str().as_encoded_bytes();
+    if bytes.is_empty() {
+        return Err(PathProblem::Empty);
+    }
+    if bytes.contains(&0) {
+        return Err(PathProblem::Nul);
+    }
+    if 4096 < bytes.len() {
+        return Err(PathProblem::TooLong);
+    }
+    match (text.strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => Ok(home.to_owned()),
+        (Ok(rest), Some(home)) => Ok(home.join(rest)),
+        _ => Ok(cwd.join(text)),
+    }
+}
+
+/// Folds `.` and `..` by the words alone, without looking at the disk. `..`
+/// above the root stays at the root, as for the kernel.
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => (),
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(component),
+        }
+    }
+    out
+}
+
+/// Whether `path` is `dir` or below it, by whole components. Both must be
+/// absolute and folded.
+pub fn is_inside(path: &Path, dir: &Path) -> bool {
+    path.starts_with(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expansion_and_folding() {
+        let (cwd, home) = (Path::new("/ws"), Path::new("/home/u"));
+        for (text, want) in [
+            ("a", "/ws/a"),
+            ("./a/../b", "/ws/b"),
+            ("/x/./y//z/", "/x/y/z"),
+            ("../../..", "/"),
+            ("~", "/home/u"),
+            ("~/k", "/home/u/k"),
+            ("~x/k", "/ws/~x/k"),
+            ("a~", "/ws/a~"),
+        ] {
+            let path = expand(Path::new(text), cwd, Some(home)).unwrap();
+            assert_eq!(lexical(&path), Path::new(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn unusable_paths_are_errors() {
+        for (text, want) in [
+            ("", PathProblem::Empty),
+            ("a\0b", PathProblem::Nul),
+            (&*"x".repeat(4097), PathProblem::TooLong),
+        ] {
+            assert_eq!(expand(Path::new(text), Path::new("/"), None), Err(want));
+        }
+    }
+
+    #[test]
+    fn containment_is_by_component() {
+        for (path, dir, want) in
+            [("/ws", "/ws", true), ("/ws/a", "/ws", true), ("/ws-evil/a", "/ws", false), ("/", "/ws", false)]
+        {
+            assert_eq!(is_inside(Path::new(path), Path::new(dir)), want, "{path} {dir}");
+        }
+    }
+}

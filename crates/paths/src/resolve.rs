@@ -1,0 +1,113 @@
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::{Component, Path, PathBuf},
+};
+
+use crate::{PathProblem, expand, lexical};
+
+/// A path in both of its forms.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Located {
+    /// What the words say.
+    pub lexical: PathBuf,
+    /// Where the kernel ends up.
+    pub real: PathBuf,
+}
+
+/// Expands a path and finds both of its forms.
+pub fn locate(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<Located, PathProblem> {
+    let path = expand(text, cwd, home)?;
+    Ok(Located { lexical: lexical(&path), real: real(&path)? })
+}
+
+/// As many links as the kernel follows before it says `ELOOP`.
+const MAX_LINKS: usize = 40;
+
+/// Follows every link of an absolute path. From the first component that does
+/// not exist (or cannot be looked at) on, the rest is taken by its words.
+///
+/// Own code because `canonicalize` fails for what does not exist yet, and the
+/// question "where would this write go" is asked before the file is there. Also
+/// `/proc/self/root` and `/proc/self/cwd` must be followed as links, which
+/// `readlink` answers with the right text.
+pub fn real(path: &Path) -> Result<PathBuf, PathProblem> {
+    let mut done = PathBuf::from("/");
+    let mut todo: VecDeque<OsString> = components(path).collect();
+    let mut links = 0;
+    while let Some(name) = todo.pop_front() {
+        if name == ".." {
+            done.pop();
+            continue;
+        }
+        done.push(&name);
+        let Ok(target) = rustix::fs::readlink(&done, Vec::new()) else { continue };
+        links += 1;
+        if MAX_LINKS < links {
+            return Err(PathProblem::Loop);
+        }
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        done.pop();
+        if target.is_absolute() {
+            done = PathBuf::from("/");
+        }
+        for component in components(&target).collect::<Vec<_>>().into_iter().rev() {
+            todo.push_front(component);
+        }
+    }
+    Ok(done)
+}
+
+fn components(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_and_missing_leaves_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        symlink("a", root.join("rel")).unwrap();
+        symlink(root.join("a/b"), root.join("abs")).unwrap();
+        symlink("../rel/b", root.join("a/deep")).unwrap();
+        symlink("gone/x", root.join("dangling")).unwrap();
+        for (path, want) in [
+            ("rel/b", "a/b"),
+            ("abs/new/file", "a/b/new/file"),
+            ("a/deep/../y", "a/y"),
+            ("dangling", "gone/x"),
+            ("rel/../z", "z"),
+            ("missing/../z", "z"),
+        ] {
+            assert_eq!(real(&root.join(path)), Ok(root.join(want)), "{path}");
+        }
+    }
+
+    #[test]
+    fn loops_end() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("b", dir.path().join("a")).unwrap();
+        symlink("a", dir.path().join("b")).unwrap();
+        assert_eq!(real(&dir.path().join("a/x")), Err(PathProblem::Loop));
+    }
+
+    #[test]
+    fn agrees_with_the_kernel_on_what_exists() {
+        for path in ["/proc/self/root/usr", "/usr/bin/../lib", "/bin/sh", "/etc/alternatives"] {
+            if let Ok(want) = std::fs::canonicalize(path) {
+                assert_eq!(real(Path::new(path)), Ok(want), "{path}");
+            }
+        }
+    }
+}

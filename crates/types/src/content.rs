@@ -1,0 +1,111 @@
+use serde::{Deserialize, Serialize};
+
+/// One piece of what the model reads in a tool result, in the shape of the
+/// Messages API.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Where its bytes are.
+        source: MediaSource,
+    },
+    /// A document, such as a PDF.
+    Document {
+        /// Where its bytes are.
+        source: MediaSource,
+        /// What to call it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+    },
+    /// Loads a deferred tool by name, where the provider offers that.
+    ToolReference {
+        /// The tool's wire name.
+        tool_name: String,
+    },
+}
+
+/// Bytes of a picture or a document.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum MediaSource {
+    /// Inline.
+    Base64 {
+        /// MIME type.
+        media_type: String,
+        /// Base64 text.
+        data: String,
+    },
+    /// Elsewhere.
+    Url {
+        /// Address.
+        url: String,
+    },
+}
+
+impl Block {
+    /// A text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// A picture of base64 data.
+    pub fn image(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self::Image { source: MediaSource::Base64 { media_type: media_type.into(), data: data.into() } }
+    }
+
+    /// The text, if this is a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// What the model reads of one result: a list of blocks, never empty on the
+/// wire.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Content(pub Vec<Block>);
+
+impl Content {
+    /// One text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(vec![Block::text(text)])
+    }
+
+    /// The text of all text blocks, joined by newlines.
+    pub fn to_text(&self) -> String {
+        let texts: Vec<&str> = self.0.iter().filter_map(Block::as_text).collect();
+        texts.join("\n")
+    }
+
+    /// Characters of all text blocks: what counts against a result limit.
+    pub fn chars(&self) -> usize {
+        self.0.iter().filter_map(Block::as_text).map(|text| text.chars().count()).sum()
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<Vec<Block>> for Content {
+    fn from(blocks: Vec<Block>) -> Self {
+        Self(blocks)
+    }
+}

@@ -1,0 +1,21 @@
+//! Plain data every Haft crate shares: ids, content blocks, messages, usage,
+//! and the few pure functions on text that everybody needs the same way.
+//!
+//! **Does not know** tools, providers, files or tasks: no IO, no async.
+//!
+//! **Invariant:** what is serialised here is what the wire and the session log
+//! hold; a field's name is its public name.
+//!
+//! **Invariant:** cutting text never splits a character or a terminal escape
+//! sequence ([`text`]).
+
+mod content;
+mod id;
+mod message;
+pub mod text;
+mod usage;
+
+pub use content::{Block, Content, MediaSource};
+pub use id::{AgentId, CallId, SessionId};
+pub use message::{Message, MessageBlock, Role, ToolUse};
+pub use usage::Usage;

@@ -1,0 +1,131 @@
+//! Cutting text where it may be cut.
+//!
+//! A cut in the middle of a terminal escape sequence would leave half a command
+//! in the user's terminal; a cut inside a character is not text at all. Both
+//! functions move the cut towards the kept side's shorter end, so the result is
+//! never longer than asked.
+
+/// The longest prefix of at most `max` characters that ends at a safe place.
+pub fn head(text: &str, max: usize) -> &str {
+    match text.char_indices().nth(max) {
+        None => text,
+        Some((end, _)) => &text[..enclosing_escape(text, end).map_or(end, |escape| escape.start)],
+    }
+}
+
+/// The longest suffix of at most `max` characters that starts at a safe place.
+pub fn tail(text: &str, max: usize) -> &str {
+    let Some(last) = max.checked_sub(1) else { return "" };
+    match text.char_indices().rev().nth(last) {
+        None | Some((0, _)) => text,
+        Some((start, _)) => &text[enclosing_escape(text, start).map_or(start, |escape| escape.end)..],
+    }
+}
+
+/// One line of at most `max` characters: the first line of `text`, marked with
+/// `…` when something is left out.
+pub fn one_line(text: &str, max: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim_end();
+    let cut = head(line, max);
+    if cut.len() == line.len() && line.len() == text.trim().len() {
+        return line.to_owned();
+    }
+    format!("{}…", head(line, max.saturating_sub(1)).trim_end())
+}
+
+/// How far back an escape sequence may begin: longer ones (an OSC with a whole
+/// file in it) are text to us.
+const ESCAPE_WINDOW: usize = 4096;
+
+/// The escape sequence that a cut at byte `at` would split.
+fn enclosing_escape(text: &str, at: usize) -> Option<std::ops::Range<usize>> {
+    let window_start = text.floor_char_boundary(at.saturating_sub(ESCAPE_WINDOW));
+    let mut from = window_start;
+    while let Some(found) = text[from..at].find('\u{1b}') {
+        let start = from + found;
+        let end = escape_end(text, start);
+        if at < end {
+            return Some(start..end);
+        }
+        from = end.max(start + 1);
+    }
+    None
+}
+
+/// The byte after the escape sequence that starts at `start`. An unfinished one
+/// reaches to the end of the text, but not over a line break.
+fn escape_end(text: &str, start: usize) -> usize {
+    let rest = &text[start + 1..];
+    let unfinished = rest.find('\n').map_or(text.len(), |found| start + 1 + found);
+    let end = match rest.as_bytes().first() {
+        // CSI: parameters and intermediates, then one final byte.
+        Some(b'[') => {
+            let body = rest[1..].find(|it: char| !(' '..='?').contains(&it));
+            body.map(|found| start + 2 + found + char_len(&rest[1 + found..]))
+        }
+        // OSC, DCS, SOS, PM, APC: up to BEL or ST.
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let bell = rest.find('\u{7}').map(|found| start + 1 + found + 1);
+            let string_end = rest.find("\u{1b}\\").map(|found| start + 1 + found + 2);
+            match (bell, string_end) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            }
+        }
+        // Intermediates such as `ESC ( B`, then one final byte.
+        Some(_) => {
+            let body = rest.find(|it: char| !(' '..='/').contains(&it));
+            body.map(|found| start + 1 + found + char_len(&rest[found..]))
+        }
+        None => None,
+    };
+    end.map_or(unfinished, |end| end.min(unfinished.max(start + 1)))
+}
+
+fn char_len(text: &str) -> usize {
+    text.chars().next().map_or(0, char::len_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn cuts_keep_characters_and_escapes_whole() {
+        for (text, max, want_head, want_tail) in [
+            ("abc", 5, "abc", "abc"),
+            ("abc", 2, "ab", "bc"),
+            ("a😀b", 2, "a😀", "😀b"),
+            ("ab\u{1b}[31mred", 4, "ab", "red"),
+            ("\u{1b}[31mred\u{1b}[0m", 5, "\u{1b}[31m", "d\u{1b}[0m"),
+            ("\u{1b}[31mred\u{1b}[0m", 3, "", ""),
+            ("x\u{1b}]0;title\u{7}y", 3, "x", "y"),
+            ("x\u{1b}]8;;u\u{1b}\\y", 4, "x", "y"),
+            ("\u{1b}(Bx", 2, "", "x"),
+            ("abc", 0, "", ""),
+        ] {
+            assert_eq!((head(text, max), tail(text, max)), (want_head, want_tail), "{text:?} {max}");
+        }
+    }
+
+    #[test]
+    fn one_line_marks_what_is_left_out() {
+        for (text, max, want) in
+            [("short", 10, "short"), ("two\nlines", 10, "two…"), ("0123456789", 5, "0123…"), ("  a  ", 3, "a")]
+        {
+            assert_eq!(one_line(text, max), want);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_is_never_longer_than_asked(text in "(\\PC|\u{1b}\\[[0-9;]{0,3}m|\u{1b}\\]|\u{7}|\n){0,40}", max in 0_usize..50) {
+            prop_assert!(head(&text, max).chars().count() <= max);
+            prop_assert!(tail(&text, max).chars().count() <= max);
+            prop_assert!(text.starts_with(head(&text, max)));
+            prop_assert!(text.ends_with(tail(&text, max)));
+        }
+    }
+}
