@@ -75,7 +75,8 @@ fn unattended(decision: &Decision) -> String {
     let mut message = format!("{}, and nobody is there to ask", decision.reason);
     let rules: Vec<String> = decision.suggestions.iter().flat_map(allow_rules).collect();
     if !rules.is_empty() {
-        message.push_str(&format!(". To allow it next time, add {} to permissions.allow", rules.join(" and ")));
+        message
+            .push_str(&format!(". To allow it next time, add {} to permissions.allow", rules.join(" and ")));
     }
     message
 }

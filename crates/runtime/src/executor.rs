@@ -71,7 +71,12 @@ struct Slot {
 }
 
 impl Executor {
-    pub(crate) fn new(pipeline: Arc<Pipeline>, pool: Arc<Pool>, around: Surroundings, limits: Limits) -> Self {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        pool: Arc<Pool>,
+        around: Surroundings,
+        limits: Limits,
+    ) -> Self {
         Self {
             pipeline,
             pool,

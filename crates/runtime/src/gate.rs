@@ -77,7 +77,8 @@ impl Gate {
         let answer = self.hooks.pre(hook_call(tool, call.as_ref(), cx)).await;
         let stop = answer.stop.clone();
         if let Some(reason) = answer.gate_failed {
-            let message = format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
+            let message =
+                format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
             return Err(Failure { stop, ..ToolError::new(ErrorKind::GateFailed, message).into() });
         }
         if let Some(reason) = &answer.stop {
@@ -170,7 +171,11 @@ impl Gate {
     }
 }
 
-pub(crate) fn hook_call<'a>(tool: &'a Arc<dyn DynTool>, call: &'a dyn DynCall, cx: &'a CallContext) -> HookCall<'a> {
+pub(crate) fn hook_call<'a>(
+    tool: &'a Arc<dyn DynTool>,
+    call: &'a dyn DynCall,
+    cx: &'a CallContext,
+) -> HookCall<'a> {
     HookCall {
         tool: tool.name(),
         input: call.input(),
@@ -189,7 +194,10 @@ fn rechecked(
 ) -> Result<Box<dyn DynCall>, ToolError> {
     let checked = Arc::clone(tool).parse(input, cx).and_then(|call| call.validate(cx).map(|()| call));
     checked.map_err(|err| ToolError {
-        message: format!("{author} rewrote the input, and the rewritten input is not valid.\n{}", err.message),
+        message: format!(
+            "{author} rewrote the input, and the rewritten input is not valid.\n{}",
+            err.message
+        ),
         ..err
     })
 }

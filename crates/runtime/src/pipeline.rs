@@ -1,18 +1,12 @@
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
-use haft_tool::{
-    CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError,
-};
+use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
 use haft_types::{Block, Message, ToolUse, nearest};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Gate, Pool, PostAnswer, Report, ResultStore,
-    gate::Hooked,
-    pool::Found,
-};
+use crate::{Gate, Pool, PostAnswer, Report, ResultStore, gate::Hooked, pool::Found};
 
 /// Everything a call passes through. Shared by all calls of a session.
 pub struct Pipeline {
@@ -60,7 +54,8 @@ impl Pipeline {
     /// interrupted: the model gets one result it can act on.
     pub async fn run(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Report {
         let id = tool_use.id.clone();
-        let name = pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
+        let name =
+            pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
         let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, context) = match ended {
@@ -139,7 +134,9 @@ impl Pipeline {
                     let message = format!("{why}. Until then it returned:\n{text}");
                     Err(ToolError::new(kind, message).with_data(partial.data))
                 }
-                Err(err) => Err(ToolError { kind, message: format!("{why}: {}", err.message), data: err.data }),
+                Err(err) => {
+                    Err(ToolError { kind, message: format!("{why}: {}", err.message), data: err.data })
+                }
             },
             Err(_) => {
                 let message = format!("{why}; what it did until then is unknown. Check before you repeat it");
@@ -234,7 +231,8 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
     match found.gone {
         None => Ok(found),
         Some(reason) => {
-            let message = format!("{name} is temporarily unavailable: {reason}. Go on without it or try again later");
+            let message =
+                format!("{name} is temporarily unavailable: {reason}. Go on without it or try again later");
             Err(ToolError::failed(message))
         }
     }
@@ -242,7 +240,11 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
 
 /// Stage two. The model may not have seen the schema of a deferred tool, so its
 /// error carries it.
-fn checked(found: Found<'_>, input: serde_json::Value, cx: &CallContext) -> Result<Box<dyn DynCall>, Failure> {
+fn checked(
+    found: Found<'_>,
+    input: serde_json::Value,
+    cx: &CallContext,
+) -> Result<Box<dyn DynCall>, Failure> {
     let parsed = Arc::clone(found.tool).parse(input, cx);
     let failed = |mut error: ToolError| {
         let mut failure = Failure::from(ToolError::invalid(""));

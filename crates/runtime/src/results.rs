@@ -21,11 +21,7 @@ pub struct StoreLimits {
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self {
-            preview_chars: 8_000,
-            total_bytes: 512 << 20,
-            max_age: Duration::from_secs(30 * 24 * 60 * 60),
-        }
+        Self { preview_chars: 8_000, total_bytes: 512 << 20, max_age: Duration::from_secs(30 * 24 * 60 * 60) }
     }
 }
 
@@ -77,7 +73,8 @@ impl ResultStore {
         let store = self.clone();
         let file_name = file_name(call_id);
         let fitted = tokio::task::spawn_blocking(move || store.fit_text(&file_name, &full, limit)).await;
-        let text = fitted.unwrap_or_else(|_| String::from("[the result was too large and could not be stored]"));
+        let text =
+            fitted.unwrap_or_else(|_| String::from("[the result was too large and could not be stored]"));
         let mut blocks = vec![Block::text(text)];
         blocks.extend(rest);
         Content(blocks)

@@ -167,7 +167,9 @@ fn select(pool: &Pool, list: &str) -> (Vec<String>, Vec<String>) {
     let (mut names, mut not_found) = (Vec::new(), Vec::new());
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match pool.find(name) {
-            Some(found) if !names.iter().any(|it| it == found.wire_name) => names.push(found.wire_name.to_owned()),
+            Some(found) if !names.iter().any(|it| it == found.wire_name) => {
+                names.push(found.wire_name.to_owned())
+            }
             Some(_) => (),
             None => not_found.push(name.to_owned()),
         }
