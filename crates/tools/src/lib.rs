@@ -22,8 +22,5 @@ pub struct Services {
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
-    vec![
-        erase(config::Config::new(Arc::clone(&services.settings))),
-        erase(todo_write::TodoWrite::default()),
-    ]
+    vec![erase(config::Config::new(Arc::clone(&services.settings))), erase(todo_write::TodoWrite::default())]
 }

@@ -88,7 +88,8 @@ const CHANGEABLE: &[&str] = &[
 ];
 
 /// Settings whose values are secrets, or may hold some.
-const SECRET: &[&str] = &["env", "apiKeyHelper", "awsCredentialExport", "proxyAuthHelper", "otelHeadersHelper"];
+const SECRET: &[&str] =
+    &["env", "apiKeyHelper", "awsCredentialExport", "proxyAuthHelper", "otelHeadersHelper"];
 
 /// Reads and changes settings.
 pub struct Config {
@@ -162,9 +163,10 @@ impl Tool for Config {
             return read(&*self.settings, input.setting, before).map(Outcome::from);
         };
         let value = serde_json::to_value(value).unwrap_or(Value::Null);
-        self.settings.set(&input.setting, value).await.map_err(|problem| {
-            ToolError::failed(format!("{} was not changed: {problem}", input.setting))
-        })?;
+        self.settings
+            .set(&input.setting, value)
+            .await
+            .map_err(|problem| ToolError::failed(format!("{} was not changed: {problem}", input.setting)))?;
         let after = self.settings.get(&input.setting);
         let (value, source) = after.map_or((Value::Null, None), |it| (it.value, it.source));
         let previous = Some(before.map_or(Value::Null, |it| it.value));
@@ -190,6 +192,7 @@ fn read(settings: &dyn SettingsAccess, name: String, found: Option<Setting>) -> 
         return Ok(Output { setting: name, value: Value::Null, source: None, previous: None });
     }
     let meant = nearest(&name, known.iter().map(String::as_str), 3);
-    let hint = if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
+    let hint =
+        if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
     Err(ToolError::failed(format!("There is no setting named {name}{hint}")))
 }

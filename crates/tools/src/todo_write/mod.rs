@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use haft_tool::{
-    CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+    Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
