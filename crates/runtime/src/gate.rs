@@ -64,6 +64,11 @@ impl Gate {
         self.hooks.as_ref()
     }
 
+    /// The session is over: waits for what hooks left running, briefly.
+    pub async fn finished(&self) {
+        self.hooks.finished().await;
+    }
+
     /// Stage three.
     pub(crate) async fn hooked(
         &self,

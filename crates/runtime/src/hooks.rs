@@ -86,6 +86,11 @@ pub trait Hooks: Send + Sync {
         Box::pin(async { PostAnswer::default() })
     }
 
+    /// The session is over.
+    fn finished(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Whether there is nothing to run at all, so that a call need not even
     /// describe itself.
     fn is_empty(&self) -> bool {

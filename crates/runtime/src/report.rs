@@ -59,6 +59,11 @@ impl Report {
         }
     }
 
+    /// The report of a call that never got into the pipeline.
+    pub fn refused(id: CallId, name: String, kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::failure(id, name, ToolError::new(kind, message))
+    }
+
     /// The block that answers the call in the next request.
     pub fn to_block(&self) -> MessageBlock {
         let mut content = self.content.clone();
