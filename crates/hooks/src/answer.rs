@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use crate::{
     BadOutput, BlockEffect, ErrorPolicy, Failure, GeneralDecision, HookEvent, HookOutput, OnError,
-    PermissionDecision,
-    capture::Captured,
-    running::End,
+    PermissionDecision, capture::Captured, running::End,
 };
 
 /// What one handler said, in one shape for all kinds of handlers.
@@ -47,7 +45,7 @@ impl Answer {
     pub(crate) fn of_json(json: &Value, event: HookEvent) -> Self {
         match HookOutput::parse(json, event) {
             Ok(output) => Self { output, ..Self::default() },
-            Err(bad) => Self::of_bad(bad),
+            Err(bad) => Self::of_bad(*bad),
         }
     }
 
@@ -182,7 +180,7 @@ impl<'a> Said<'a> {
             Some(Ok(value)) if dropped == 0 && text[values.byte_offset()..].trim().is_empty() => {
                 match HookOutput::parse(&value, event) {
                     Ok(output) => Self::Answer(Box::new(output)),
-                    Err(bad) => Self::Bad(Box::new(bad)),
+                    Err(bad) => Self::Bad(bad),
                 }
             }
             Some(Ok(value)) => bad("there is more after the JSON object".to_owned(), &value),
@@ -197,6 +195,64 @@ impl<'a> Said<'a> {
             Self::Answer(output) => output.into_strict_part(),
             Self::Bad(bad) => bad.strict_part,
             Self::Text(_) => HookOutput::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::merge::verdict_of;
+
+    fn verdict(end: End, stdout: &str, stderr: &str) -> Option<PermissionDecision> {
+        let captured = |text: &str| Captured { text: text.to_owned(), dropped: 0 };
+        let finished = Finished {
+            end,
+            stdout: captured(stdout),
+            stderr: captured(stderr),
+            limit: Duration::ZERO,
+            never_ran: &|_, _| None,
+        };
+        let answer = of_process(finished, HookEvent::PreToolUse, ErrorPolicy::Default);
+        verdict_of(&answer.output, answer.refusal.as_deref()).map(|it| it.kind)
+    }
+
+    /// Answers of all kinds, with noise around them.
+    fn outputs() -> impl Strategy<Value = String> {
+        let word = prop::sample::select(vec!["allow", "ask", "defer", "deny", "approve", "block", "", "x"]);
+        let noise = prop::sample::select(vec!["", "", " ", "\n", "x", "{", "}", "\u{feff}", "\u{0}", "[]"]);
+        (word.clone(), word, noise.clone(), noise).prop_map(|(specific, general, before, after)| {
+            format!(
+                r#"{before}{{"decision":"{general}","hookSpecificOutput":{{"permissionDecision":"{specific}"}}}}{after}"#
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn exit_status_two_is_always_a_no(stdout in prop_oneof![outputs(), ".*"], stderr in ".*") {
+            prop_assert_eq!(verdict(End::Status(2), &stdout, &stderr), Some(PermissionDecision::Deny));
+        }
+
+        #[test]
+        fn a_process_that_crashed_or_hung_never_allows(stdout in prop_oneof![outputs(), ".*"]) {
+            for end in [End::Signal(11), End::TimedOut] {
+                prop_assert_ne!(verdict(end, &stdout, ""), Some(PermissionDecision::Allow));
+            }
+        }
+
+        #[test]
+        fn a_clean_answer_means_what_it_says(stdout in outputs(), status in prop_oneof![Just(0), Just(1)]) {
+            let clean: Option<Value> = serde_json::from_str(stdout.trim()).ok();
+            let allows = verdict(End::Status(status), &stdout, "") == Some(PermissionDecision::Allow);
+            // Nothing but a whole, well-formed answer can allow.
+            let at = |pointer: &str| clean.as_ref().and_then(|it| it.pointer(pointer)?.as_str());
+            let said = at("/hookSpecificOutput/permissionDecision") == Some("allow") || at("/decision") == Some("approve");
+            prop_assert!(!allows || said || stdout.starts_with('\u{feff}'), "{}", stdout);
         }
     }
 }

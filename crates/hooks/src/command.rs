@@ -25,7 +25,7 @@ pub(crate) struct CommandRun<'a> {
 
 /// What came of waiting for a command.
 pub(crate) enum CommandEnd {
-    Answered(Answer, Option<Remains>),
+    Answered(Box<Answer>, Option<Remains>),
     /// It goes on in the background, for this long.
     Announced(Box<Running>, Duration),
 }
@@ -42,12 +42,19 @@ impl CommandRun<'_> {
         let deadline = Instant::now() + self.timeout;
         match self.start() {
             Ok(running) => self.wait(running, deadline, announcement).await,
-            Err(error) => CommandEnd::Answered(Answer::broken(not_started(self.handler, &error)), None),
+            Err(error) => {
+                CommandEnd::Answered(Box::new(Answer::broken(not_started(self.handler, &error))), None)
+            }
         }
     }
 
     /// Waits for a command that is running already.
-    pub(crate) async fn wait(&self, running: Running, deadline: Instant, announcement: Announcement) -> CommandEnd {
+    pub(crate) async fn wait(
+        &self,
+        running: Running,
+        deadline: Instant,
+        announcement: Announcement,
+    ) -> CommandEnd {
         match running.wait(deadline, announcement).await {
             Waited::Announced(running, asked) => {
                 CommandEnd::Announced(running, asked.unwrap_or(self.timeout).min(self.timeout))
@@ -62,7 +69,10 @@ impl CommandRun<'_> {
                     never_ran: &|status, stderr| self.never_ran(status, stderr),
                 };
                 let answer = of_process(finished, self.call.event(), self.policy);
-                CommandEnd::Answered(answer, leftover.map(|leftover| Remains { leftover, deadline }))
+                CommandEnd::Answered(
+                    Box::new(answer),
+                    leftover.map(|leftover| Remains { leftover, deadline }),
+                )
             }
         }
     }

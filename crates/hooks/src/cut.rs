@@ -46,7 +46,9 @@ mod tests {
         }
         let cut = fit("é".repeat(TEXT_LIMIT + 1), &id, Some(&Shelf));
         assert_eq!(cut.chars().count(), TEXT_LIMIT);
-        assert!(cut.ends_with("[cut by Haft: 10001 characters from hook h; the full text is in /kept/20002]"));
+        assert!(
+            cut.ends_with("[cut by Haft: 10001 characters from hook h; the full text is in /kept/20002]")
+        );
         assert!(fit("x".repeat(99_999), &id, None).ends_with("the rest was not kept]"));
     }
 }

@@ -271,12 +271,7 @@ impl HookDefinition {
     }
 
     /// A hook for some subjects only, with the event's defaults.
-    pub fn matching(
-        event: HookEvent,
-        matcher: Matcher,
-        handler: Handler,
-        source: Arc<HookSource>,
-    ) -> Self {
+    pub fn matching(event: HookEvent, matcher: Matcher, handler: Handler, source: Arc<HookSource>) -> Self {
         Self {
             id: derived_id(event, &matcher, &handler),
             event,

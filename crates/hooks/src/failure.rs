@@ -35,7 +35,9 @@ impl fmt::Display for Failure {
         match self {
             Self::NotStarted(why) => write!(f, "it did not start: {why}"),
             Self::Signal(signal) => write!(f, "it crashed (signal {signal})"),
-            Self::ExitStatus { status, said } if said.is_empty() => write!(f, "it ended with status {status}"),
+            Self::ExitStatus { status, said } if said.is_empty() => {
+                write!(f, "it ended with status {status}")
+            }
             Self::ExitStatus { status, said } => write!(f, "it ended with status {status}: {said}"),
             Self::TimedOut(limit) => write!(f, "it did not finish within {} s", limit.as_secs_f64()),
             Self::BadAnswer(why) => write!(f, "its answer cannot be understood: {why}"),

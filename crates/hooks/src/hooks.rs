@@ -1,21 +1,18 @@
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::join_all};
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
-    BlockCause, Callback, CallbackAnswer, Decision, ErrorPolicy, Failure, Handler, Happened, HookCall,
-    HookDefinition, HookEvent, HookId, HookInput, HookOutput, HookReport, HookStart, OnError, Outcome,
-    PermissionDecision, Ports, Repeat, Rewrite, RunMode,
-    answer::Answer,
+    BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, OnError,
+    Outcome, Ports, Repeat, Rewrite, RunMode,
     background::Background,
-    command::{CommandEnd, CommandRun},
-    http,
     matcher::Match,
     merge::{Contribution, merge},
-    running::{Announcement, Running},
-    settle::{Answered, refused_rewrite, settle},
-    state::{State, Trouble},
+    runner::{Chosen, Core, Detached, Prepared, Waited, detached},
+    running::Announcement,
+    settle::refused_rewrite,
+    state::Trouble,
 };
 
 /// The hooks of a session, ready to run.
@@ -29,28 +26,6 @@ pub struct Hooks {
     hooks: Arc<[Arc<Prepared>]>,
     core: Arc<Core>,
     background: Arc<Background>,
-}
-
-#[derive(Debug, Default)]
-struct Core {
-    ports: Ports,
-    state: Arc<State>,
-}
-
-/// A definition and what makes its handler the same as another.
-#[derive(Debug)]
-struct Prepared {
-    definition: HookDefinition,
-    identity: String,
-}
-
-/// A hook that runs for this event.
-#[derive(Clone, Debug)]
-struct Chosen {
-    hook: Arc<Prepared>,
-    on_error: OnError,
-    /// Set when nobody can tell whether it should run.
-    problem: Option<String>,
 }
 
 /// What to do with a rewritten input the tool did not accept.
@@ -89,8 +64,11 @@ impl Hooks {
     fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<Background>) -> Self {
         let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
         let prepare = |definition: HookDefinition| {
-            let identity =
-                format!("{}\0{}", definition.condition.as_deref().unwrap_or_default(), definition.handler.identity());
+            let identity = format!(
+                "{}\0{}",
+                definition.condition.as_deref().unwrap_or_default(),
+                definition.handler.identity()
+            );
             Arc::new(Prepared { definition, identity })
         };
         let hooks = definitions.into_iter().map(prepare).collect();
@@ -193,7 +171,12 @@ impl Hooks {
         if let Some(observer) = &self.core.ports.observer {
             let subject = call.input.event.subject();
             let status_message = definition.status_message.as_deref();
-            observer.started(&HookStart { id: &definition.id, event: definition.event, subject, status_message });
+            observer.started(&HookStart {
+                id: &definition.id,
+                event: definition.event,
+                subject,
+                status_message,
+            });
         }
         let started = Instant::now();
         let waited = match definition.mode {
@@ -205,130 +188,17 @@ impl Hooks {
                 if let Some(remains) = remains {
                     self.background.spawn(remains.leftover.until(remains.deadline));
                 }
-                let contribution = self.core.settle(&chosen, answer, started.elapsed());
+                let contribution = self.core.settle(&chosen, *answer, started.elapsed());
                 if let Some(observer) = &self.core.ports.observer {
                     observer.finished(&contribution.report);
                 }
                 contribution
             }
-            Waited::Detached(detached) => {
-                let work = Arc::clone(&self.core).in_background(chosen.clone(), call.clone(), detached);
+            Waited::Detached(rest) => {
+                let work = Arc::clone(&self.core).in_background(chosen.clone(), call.clone(), rest);
                 self.background.spawn(work);
-                in_background(&chosen, started.elapsed())
+                detached(&chosen, started.elapsed())
             }
-        }
-    }
-}
-
-/// What came of starting a handler.
-enum Waited {
-    Answer(Answer, Option<crate::command::Remains>),
-    Detached(Detached),
-}
-
-/// A handler nobody waits for.
-enum Detached {
-    Unstarted,
-    Running(Box<Running>, Duration),
-}
-
-impl Core {
-    async fn answer(&self, chosen: &Chosen, call: &HookCall, announcement: Announcement) -> Waited {
-        let definition = &chosen.hook.definition;
-        if let Some(problem) = &chosen.problem {
-            return Waited::Answer(Answer::broken(Failure::Unusable(problem.clone())), None);
-        }
-        let answer = match &definition.handler {
-            Handler::Command(handler) => {
-                let run = self.command_run(handler, chosen, call);
-                return match run.run(announcement).await {
-                    CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),
-                    CommandEnd::Announced(running, limit) => Waited::Detached(Detached::Running(running, limit)),
-                };
-            }
-            Handler::Unusable(why) => Answer::broken(Failure::Unusable(why.clone())),
-            Handler::Http(_) | Handler::Callback(_) | Handler::External(_) => {
-                let asked = tokio::time::timeout(definition.timeout, self.ask(definition, call));
-                match asked.await {
-                    Ok(answer) => answer,
-                    Err(_) => Answer::broken(Failure::TimedOut(definition.timeout)),
-                }
-            }
-        };
-        Waited::Answer(answer, None)
-    }
-
-    fn command_run<'a>(
-        &'a self,
-        handler: &'a crate::CommandHandler,
-        chosen: &'a Chosen,
-        call: &'a HookCall,
-    ) -> CommandRun<'a> {
-        let definition = &chosen.hook.definition;
-        // A twin that is closed makes this one closed, and held to its word.
-        let policy = match (definition.on_error, chosen.on_error) {
-            (ErrorPolicy::Explicit(OnError::Open), OnError::Closed) => ErrorPolicy::Explicit(OnError::Closed),
-            (policy, _) => policy,
-        };
-        let environment = &self.ports.environment;
-        CommandRun { handler, environment, call, timeout: definition.timeout, policy }
-    }
-
-    /// Asks a handler that is not a process of ours.
-    async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> Answer {
-        let event = definition.event;
-        match &definition.handler {
-            Handler::Http(handler) => {
-                let Ports { http, environment, .. } = &self.ports;
-                match http::ask(handler, http, environment, call).await {
-                    Ok(body) => Answer::of_body(&body, event, definition.on_error),
-                    Err(failure) => Answer::broken(failure),
-                }
-            }
-            Handler::Callback(callback) => ask_callback(callback, call).await,
-            Handler::External(handler) => match &self.ports.external {
-                Some(external) => match external.run(handler, call).await {
-                    Ok(json) => Answer::of_json(&json, event),
-                    Err(failure) => Answer::broken(failure),
-                },
-                None => {
-                    let why = format!("nothing here can run {:?} hooks", handler.kind);
-                    Answer::broken(Failure::NoHandler(why))
-                }
-            },
-            Handler::Command(_) | Handler::Unusable(_) => Answer::default(),
-        }
-    }
-
-    fn settle(&self, chosen: &Chosen, answer: Answer, duration: Duration) -> Contribution {
-        let (definition, on_error) = (&chosen.hook.definition, chosen.on_error);
-        settle(Answered { definition, on_error, answer, duration }, &self.ports, &self.state)
-    }
-
-    async fn in_background(self: Arc<Self>, chosen: Chosen, call: HookCall, detached: Detached) {
-        let started = Instant::now();
-        let waited = match detached {
-            Detached::Unstarted => self.answer(&chosen, &call, Announcement::Ignore).await,
-            Detached::Running(running, limit) => match &chosen.hook.definition.handler {
-                Handler::Command(handler) => {
-                    let run = self.command_run(handler, &chosen, &call);
-                    match run.wait(*running, started + limit, Announcement::Ignore).await {
-                        CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),
-                        CommandEnd::Announced(..) => return,
-                    }
-                }
-                _ => return,
-            },
-        };
-        let Waited::Answer(answer, remains) = waited else { return };
-        let contribution = self.settle(&chosen, answer, started.elapsed());
-        if let Some(observer) = &self.ports.observer {
-            let wakes = chosen.hook.definition.mode == RunMode::BackgroundRewake;
-            let no = contribution.verdict.filter(|it| wakes && it.kind == PermissionDecision::Deny);
-            observer.finished_in_background(&contribution.report, no.as_ref().map(|it| &*it.reason));
-        }
-        if let Some(remains) = remains {
-            remains.leftover.until(remains.deadline).await;
         }
     }
 }
@@ -345,31 +215,4 @@ fn matches(definition: &HookDefinition, input: &HookInput) -> Match {
             None => Match::Yes,
         },
     }
-}
-
-/// A callback's panic is its failure, not ours.
-async fn ask_callback(callback: &Callback, call: &HookCall) -> Answer {
-    let asked = AssertUnwindSafe(async { callback.code.call(call.clone()).await }).catch_unwind();
-    match asked.await {
-        Ok(Ok(CallbackAnswer::Json(json))) => Answer::of_json(&json, call.event()),
-        Ok(Ok(CallbackAnswer::Typed(output))) => Answer { output: *output, ..Answer::default() },
-        Ok(Err(error)) => Answer::broken(Failure::Callback(haft_types::text::one_line(&error, 300))),
-        Err(_) => Answer::broken(Failure::Callback("it panicked".to_owned())),
-    }
-}
-
-fn in_background(chosen: &Chosen, duration: Duration) -> Contribution {
-    let definition = &chosen.hook.definition;
-    let report = HookReport {
-        id: definition.id.clone(),
-        event: definition.event,
-        label: definition.handler.label(),
-        source: Arc::clone(&definition.source),
-        duration,
-        happened: Happened::InBackground,
-        status: None,
-        stdout: String::new(),
-        stderr: String::new(),
-    };
-    Contribution { report, verdict: None, output: HookOutput::default(), on_error: OnError::Open }
 }

@@ -21,7 +21,8 @@ pub(crate) async fn ask(
     environment: &HookEnvironment,
     call: &HookCall,
 ) -> Result<String, Failure> {
-    let url = Url::parse(&handler.url).map_err(|error| Failure::Unusable(format!("{}: {error}", handler.url)))?;
+    let url =
+        Url::parse(&handler.url).map_err(|error| Failure::Unusable(format!("{}: {error}", handler.url)))?;
     if !is_allowed(&url, policy) {
         return Err(Failure::Unusable(format!("{url} is not among the allowedHttpHookUrls of the settings")));
     }

@@ -105,7 +105,9 @@ fn basename(word: &str) -> &str {
 
 fn is_assignment(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+    })
 }
 
 /// The one-letter options without a value of an interpreter that takes a script

@@ -43,6 +43,7 @@ mod outcome;
 mod output;
 mod parse;
 mod ports;
+mod runner;
 mod running;
 mod settle;
 mod state;

@@ -49,7 +49,9 @@ impl Matcher {
             // (`^(?!mcp__)`); `regex` alone would refuse them and shut the gate.
             match Regex::new(trimmed) {
                 Ok(regex) => Form::Regex(Arc::new(regex)),
-                Err(error) => Form::Broken(format!("the matcher {trimmed:?} is not a regular expression: {error}")),
+                Err(error) => {
+                    Form::Broken(format!("the matcher {trimmed:?} is not a regular expression: {error}"))
+                }
             }
         };
         Self { text: Arc::from(trimmed), form }

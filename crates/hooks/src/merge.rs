@@ -82,7 +82,10 @@ fn decide(contributions: &[Contribution]) -> Decision {
 /// whole one; what counts is what each of them changed. So a hook that adds a
 /// timeout does not undo another that has made the command harmless. Where two
 /// changed the same field, the later in configuration order wins.
-fn rewrite(asked_about: Option<&Value>, rewrites: Vec<(HookId, Map<String, Value>, OnError)>) -> Option<Rewrite> {
+fn rewrite(
+    asked_about: Option<&Value>,
+    rewrites: Vec<(HookId, Map<String, Value>, OnError)>,
+) -> Option<Rewrite> {
     let original = asked_about.and_then(Value::as_object).cloned().unwrap_or_default();
     let mut input = original.clone();
     let mut by = Vec::new();

@@ -70,7 +70,10 @@ fn rewrites_are_joined_field_by_field() {
         &["0", "1"],
     );
     check(
-        &[json!({"command": "a", "timeout": 1}), json!({"command": "b", "timeout": 1, "extra": true, "new": 0})],
+        &[
+            json!({"command": "a", "timeout": 1}),
+            json!({"command": "b", "timeout": 1, "extra": true, "new": 0}),
+        ],
         Some(json!({"command": "b", "timeout": 1, "new": 0})),
         &["0", "1"],
     );
@@ -78,7 +81,8 @@ fn rewrites_are_joined_field_by_field() {
 
 #[test]
 fn a_no_makes_every_rewrite_void() {
-    let outcome = merge(vec![says("a", &rewrites(&json!({"x": 1}))), says("b", &decision("deny", "r"))], None);
+    let outcome =
+        merge(vec![says("a", &rewrites(&json!({"x": 1}))), says("b", &decision("deny", "r"))], None);
     assert_eq!(outcome.updated_input, None);
 }
 

@@ -161,8 +161,8 @@ pub struct BadOutput {
 impl HookOutput {
     /// Reads an answer to `event`. Unknown fields are ignored; a known field
     /// of the wrong shape makes the whole answer bad.
-    pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, BadOutput> {
-        let bad = |problem: String| BadOutput { problem, strict_part: strict_part(answer) };
+    pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<BadOutput>> {
+        let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer) });
         let wire: Wire = match answer {
             Value::Object(_) => serde_json::from_value(answer.clone()).map_err(|e| bad(e.to_string()))?,
             _ => return Err(bad("the answer is not a JSON object".to_owned())),
@@ -273,7 +273,10 @@ mod tests {
             (said("ask"), Some(PermissionDecision::Ask)),
             (said("allow"), None),
             (said("perhaps"), None),
-            (json!({"hookSpecificOutput": {"hookEventName": "Stop", "permissionDecision": "deny"}}), Some(PermissionDecision::Deny)),
+            (
+                json!({"hookSpecificOutput": {"hookEventName": "Stop", "permissionDecision": "deny"}}),
+                Some(PermissionDecision::Deny),
+            ),
             (json!({"hookSpecificOutput": {"updatedInput": "text", "permissionDecision": "allow"}}), None),
             (json!(["deny"]), None),
         ] {

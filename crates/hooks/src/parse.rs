@@ -112,12 +112,8 @@ impl Reader<'_> {
                 Handler::Unusable(format!("hooks{}: {message}", place.pointer))
             }
         };
-        let mut definition = HookDefinition::matching(
-            place.event,
-            place.matcher.clone(),
-            handler,
-            Arc::clone(self.source),
-        );
+        let mut definition =
+            HookDefinition::matching(place.event, place.matcher.clone(), handler, Arc::clone(self.source));
         if let Some(id) = fields.get("id").and_then(Value::as_str).filter(|id| !id.trim().is_empty()) {
             definition.id = HookId::new(id);
         }
@@ -168,10 +164,8 @@ impl Reader<'_> {
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
             Some(timeout) => into.timeout = timeout.min(place.event.longest_timeout()),
             None => {
-                let message = format!(
-                    "must be a number of seconds above 0; {} s is used",
-                    into.timeout.as_secs_f64()
-                );
+                let message =
+                    format!("must be a number of seconds above 0; {} s is used", into.timeout.as_secs_f64());
                 self.problem(format!("{}/timeout", place.pointer), message);
             }
         }
@@ -179,9 +173,11 @@ impl Reader<'_> {
 
     fn read_on_error(&mut self, place: &Place<'_>, fields: &Map<String, Value>, into: &mut HookDefinition) {
         let mut said: Vec<OnError> = Vec::new();
-        for (name, open, closed) in
-            [("on_error", "open", "closed"), ("onError", "open", "closed"), ("onFailure", "continue", "block")]
-        {
+        for (name, open, closed) in [
+            ("on_error", "open", "closed"),
+            ("onError", "open", "closed"),
+            ("onFailure", "continue", "block"),
+        ] {
             let Some(value) = fields.get(name) else { continue };
             match value.as_str() {
                 Some(word) if word == open => said.push(OnError::Open),

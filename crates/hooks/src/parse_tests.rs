@@ -81,7 +81,10 @@ fn conflicting_words_about_errors_close() {
     let hook = json!({"type": "command", "command": "x", "on_error": "open", "onFailure": "block"});
     let (definitions, problems) = parse(&json!({"PreToolUse": [{"hooks": [hook]}]}));
     assert_eq!(definitions[0].when_broken(), OnError::Closed);
-    assert_eq!(problems, ["hooks/PreToolUse/0/hooks/0: says both open and closed about errors; closed counts"]);
+    assert_eq!(
+        problems,
+        ["hooks/PreToolUse/0/hooks/0: says both open and closed about errors; closed counts"]
+    );
 }
 
 #[test]

@@ -173,7 +173,10 @@ impl HookEnvironment {
 }
 
 fn takes_env_file(event: HookEvent) -> bool {
-    matches!(event, HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged)
+    matches!(
+        event,
+        HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged
+    )
 }
 
 /// Everything the engine needs from outside. All of it is optional but the
@@ -199,7 +202,10 @@ pub struct Ports {
 
 impl fmt::Debug for Ports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ports").field("environment", &self.environment).field("http", &self.http).finish_non_exhaustive()
+        f.debug_struct("Ports")
+            .field("environment", &self.environment)
+            .field("http", &self.http)
+            .finish_non_exhaustive()
     }
 }
 

@@ -57,7 +57,13 @@ async fn every_gate_under_both_policies() {
         ("exit 2 with stderr", command("echo no way >&2; exit 2", 20.0), SaidNo, SaidNo, "no way"),
         ("exit 2 without stderr", command("exit 2", 20.0), SaidNo, SaidNo, "gave no reason"),
         ("missing script", command("python3 missing.py", 20.0), CouldNotRun, Runs, "missing.py"),
-        ("missing script, by path", command("python3 \"$CLAUDE_PROJECT_DIR\"/no/x.py", 20.0), CouldNotRun, Runs, "no/x.py"),
+        (
+            "missing script, by path",
+            command("python3 \"$CLAUDE_PROJECT_DIR\"/no/x.py", 20.0),
+            CouldNotRun,
+            Runs,
+            "no/x.py",
+        ),
         ("missing shell script", command("sh ./gone.sh", 20.0), CouldNotRun, Runs, "gone.sh"),
         ("not executable, shell", command("./plain.sh", 20.0), CouldNotRun, Runs, "ermission denied"),
         ("not executable, exec", exec("./plain.sh"), CouldNotRun, Runs, "not executable"),
@@ -66,12 +72,30 @@ async fn every_gate_under_both_policies() {
         ("shell syntax error", command("if then", 20.0), CouldNotRun, Runs, "syntax error"),
         ("segfault", command("kill -SEGV $$", 20.0), CouldNotRun, Runs, "signal 11"),
         ("exception", command("python3 -c 'raise SystemExit(1)'", 20.0), CouldNotRun, Runs, "status 1"),
-        ("timeout, child holds the pipe", command("sleep 600 & sleep 600", 0.3), CouldNotRun, Runs, "within 0.3 s"),
+        (
+            "timeout, child holds the pipe",
+            command("sleep 600 & sleep 600", 0.3),
+            CouldNotRun,
+            Runs,
+            "within 0.3 s",
+        ),
         ("garbage", command("echo }{ what", 20.0), CouldNotRun, Runs, "cannot be understood"),
         ("garbage like JSON", command("echo '{\"decision\": '", 20.0), CouldNotRun, Runs, "not JSON"),
         ("valid deny, exit 0", command(&format!("echo '{deny}'"), 20.0), SaidNo, SaidNo, "policy"),
-        ("valid deny, then a crash", command(&format!("echo '{deny}'; kill -9 $$"), 20.0), SaidNo, SaidNo, "policy"),
-        ("input the tool refuses", command(&format!("echo '{bad_input}'"), 20.0), CouldNotRun, Runs, "expected text"),
+        (
+            "valid deny, then a crash",
+            command(&format!("echo '{deny}'; kill -9 $$"), 20.0),
+            SaidNo,
+            SaidNo,
+            "policy",
+        ),
+        (
+            "input the tool refuses",
+            command(&format!("echo '{bad_input}'"), 20.0),
+            CouldNotRun,
+            Runs,
+            "expected text",
+        ),
     ] {
         for (policy, want) in [("closed", closed), ("open", open)] {
             let (got, reason) = fate(&rig, with(hook.clone(), "on_error", policy)).await;
@@ -107,8 +131,14 @@ async fn a_broken_matcher_fails_as_its_policy_says() {
         let hook = with(command("exit 0", 20.0), "on_error", policy);
         let hooks = rig.hooks(&json!({"PreToolUse": [{"matcher": "Bash(", "hooks": [hook]}]}));
         let outcome = rig.ask(&hooks).await;
-        assert_eq!(matches!(outcome.decision, Decision::Block { cause: BlockCause::CouldNotRun, .. }), blocked);
-        assert!(matches!(&outcome.reports[0].happened, Happened::Broke { failure: Failure::Unusable(_), .. }));
+        assert_eq!(
+            matches!(outcome.decision, Decision::Block { cause: BlockCause::CouldNotRun, .. }),
+            blocked
+        );
+        assert!(matches!(
+            &outcome.reports[0].happened,
+            Happened::Broke { failure: Failure::Unusable(_), .. }
+        ));
         assert!(outcome.reports[0].notice().unwrap().contains("not a regular expression"));
     }
 }
@@ -161,7 +191,8 @@ async fn a_row_of_refused_rewrites_is_counted_too() {
     let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 20.0), "id", "rewriter"));
     for round in 1..=3 {
         let rewrite = rig.ask(&hooks).await.updated_input.unwrap();
-        let RefusedRewrite::Blocked(Decision::Block { reason, cause }) = hooks.rewrite_refused(&rewrite, "bad")
+        let RefusedRewrite::Blocked(Decision::Block { reason, cause }) =
+            hooks.rewrite_refused(&rewrite, "bad")
         else {
             panic!("a gate is closed by default")
         };

@@ -5,8 +5,8 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_hooks::{
-    BaseInput, Decision, HookDefinition, HookEnvironment, HookInput, HookSource, Hooks, Outcome, Ports, PreToolUse,
-    parse_definitions,
+    BaseInput, Decision, HookDefinition, HookEnvironment, HookInput, HookSource, Hooks, Outcome, Ports,
+    PreToolUse, parse_definitions,
 };
 use serde_json::{Value, json};
 
@@ -49,8 +49,12 @@ impl Rig {
     }
 
     pub fn pre(&self, tool: &str, input: Value) -> HookInput {
-        let event =
-            PreToolUse { tool_name: tool.into(), tool_input: input, tool_use_id: "t1".into(), mcp_server: None };
+        let event = PreToolUse {
+            tool_name: tool.into(),
+            tool_input: input,
+            tool_use_id: "t1".into(),
+            mcp_server: None,
+        };
         HookInput::new(self.base(), event)
     }
 
