@@ -146,7 +146,7 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
             print_bytes(for_people(report).as_bytes())?;
         }
     }
-    session.pipeline.gate.finished().await;
+    session.close().await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -201,7 +201,7 @@ async fn run_lines(options: &Options) -> Ended {
             print_line(&json_line(&report))?;
         }
     }
-    session.pipeline.gate.finished().await;
+    session.close().await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

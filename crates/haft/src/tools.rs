@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_permission::Policy;
 use haft_runtime::{
-    Ask, Gate, Hooks, Pipeline, Pool, Report, ResultStore, Session, SessionState, SharedPool, StoreLimits,
+    Gate, Pipeline, Pool, Report, ResultStore, Session, SessionState, SharedPool, StoreLimits,
 };
 use haft_tool::DynTool;
 use haft_types::ToolUse;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A set of tools and everything their calls pass through.
 ///
-/// What would ask is denied, until [`Tools::with_ask`] says who answers.
+/// What would ask is denied, until [`Tools::with_gate`] says who answers.
 pub struct Tools {
     session: Session,
     calls: u64,
