@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use haft_hooks::{CompactTrigger, HookEvent, PreCompact};
-use haft_model::{Event, Request, ToolChoice, ToolSet};
+use haft_model::{Event, Request, ToolChoice};
 use haft_types::{Block, Content, Message, MessageBlock, Role, text};
 use tokio_util::sync::CancellationToken;
 
@@ -162,12 +162,6 @@ impl Agent {
             }
             _ => None,
         })
-    }
-
-    /// An empty tool set, for requests that must not call anything.
-    #[expect(dead_code, reason = "kept beside its users until the summary asks without tools")]
-    fn no_tools() -> Arc<ToolSet> {
-        Arc::new(ToolSet::default())
     }
 }
 

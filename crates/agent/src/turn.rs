@@ -13,6 +13,7 @@ use crate::{
     Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent,
     conversation::{NewLine, Origin, uuid},
     repeats::{Effect, Repeated},
+    structured::{STRUCTURED_OUTPUT, Structured},
 };
 
 /// How an answer ended.
@@ -172,6 +173,16 @@ impl Agent {
     }
 
     fn add_call(&mut self, call: ToolUse, answer: &mut Incoming, executor: &mut Executor) {
+        if call.name == STRUCTURED_OUTPUT
+            && let Some(structured) = &mut self.structured
+        {
+            match structured.check(&call.input) {
+                Ok(()) => answer.accept(call),
+                Err(message) => answer.refuse(call, message),
+            }
+            self.flush(answer);
+            return;
+        }
         match self.repeats.look(&call) {
             Repeated::Run => {
                 answer.running.push(answer.calls.len());
@@ -304,6 +315,12 @@ impl Incoming {
 
     fn is_done(&self) -> bool {
         self.done.len() == self.calls.len()
+    }
+
+    /// The call hands over the output that was asked for.
+    fn accept(&mut self, call: ToolUse) {
+        self.done.insert(self.calls.len(), Structured::accepted(&call));
+        self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
     }
 
     /// Answers a call without running it.
