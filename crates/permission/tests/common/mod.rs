@@ -1,5 +1,11 @@
 //! A call that says what the test wants, and short ways to judge it.
-#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, reason = "shared by several test binaries")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "shared by several test binaries"
+)]
 
 use std::{path::Path, sync::Arc};
 
