@@ -13,3 +13,5 @@
 //! **Invariant:** bounded time and stack for input of any length and nesting.
 
 pub mod analysis;
+
+pub use analysis::{Analysis, Part, Place, analyse};
