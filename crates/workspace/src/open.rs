@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::Read,
     os::fd::{AsFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
