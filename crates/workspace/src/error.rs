@@ -181,11 +181,9 @@ impl fmt::Display for FileError {
                  make it writable first (chmod u+w)",
                 path.display()
             ),
-            Self::TooLarge { path, len, max } => write!(
-                f,
-                "{} is too large for this ({len} bytes; the limit is {max} bytes)",
-                path.display()
-            ),
+            Self::TooLarge { path, len, max } => {
+                write!(f, "{} is too large for this ({len} bytes; the limit is {max} bytes)", path.display())
+            }
             Self::Changed { path, expected: Some(_) } => {
                 write!(f, "{} was changed by someone else in the meantime", path.display())
             }

@@ -37,8 +37,7 @@ impl OpenFile {
         // alone has effects.
         let probe = open_no_links(path, OFlags::PATH).map_err(failed)?;
         let seen = regular(path, &probe)?;
-        let fd =
-            open_no_links(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(failed)?;
+        let fd = open_no_links(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(failed)?;
         let stamp = Stamp::new(&fstat(&fd).map_err(failed)?);
         if stamp.id != seen.id {
             return Err(FileError::Moved { path: path.to_owned() });
@@ -70,8 +69,7 @@ impl OpenFile {
     /// Loads everything. Reads to the end whatever the size claims to be, and
     /// stops as soon as `max` is passed.
     pub fn read_all(&self, max: u64) -> Result<Vec<u8>, FileError> {
-        let too_large =
-            |len| FileError::TooLarge { path: self.path.clone(), len, max };
+        let too_large = |len| FileError::TooLarge { path: self.path.clone(), len, max };
         if max < self.stamp.len {
             return Err(too_large(self.stamp.len));
         }
@@ -132,8 +130,17 @@ fn is_kernel_interface(stat: &StatFs) -> bool {
     /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
     /// bpf, selinuxfs, binfmt_misc.
     const MAGIC: [u64; 11] = [
-        0x9fa0, 0x6265_6572, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0x6265_6570, 0x0027_e0eb, 0x6367_7270,
-        0xcafe_4a11, 0xf97c_ff8c, 0x4249_4e4d,
+        0x9fa0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0x6265_6570,
+        0x0027_e0eb,
+        0x6367_7270,
+        0xcafe_4a11,
+        0xf97c_ff8c,
+        0x4249_4e4d,
     ];
     #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the width differs by platform")]
     let magic = stat.f_type as u64 & 0xffff_ffff;

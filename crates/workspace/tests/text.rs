@@ -25,8 +25,16 @@ fn encodings_are_recognised() {
         ("empty", Vec::new(), Some("UTF-8")),
         ("utf8", "日本 é\n".into(), Some("UTF-8")),
         ("utf8 bom", b"\xef\xbb\xbfx".to_vec(), Some("UTF-8 with BOM")),
-        ("utf16le bom", [b"\xff\xfe".to_vec(), utf16("日本\r\n", u16::to_le_bytes)].concat(), Some("UTF-16LE with BOM")),
-        ("utf16be bom", [b"\xfe\xff".to_vec(), utf16("é\n", u16::to_be_bytes)].concat(), Some("UTF-16BE with BOM")),
+        (
+            "utf16le bom",
+            [b"\xff\xfe".to_vec(), utf16("日本\r\n", u16::to_le_bytes)].concat(),
+            Some("UTF-16LE with BOM"),
+        ),
+        (
+            "utf16be bom",
+            [b"\xfe\xff".to_vec(), utf16("é\n", u16::to_be_bytes)].concat(),
+            Some("UTF-16BE with BOM"),
+        ),
         ("utf16le", utf16("hello world\n", u16::to_le_bytes), Some("UTF-16LE")),
         ("utf16be", utf16("hello world\n", u16::to_be_bytes), Some("UTF-16BE")),
         ("latin1 word", legacy(WINDOWS_1252, "caf\u{e9}\n"), Some("windows-1252")),
@@ -54,6 +62,27 @@ fn encodings_are_recognised() {
     for (name, bytes, want) in rows {
         let got = detect(&bytes, Extent::Whole).map(|it| it.to_string());
         assert_eq!(got.as_deref(), want, "{name}");
+    }
+}
+
+/// One word of evidence is enough for what people really write.
+#[test]
+fn single_words_are_recognised() {
+    let japanese =
+        "日本 設定 値 東京都 テスト あ 名前 説明：これは エラー 漢字とかな ﾃｽﾄ 開始 こんにちは世界";
+    let chinese = "中国 设置 北京市 测试 你好 名称 说明：这是 错误 简体中文 开始 世界你好 配置";
+    let korean = "한국 설정 값 서울 테스트 안녕 이름 설명 오류 안녕하세요 시작 세계";
+    let western = "é café naïve über ñ © ° Größe ±5 façade señor £10 Æ ß § ½ à Ø µm «oui» ‘quote’ “x” – … €5";
+    let contexts = ["# {}\nx = 1\n", "{}\n", "print(\"{}\")\n", "/* {} */ int main(void) { return 0; }\n"];
+    for (encoding, words) in
+        [(SHIFT_JIS, japanese), (GBK, chinese), (EUC_KR, korean), (WINDOWS_1252, western)]
+    {
+        for (word, context) in words.split(' ').flat_map(|word| contexts.map(|context| (word, context))) {
+            let text = context.replace("{}", word);
+            let raw = legacy(encoding, &text);
+            let found = detect(&raw, Extent::Whole).map(|it| it.charset);
+            assert_eq!(found, Some(Charset::Legacy(encoding)), "{text}");
+        }
     }
 }
 
@@ -94,7 +123,12 @@ fn what_is_not_touched_stays() {
         (b"a\r\nb\r\nc\r\nd\ne\nf\ng\n".to_vec(), "b", "b\nB", b"a\r\nb\r\nB\r\nc\r\nd\ne\nf\ng\n".to_vec()),
         (le("日本\r\nx=1\r\n"), "x=1", "x=é\ny", le("日本\r\nx=é\r\ny\r\n")),
         (be("日本\nx=1\n"), "x=1", "x=😀", be("日本\nx=😀\n")),
-        (sjis("これはテスト\r\nx = 1\r\n設定\r\n"), "1", "日本", sjis("これはテスト\r\nx = 日本\r\n設定\r\n")),
+        (
+            sjis("これはテスト\r\nx = 1\r\n設定\r\n"),
+            "1",
+            "日本",
+            sjis("これはテスト\r\nx = 日本\r\n設定\r\n"),
+        ),
         (gbk("这是一个文件\nx = 1\n"), "1", "日本", gbk("这是一个文件\nx = 日本\n")),
         (korean("이것은 파일입니다\nx = 1\n"), "1", "한국", korean("이것은 파일입니다\nx = 한국\n")),
         (latin("Café garçon\nx = 1\n"), "1", "é", latin("Café garçon\nx = é\n")),
@@ -141,6 +175,8 @@ fn any_encoding() -> impl Strategy<Value = Encoding> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Any bytes in any encoding: the view leads back to the file, and a splice
     /// keeps everything before and after it.
     #[test]

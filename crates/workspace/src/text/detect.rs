@@ -1,7 +1,8 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{EUC_KR, GBK, SHIFT_JIS, WINDOWS_1252};
 use memchr::memchr;
 
-use super::{Charset, Encoding};
+use super::{Charset, Encoding, plausible::plausibility, view::literal};
 
 /// How much of a file the bytes at hand are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,10 +28,10 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Option<Encoding> {
     let charset = match Utf8Census::of(bytes, extent) {
         Utf8Census { strays: 0, .. } => Charset::Utf8,
         // Text of another encoding contains a valid sequence only by accident,
-        // so a file where they are at least as common as strays is damaged
-        // UTF-8.
-        census if census.strays <= census.sequences => Charset::Utf8,
-        _ => legacy(bytes, extent),
+        // so a file where they are more common than strays is damaged UTF-8. A
+        // few of either prove nothing.
+        census if 8 <= census.sequences && census.strays * 2 <= census.sequences => Charset::Utf8,
+        census => legacy(bytes, extent, &census),
     };
     Some(Encoding { charset, bom: false })
 }
@@ -113,7 +114,10 @@ fn could_continue(invalid: &[u8]) -> bool {
 /// How much of a file the statistics look at.
 const SAMPLE: usize = 256 * 1024;
 
-fn legacy(bytes: &[u8], extent: Extent) -> Charset {
+/// Up to how many unusual bytes single words decide instead of statistics.
+const FEW: usize = 48;
+
+fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     let sample = telling_part(bytes);
     let whole = extent == Extent::Whole && sample.len() == bytes.len();
     if let Some(encoding) = declared(bytes)
@@ -124,10 +128,36 @@ fn legacy(bytes: &[u8], extent: Extent) -> Charset {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(sample, /*last*/ whole);
     let guess = detector.guess(/*tld*/ None, Utf8Detection::Deny);
+    let unusual = sample.iter().filter(|it| !it.is_ascii()).count();
+    if unusual <= FEW {
+        return likeliest(sample, unusual, guess, whole);
+    }
+    if census.strays * 2 <= census.sequences {
+        return Charset::Utf8;
+    }
     // A guess that cannot read the file is worse than the one that reads
     // anything.
     let readable = decodes(guess, sample, whole);
-    Charset::Legacy(if readable { guess } else { encoding_rs::WINDOWS_1252 })
+    Charset::Legacy(if readable { guess } else { WINDOWS_1252 })
+}
+
+/// The best reading of a few unusual bytes. The order breaks ties.
+fn likeliest(sample: &[u8], unusual: usize, guess: &'static encoding_rs::Encoding, whole: bool) -> Charset {
+    let mut readings = vec![Charset::Legacy(guess), Charset::Utf8];
+    readings.extend([SHIFT_JIS, GBK, EUC_KR].map(Charset::Legacy));
+    let mut best = (Charset::Legacy(WINDOWS_1252), i64::MIN);
+    for charset in [Charset::Legacy(WINDOWS_1252)].into_iter().chain(readings) {
+        if let Charset::Legacy(encoding) = charset
+            && !decodes(encoding, sample, whole)
+        {
+            continue;
+        }
+        let score = plausibility(&literal(charset, sample), unusual);
+        if best.1 < score {
+            best = (charset, score);
+        }
+    }
+    best.0
 }
 
 /// A part of the file that holds its first unusual bytes.
@@ -155,7 +185,8 @@ fn declared(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
             let rest = &head[found + key.len()..];
             let skip = rest.iter().take_while(|it| matches!(it, b':' | b'=' | b' ' | b'"' | b'\'')).count();
             let label: &[u8] = &rest[skip..];
-            let len = label.iter().take_while(|it| it.is_ascii_alphanumeric() || b"-_.:".contains(it)).count();
+            let len =
+                label.iter().take_while(|it| it.is_ascii_alphanumeric() || b"-_.:".contains(it)).count();
             if let Some(encoding) = for_label(&label[..len])
                 && skip != 0
                 && encoding.is_ascii_compatible()

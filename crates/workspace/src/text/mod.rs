@@ -9,6 +9,7 @@
 mod charset;
 mod detect;
 mod line_break;
+mod plausible;
 mod splice;
 mod units;
 mod view;
