@@ -74,13 +74,17 @@ impl OpenFile {
             return Err(too_large(self.stamp.len));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.stamp.len).unwrap_or(0) + 1);
-        let mut file = &self.file;
-        let read = file.by_ref().take(max + 1).read_to_end(&mut bytes);
+        let read = self.from_start().take(max + 1).read_to_end(&mut bytes);
         read.map_err(|err| FileError::from_io(&self.path, "read", err))?;
         if max < bytes.len() as u64 {
             return Err(too_large(bytes.len() as u64));
         }
         Ok(bytes)
+    }
+
+    /// A reader of its own position, so that nobody else's matters.
+    pub fn from_start(&self) -> FromStart<'_> {
+        FromStart { file: &self.file, offset: 0 }
     }
 
     /// The first bytes, at most `max`.
@@ -100,10 +104,25 @@ impl OpenFile {
     }
 }
 
+/// Reads an open file from its beginning.
+#[derive(Debug)]
+pub struct FromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let len = rustix::io::pread(self.file, buffer, self.offset)?;
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
 /// The fingerprint of the regular file at a resolved path.
 pub fn hash_file(path: &Path) -> Result<ContentHash, FileError> {
     let open = OpenFile::open(path)?;
-    ContentHash::of_reader(open.file()).map_err(|err| FileError::from_io(path, "read", err))
+    ContentHash::of_reader(open.from_start()).map_err(|err| FileError::from_io(path, "read", err))
 }
 
 /// Checks that an object is a stored regular file.
