@@ -161,7 +161,6 @@ fn is_kernel_interface(stat: &StatFs) -> bool {
         0xf97c_ff8c,
         0x4249_4e4d,
     ];
-    #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the width differs by platform")]
     let magic = stat.f_type as u64 & 0xffff_ffff;
     MAGIC.contains(&magic)
 }

@@ -26,12 +26,7 @@ pub struct Stamp {
 
 impl Stamp {
     pub(crate) fn new(stat: &Stat) -> Self {
-        #[expect(
-            clippy::unnecessary_cast,
-            clippy::cast_possible_wrap,
-            clippy::cast_lossless,
-            reason = "widths differ by platform"
-        )]
+        #[expect(clippy::unnecessary_cast, reason = "widths differ by platform")]
         Self {
             id: (stat.st_dev as u64, stat.st_ino as u64),
             len: stat.st_size as u64,

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     FileChange, FileError, FileState, Journal, MAX_EDITABLE, Origin, Snapshot,
     journal::{Active, EntryId, Plan, new_entry},
-    open::open_dir,
+    open::{open_dir, open_in},
 };
 
 /// Where a batch goes: which trees count as the user's, and where it is
@@ -48,7 +48,9 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
     }
     if let Err(err) = batch.carry_out(&mut record) {
         remove_created(&batch.created);
-        record.active.map(Journal::abort);
+        if let Some(active) = record.active {
+            Journal::abort(active);
+        }
         return Err(err);
     }
     let files = batch.planned.iter().zip(changes).map(committed_file).collect();
@@ -84,12 +86,9 @@ impl<'a> Batch<'a> {
     fn plan(changes: &'a [Change<'a>], roots: &[PathBuf]) -> Result<Self, CommitError> {
         let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
         for (index, change) in changes.iter().enumerate() {
-            match Planned::new(index, change, roots, &mut batch.created) {
+            match Planned::new(index, change, roots) {
                 Ok(planned) => batch.planned.push(planned),
-                Err(error) => {
-                    remove_created(&batch.created);
-                    return Err(CommitError { index, error });
-                }
+                Err(error) => return Err(CommitError { index, error }),
             }
         }
         Ok(batch)
@@ -97,9 +96,12 @@ impl<'a> Batch<'a> {
 
     /// Keeps the old contents and writes down what is about to happen.
     fn write_down(&self, journal: &Journal, setting: &Setting<'_>) -> Result<Active, FileError> {
+        let mut created: Vec<PathBuf> = self.planned.iter().flat_map(Planned::missing_dirs).collect();
+        created.sort();
+        created.dedup();
         let mut changes = Vec::new();
-        for path in &self.created {
-            let after = FileState::Directory { mode: mode_of(path) };
+        for path in &created {
+            let after = FileState::Directory { mode: 0o755 };
             changes.push(FileChange { path: path.clone(), before: FileState::Absent, after });
         }
         for (change, planned) in self.changes.iter().zip(&self.planned) {
@@ -114,7 +116,7 @@ impl<'a> Batch<'a> {
         changes.extend(setting.further.iter().cloned());
         let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());
         let slots = self.planned.iter().flat_map(|it| it.slots.clone()).collect();
-        journal.begin(Plan { entry, slots, created: self.created.clone() })
+        journal.begin(Plan { entry, slots, created })
     }
 
     /// Stages everything, then moves everything into place. An error takes back
@@ -122,7 +124,8 @@ impl<'a> Batch<'a> {
     fn carry_out(&mut self, record: &mut Record<'_>) -> Result<(), CommitError> {
         let mut staged = Vec::new();
         for (index, (change, planned)) in self.changes.iter().zip(&mut self.planned).enumerate() {
-            match stage(change, planned, record) {
+            let made = planned.make_dirs(&mut self.created);
+            match made.and_then(|()| stage(change, planned, record)) {
                 Ok(one) => staged.push(one),
                 Err(error) => {
                     discard(staged, &self.planned);
@@ -159,8 +162,7 @@ impl<'a> Batch<'a> {
     fn settle(&self) {
         for planned in &self.planned {
             planned.slots.iter().filter(|slot| slot.way != Way::Create).for_each(Slot::clean_up);
-            sync_dir(&planned.dir);
-            planned.other_dirs.iter().for_each(sync_dir);
+            planned.dirs().for_each(sync_dir);
         }
         for parent in self.created.iter().filter_map(|path| path.parent()) {
             if let Ok(dir) = open_dir(parent) {
@@ -215,9 +217,9 @@ fn stage(
     let Some(content) = &change.content else { return Ok(None) };
     let temp = planned.slots[0].temp.clone();
     let Some(old) = &planned.old else {
-        return Staged::create(&planned.dir, &temp, &change.path, content, change.mode).map(Some);
+        return Staged::create(planned.dir(0)?, &temp, &change.path, content, change.mode).map(Some);
     };
-    match Staged::replace(&planned.dir, &temp, old, content, change.mode) {
+    match Staged::replace(planned.dir(0)?, &temp, old, content, change.mode) {
         Ok(staged) => Ok(Some(staged)),
         Err(StageError::Failed(err)) => Err(err),
         Err(StageError::CannotCopyAttributes) => {
@@ -229,8 +231,8 @@ fn stage(
 
 fn discard(staged: Vec<Option<Staged>>, planned: &[Planned]) {
     for (staged, planned) in staged.into_iter().zip(planned) {
-        if let Some(staged) = staged {
-            staged.discard(&planned.dir, &planned.slots[0].temp);
+        if let (Some(staged), Ok(dir)) = (staged, planned.dir(0)) {
+            staged.discard(dir, &planned.slots[0].temp);
         }
         planned.slots.iter().filter(|slot| slot.way == Way::Swap).for_each(Slot::clean_up);
     }
@@ -246,7 +248,7 @@ fn apply(
 ) -> Result<(), FileError> {
     // A switch on the way drops the further names.
     let Some(slot) = planned.slots.get(at) else { return Ok(()) };
-    let dir = at.checked_sub(1).map_or(&planned.dir, |at| &planned.other_dirs[at]);
+    let dir = planned.dir(at)?;
     let failed = |errno| FileError::from_errno(&slot.path(), "write", errno);
     match (slot.way, staged.as_mut()) {
         (Way::Create, Some(staged)) => {
@@ -280,21 +282,28 @@ fn is_mount_point(err: &FileError) -> bool {
 }
 
 /// Trades places, then looks at what was swapped out. If that is not what the
-/// change was made for, trades back.
+/// change was made for, trades back. The look just before keeps the moment in
+/// which somebody could see content that is taken back as short as can be.
 fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
-    let failed = |errno| FileError::from_errno(&slot.path(), "write", errno);
+    let path = slot.path();
+    let failed = |errno| FileError::from_errno(&path, "write", errno);
     let Some(base) = base else { return Err(failed(Errno::INVAL)) };
+    let changed = || FileError::Changed { path: path.clone(), expected: Some(base.hash()) };
+    match open_in(dir, &slot.name, &path) {
+        Ok(found) if base.is_current(&found)? => (),
+        Ok(_) | Err(FileError::NotFound { .. } | FileError::Moved { .. }) => return Err(changed()),
+        Err(err) => return Err(err),
+    }
     match swap_or_rename(dir, &slot.temp, &slot.name).map_err(failed)? {
-        // Without a trade there is nothing to compare; the check just before
-        // has to do.
+        // Without a trade there is nothing to compare.
         Swapped::Renamed => return Ok(()),
         Swapped::Exchanged => (),
     }
     if open_temp(dir, slot).and_then(|swapped_out| base.is_current(&swapped_out)).unwrap_or(false) {
         return Ok(());
     }
-    swap_or_rename(dir, &slot.temp, &slot.name).map_err(failed)?;
-    Err(FileError::Changed { path: slot.path(), expected: Some(base.hash()) })
+    slot.take_back()?;
+    Err(changed())
 }
 
 fn remove(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
@@ -334,7 +343,7 @@ fn write_in_place(change: &Change<'_>, planned: &mut Planned) -> Result<(), File
     let (Some(old), Some(content), Some(base)) = (&planned.old, &change.content, change.base) else {
         return Err(FileError::from_errno(&change.path, "write", Errno::INVAL));
     };
-    let writer = open_for_writing(&planned.dir, &planned.slots[0].name, &change.path, old.stamp())?;
+    let writer = open_for_writing(planned.dir(0)?, &planned.slots[0].name, &change.path, old.stamp())?;
     let bytes = old.read_all(MAX_EDITABLE)?;
     if crate::ContentHash::of(&bytes) != base.hash() {
         return Err(FileError::Changed { path: change.path.clone(), expected: Some(base.hash()) });
@@ -342,4 +351,46 @@ fn write_in_place(change: &Change<'_>, planned: &mut Planned) -> Result<(), File
     let done = overwrite(&writer, &change.path, &bytes, &content.to_vec());
     planned.overwritten = Some(bytes);
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{ContentHash, OpenFile};
+
+    /// Somebody writes in the very moment between the last look and the trade.
+    #[test]
+    fn a_change_in_the_last_moment_survives() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::write(root.join("f"), "base").unwrap();
+        let (base, _) = Snapshot::take(OpenFile::open(&root.join("f")).unwrap()).unwrap();
+        fs::write(root.join("t"), "ours").unwrap();
+        let slot = Slot {
+            change: 0,
+            dir: root.clone(),
+            name: "f".into(),
+            temp: "t".to_owned(),
+            before: Some(base.hash()),
+            after: Some(ContentHash::of(b"ours")),
+            way: Way::Swap,
+        };
+        let dir = open_dir(&root).unwrap();
+        fs::write(root.join("f"), "edit").unwrap();
+        assert!(swap(&dir, &slot, Some(&base)).unwrap_err().is_race());
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
+        // The last look saw nothing: undo what the trade did.
+        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        slot.take_back().unwrap();
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
+        // And once more, with a further writer on top of ours.
+        fs::write(root.join("t"), "ours").unwrap();
+        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        fs::write(root.join("f"), "later").unwrap();
+        slot.take_back().unwrap();
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"later");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+    }
 }

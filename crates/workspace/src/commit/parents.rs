@@ -10,6 +10,14 @@ use rustix::{
 
 use crate::{FileError, open::open_dir};
 
+/// Which directories on the way to a path do not exist, outermost first.
+pub(super) fn missing(path: &Path) -> Vec<PathBuf> {
+    let is_missing = |it: &&Path| matches!(open_dir(it), Err(FileError::NotFound { .. }));
+    let mut missing: Vec<PathBuf> = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+    missing.reverse();
+    missing
+}
+
 /// Opens a directory and creates what is missing of it, one step at a time, so
 /// that a link that somebody puts in between is never followed. What was
 /// created is added to `created`, outermost first.

@@ -9,7 +9,7 @@ use super::{
     Change, Slot, Way,
     in_place::{open_for_writing, overwrite},
     links::{Names, other_names},
-    parents::open_or_create,
+    parents::{missing, open_or_create},
     stage::temporary_name,
 };
 use crate::{
@@ -19,40 +19,32 @@ use crate::{
 
 /// A change whose place has been looked at, and how it will be made.
 pub(super) struct Planned {
-    pub(super) dir: OwnedFd,
+    /// The directory; nothing where it has yet to be created.
+    dir: Option<OwnedFd>,
     /// The existing file.
     pub(super) old: Option<OpenFile>,
     /// Every name that gets the new content; the first is the one asked for.
     pub(super) slots: Vec<Slot>,
     /// Directories of the further names, in the order of their slots.
-    pub(super) other_dirs: Vec<OwnedFd>,
+    other_dirs: Vec<OwnedFd>,
     pub(super) note: Option<String>,
     /// What was overwritten in place.
     pub(super) overwritten: Option<Vec<u8>>,
 }
 
 impl Planned {
-    /// Looks at the place of a change and checks that it may be made. Missing
-    /// directories are created; nothing else is touched.
-    pub(super) fn new(
-        index: usize,
-        change: &Change<'_>,
-        roots: &[PathBuf],
-        created: &mut Vec<PathBuf>,
-    ) -> Result<Self, FileError> {
+    /// Looks at the place of a change and checks that it may be made. Nothing is
+    /// touched yet.
+    pub(super) fn new(index: usize, change: &Change<'_>, roots: &[PathBuf]) -> Result<Self, FileError> {
         let (parent, name) = split(&change.path)?;
-        let dir = match change.content {
-            Some(_) => open_or_create(parent, created)?,
-            None => open_dir(parent)?,
-        };
-        let old = match open_in(&dir, name, &change.path) {
-            Ok(file) => Some(file),
-            Err(FileError::NotFound { .. }) => None,
-            Err(err) => return Err(err),
+        let dir = found(open_dir(parent))?;
+        let old = match &dir {
+            Some(dir) => found(open_in(dir, name, &change.path))?,
+            None => None,
         };
         check_base(change, old.as_ref())?;
-        if let Some(old) = &old {
-            check_writable(&dir, name, old)?;
+        if let (Some(dir), Some(old)) = (&dir, &old) {
+            check_writable(dir, name, old)?;
         }
         let way = match (&old, &change.content) {
             (None, _) => Way::Create,
@@ -65,6 +57,36 @@ impl Planned {
             planned.add_other_names(change, roots)?;
         }
         Ok(planned)
+    }
+
+    /// The directories that have to be created first, outermost first.
+    pub(super) fn missing_dirs(&self) -> Vec<PathBuf> {
+        match self.dir {
+            Some(_) => Vec::new(),
+            None => missing(&self.slots[0].dir),
+        }
+    }
+
+    /// Creates the directories that are missing.
+    pub(super) fn make_dirs(&mut self, created: &mut Vec<PathBuf>) -> Result<(), FileError> {
+        if self.dir.is_none() {
+            self.dir = Some(open_or_create(&self.slots[0].dir, created)?);
+        }
+        Ok(())
+    }
+
+    /// The open directory of a slot.
+    pub(super) fn dir(&self, slot: usize) -> Result<&OwnedFd, FileError> {
+        let dir = match slot.checked_sub(1) {
+            None => self.dir.as_ref(),
+            Some(other) => self.other_dirs.get(other),
+        };
+        dir.ok_or_else(|| FileError::NotFound { path: self.slots[0].dir.clone() })
+    }
+
+    /// Every open directory.
+    pub(super) fn dirs(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.dir.iter().chain(&self.other_dirs)
     }
 
     fn add_other_names(&mut self, change: &Change<'_>, roots: &[PathBuf]) -> Result<(), FileError> {
@@ -107,6 +129,15 @@ impl Planned {
             }
             _ => FileState::Absent,
         }
+    }
+}
+
+/// `None` for what does not exist.
+fn found<T>(result: Result<T, FileError>) -> Result<Option<T>, FileError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(FileError::NotFound { .. }) => Ok(None),
+        Err(err) => Err(err),
     }
 }
 

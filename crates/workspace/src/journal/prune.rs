@@ -1,6 +1,8 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
     sync::atomic::Ordering,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -37,9 +39,9 @@ impl Journal {
         match age {
             Some(age) if age < INTERVAL => (),
             // A fresh journal has nothing to prune yet.
-            None => drop(fs::write(&mark, b"")),
+            None => touch(&mark),
             Some(_) => {
-                fs::write(&mark, b"").ok();
+                touch(&mark);
                 self.prune();
             }
         }
@@ -87,6 +89,12 @@ impl Journal {
             }
         }
     }
+}
+
+fn touch(mark: &Path) {
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(mark);
+    file.and_then(|file| file.set_modified(SystemTime::now())).ok();
 }
 
 fn hashes(entry: &Entry) -> impl Iterator<Item = ContentHash> {

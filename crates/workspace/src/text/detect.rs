@@ -56,7 +56,7 @@ fn utf16_without_bom(head: &[u8]) -> Option<Charset> {
     let pairs = head.len() / 2;
     let zeros = |side: usize| head.iter().skip(side).step_by(2).filter(|it| **it == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    if pairs < 2 || head.len() % 2 != 0 {
+    if pairs < 2 || !head.len().is_multiple_of(2) {
         return None;
     }
     match () {

@@ -17,5 +17,5 @@ mod view;
 pub use charset::{Charset, Encoding, Unencodable, describe_char};
 pub use detect::{Extent, detect};
 pub use line_break::LineBreak;
-pub use splice::{Bytes, Piece, Splice, SpliceError};
+pub use splice::{Bytes, Piece, Splice, SpliceError, encode_whole};
 pub use view::{LineBreaks, Text};

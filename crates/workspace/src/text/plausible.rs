@@ -67,20 +67,9 @@ fn of_char(before: char, character: char, next: char) -> i64 {
             }
         }
         _ if is_western(character) => of_western(before, character, next),
-        'а'..='я' | 'ё' => {
-            if is_cyrillic(before) || is_cyrillic(next) {
-                2
-            } else {
-                -3
-            }
-        }
-        'А'..='Я' => {
-            if is_cyrillic(next) && !is_cyrillic(before) {
-                2
-            } else {
-                -2
-            }
-        }
+        'а'..='я' | 'ё' if is_cyrillic(before) || is_cyrillic(next) => 2,
+        'А'..='Я' if is_cyrillic(next) && !is_cyrillic(before) => 2,
+        'А'..='я' | 'ё' => -3,
         it if it.is_alphabetic() && (before.is_alphabetic() || next.is_alphabetic()) => 2,
         _ => -3,
     }

@@ -102,7 +102,8 @@ impl Text {
         Ok(bytes)
     }
 
-    fn spell(&self, splice: &Splice) -> Result<Vec<u8>, SpliceError> {
+    /// The bytes a replacement puts into the file.
+    pub(crate) fn spell(&self, splice: &Splice) -> Result<Vec<u8>, SpliceError> {
         if self.strays() != 0 && splice.text.contains(char::REPLACEMENT_CHARACTER) {
             return Err(SpliceError::ReplacementCharacter);
         }
@@ -134,7 +135,7 @@ fn with_breaks(text: &str, style: LineBreak) -> Cow<'_, str> {
 
 /// Spells a whole text in an encoding, with the byte order mark the encoding
 /// asks for, once.
-pub(crate) fn encode_whole(text: &str, encoding: super::Encoding) -> Result<Vec<u8>, Unencodable> {
+pub fn encode_whole(text: &str, encoding: super::Encoding) -> Result<Vec<u8>, Unencodable> {
     let text = text.strip_prefix('\u{feff}').filter(|_| encoding.bom).unwrap_or(text);
     let mut bytes = encoding.bom_bytes().to_vec();
     match encoding.charset {
