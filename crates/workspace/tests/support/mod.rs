@@ -7,14 +7,14 @@ use haft_workspace::{
 };
 
 /// A scratch directory with a tree of its own and a place for our state.
-pub struct Scratch {
-    pub dir: tempfile::TempDir,
-    pub root: PathBuf,
-    pub state: PathBuf,
+pub(crate) struct Scratch {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) root: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 impl Scratch {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // In memory where that exists: these tests sync thousands of times.
         let memory = Path::new("/dev/shm");
         let dir = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
@@ -24,11 +24,11 @@ impl Scratch {
         Self { dir, root, state }
     }
 
-    pub fn workspace(&self) -> Workspace {
+    pub(crate) fn workspace(&self) -> Workspace {
         open(&self.state, &self.root)
     }
 
-    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
@@ -36,7 +36,7 @@ impl Scratch {
     }
 
     /// Names below the root, to see what lies about.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         collect(&self.root, &self.root, &mut names);
         names.sort();
@@ -53,7 +53,7 @@ fn collect(dir: &Path, root: &Path, names: &mut Vec<String>) {
     }
 }
 
-pub fn open(state: &Path, root: &Path) -> Workspace {
+pub(crate) fn open(state: &Path, root: &Path) -> Workspace {
     let config = WorkspaceConfig {
         state_dir: state.to_owned(),
         root: root.to_owned(),
@@ -62,20 +62,20 @@ pub fn open(state: &Path, root: &Path) -> Workspace {
     Workspace::open(config).unwrap()
 }
 
-pub fn origin(call: &str) -> Origin {
+pub(crate) fn origin(call: &str) -> Origin {
     Origin { session: None, turn: None, call: call.into(), tool: "Test".to_owned() }
 }
 
-pub fn origin_in(turn: &str, call: &str) -> Origin {
+pub(crate) fn origin_in(turn: &str, call: &str) -> Origin {
     Origin { turn: Some(TurnId::new(turn)), ..origin(call) }
 }
 
 /// Replaces (or creates) a file with whatever is there as the base.
-pub fn put(workspace: &Workspace, path: &Path, content: &[u8]) -> Result<Committed, CommitError> {
+pub(crate) fn put(workspace: &Workspace, path: &Path, content: &[u8]) -> Result<Committed, CommitError> {
     put_as(workspace, path, content, &origin("call"))
 }
 
-pub fn put_as(
+pub(crate) fn put_as(
     workspace: &Workspace,
     path: &Path,
     content: &[u8],
@@ -93,13 +93,13 @@ pub fn put_as(
     locked.commit(&[change], origin)
 }
 
-pub fn remove_as(workspace: &Workspace, path: &Path, origin: &Origin) -> Result<Committed, CommitError> {
+pub(crate) fn remove_as(workspace: &Workspace, path: &Path, origin: &Origin) -> Result<Committed, CommitError> {
     let locked = workspace.lock(&[path]).unwrap();
     let base = locked.read(path).unwrap().unwrap().0;
     let change = Change { path: path.to_owned(), base: Some(&base), content: None, mode: None };
     locked.commit(&[change], origin)
 }
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
