@@ -77,7 +77,10 @@ impl Repeats {
         }
         seen.times = time;
         if self.limits.stop <= time {
-            return Repeated::Stop(format!("{} was called {time} times with the same input and the same result", call.name));
+            return Repeated::Stop(format!(
+                "{} was called {time} times with the same input and the same result",
+                call.name
+            ));
         }
         Repeated::Refuse(format!(
             "Not run again: this is call number {time} with the same input, and the result was the same every time \
@@ -139,7 +142,8 @@ mod tests {
                 Repeated::Stop(_) => out.push('s'),
                 Repeated::Run => {
                     out.push('r');
-                    let mut report = Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
+                    let mut report =
+                        Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
                     if !result.starts_with('!') {
                         report.error = None;
                     }

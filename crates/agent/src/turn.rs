@@ -152,11 +152,8 @@ impl Agent {
 
     fn add_block(&mut self, block: MessageBlock, answer: &Incoming) {
         let uuid = uuid();
-        let origin = Origin::Model {
-            model: answer.model.clone(),
-            id: answer.message_id.clone(),
-            usage: answer.usage,
-        };
+        let origin =
+            Origin::Model { model: answer.model.clone(), id: answer.message_id.clone(), usage: answer.usage };
         self.add(vec![NewLine {
             uuid: uuid.clone(),
             message: Message::assistant(vec![block.clone()]),
@@ -204,8 +201,11 @@ impl Agent {
 
     fn effect_of(&self, call: &ToolUse) -> Effect {
         let pool = self.tools.pool.get();
-        let cx = haft_tool::CallContext::detached(call.id.clone(), std::sync::Arc::clone(&self.tools.state.cwd));
-        let parsed = pool.get(&call.name).and_then(|tool| std::sync::Arc::clone(tool).parse(call.input.clone(), &cx).ok());
+        let cx =
+            haft_tool::CallContext::detached(call.id.clone(), std::sync::Arc::clone(&self.tools.state.cwd));
+        let parsed = pool
+            .get(&call.name)
+            .and_then(|tool| std::sync::Arc::clone(tool).parse(call.input.clone(), &cx).ok());
         let looks = parsed.is_some_and(|call| call.is_read_only());
         if looks { Effect::Looked } else { Effect::Acted }
     }

@@ -93,7 +93,11 @@ pub(crate) fn put_as(
     locked.commit(&[change], origin)
 }
 
-pub(crate) fn remove_as(workspace: &Workspace, path: &Path, origin: &Origin) -> Result<Committed, CommitError> {
+pub(crate) fn remove_as(
+    workspace: &Workspace,
+    path: &Path,
+    origin: &Origin,
+) -> Result<Committed, CommitError> {
     let locked = workspace.lock(&[path]).unwrap();
     let base = locked.read(path).unwrap().unwrap().0;
     let change = Change { path: path.to_owned(), base: Some(&base), content: None, mode: None };
