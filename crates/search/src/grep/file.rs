@@ -146,9 +146,10 @@ impl<'a> FileSearch<'a> {
         Ok(taker.found)
     }
 
-    /// As `rg`: of a file found on the way, the lines before the NUL byte are
-    /// shown, but it does not count as a file with matches. A file that was
-    /// named is searched to its end, and what is behind the byte is counted.
+    /// A file found on a walk is binary if there is a NUL byte in its
+    /// beginning. If one comes later, the lines before it are shown. A file
+    /// that was named is searched to its end, and what is behind the byte is
+    /// counted.
     fn small_binary(
         &mut self,
         bytes: &[u8],
@@ -157,8 +158,8 @@ impl<'a> FileSearch<'a> {
         keep: usize,
     ) -> io::Result<Searched> {
         let mut found = match origin {
-            Origin::Walk if self.query.options.mode != Mode::Content => return Ok(Searched::Binary),
-            Origin::Walk => self.slice(&bytes[..nul], keep)?,
+            Origin::Walk if nul < HEAD || !self.shows_before_nul() => return Ok(Searched::Binary),
+            Origin::Walk => self.slice(&bytes[..line_start(bytes, nul)], keep)?,
             Origin::Named => {
                 let mut taker = Taker::new(self.query, self.stop, keep);
                 taker.show_until = line_start(bytes, nul) as u64;
@@ -174,12 +175,16 @@ impl<'a> FileSearch<'a> {
         Ok(Searched::Text(found))
     }
 
+    fn shows_before_nul(&self) -> bool {
+        self.query.options.mode == Mode::Content && !self.query.options.multiline
+    }
+
     fn large(&mut self, mut file: File, origin: Origin, keep: usize) -> io::Result<Searched> {
         let head = std::mem::take(&mut self.bytes);
         let reading = self.reading_of_large(&head, &mut file)?;
         let binary = matches!(reading, Reading::Utf8);
         let nul = if binary { memchr::memchr(0, &head) } else { None };
-        if nul.is_some() && origin == Origin::Walk && self.query.options.mode != Mode::Content {
+        if nul.is_some() && origin == Origin::Walk {
             self.bytes = head;
             return Ok(Searched::Binary);
         }
@@ -206,7 +211,7 @@ impl<'a> FileSearch<'a> {
             found.encoding = Some(encoding.name());
         }
         let squash = found.binary_at.is_some() && origin == Origin::Walk;
-        if squash && (self.query.options.mode != Mode::Content || found.count == 0) {
+        if squash && (!self.shows_before_nul() || found.count == 0) {
             return Ok(Searched::Binary);
         }
         Ok(Searched::Text(found))

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use grep_matcher::Matcher;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -98,6 +99,11 @@ impl Query {
             spans_lines: matches!(error.kind(), ErrorKind::NotAllowed(_)),
         })?;
         Ok(Self { matcher, options, alphabet: Alphabet::of(pattern) })
+    }
+
+    /// Whether it matches nothing at all, and so every line.
+    pub fn matches_empty(&self) -> bool {
+        self.matcher.is_match(b"").unwrap_or(false)
     }
 
     /// How it is looked for.

@@ -75,7 +75,7 @@ impl<'a> Taker<'a> {
     }
 
     fn count(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<()> {
-        if !searcher.multi_line() {
+        if !searcher.multi_line_with_matcher(&self.query.matcher) {
             self.found.count += 1;
             return Ok(());
         }
@@ -99,18 +99,26 @@ impl<'a> Taker<'a> {
 
     fn take_matches(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
         let (bytes, first) = (found.bytes(), found.line_number().unwrap_or(1));
-        let searched = if self.query.options.multiline { bytes } else { without_break(bytes) };
+        let searched =
+            if self.query.options.multiline { bytes } else { bytes.strip_suffix(b"\n").unwrap_or(bytes) };
         let mut ranges = Vec::new();
         self.query.matcher.find_iter(searched, |range| {
             ranges.push(range);
             true
         })?;
-        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-            let before = memchr::memchr_iter(b'\n', &bytes[..range.start()]).count() as u64;
+        let (mut number, mut counted) = (first, 0);
+        for range in ranges {
+            number += memchr::memchr_iter(b'\n', &bytes[counted..range.start()]).count() as u64;
+            counted = range.start();
+            if range.is_empty() {
+                self.push(number, LineKind::Match, String::new);
+            }
             let lines = LineIter::new(b'\n', &bytes[range.start()..range.end()]);
-            for (number, piece) in (first + before..).zip(lines) {
+            for (number, piece) in (number..).zip(lines) {
                 let piece = without_break(piece);
-                self.push(number, LineKind::Match, || show::clipped(piece, &(0..piece.len())));
+                if !piece.is_empty() {
+                    self.push(number, LineKind::Match, || show::clipped(piece, &(0..piece.len())));
+                }
             }
         }
         Ok(())
