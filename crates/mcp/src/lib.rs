@@ -1,1 +1,16 @@
-//! Placeholder until the crate lands.
+//! Model Context Protocol, both ways.
+mod adapt;
+mod client;
+mod config;
+mod supervise;
+mod transport;
+mod wire;
+
+pub use adapt::{Media, MediaDirectory};
+pub use client::{
+    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, PromptArgument, PromptDef,
+    ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+};
+pub use config::{Endpoint, HttpEndpoint, OAuthSettings, Scope, ServerConfig, Timeouts, Trust};
+pub use supervise::{Enabled, Event, Manager, ManagerOptions, Noise, ServerState, ServerStatus};
+pub use transport::{Connector, Inbox, InheritEnv, OpenError, Outgoing, StdioCommand, Transport};
