@@ -34,8 +34,8 @@ mod tokens;
 pub use record::Recorded;
 pub use route::Form;
 pub use script::{
-    AwsKey, ByteFault, Cut, ErrorReply, Forced, Limits, Matcher, Piece, Script, ScriptError, Stall,
-    Times, ToolPiece, Turn, UsageReply, When,
+    AwsKey, ByteFault, Cut, ErrorReply, Forced, Limits, Matcher, Piece, Script, ScriptError, Stall, Times,
+    ToolPiece, Turn, UsageReply, When,
 };
 pub use server::MockModel;
 pub use signature::signature_of;

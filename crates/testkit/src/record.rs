@@ -28,6 +28,8 @@ pub struct Recorded {
     pub received: Duration,
     /// When the last byte of the answer was out.
     pub answered: Option<Duration>,
+    /// Whether the client went away before that.
+    pub abandoned: bool,
 }
 
 impl Recorded {

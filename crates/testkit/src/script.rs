@@ -498,7 +498,9 @@ mod tests {
 
     #[test]
     fn a_misspelt_field_is_an_error() {
-        for wrong in [json!({"turn": []}), json!({"turns": [{"replies": []}]}), json!({"turns": [{"times": "ever"}]})] {
+        for wrong in
+            [json!({"turn": []}), json!({"turns": [{"replies": []}]}), json!({"turns": [{"times": "ever"}]})]
+        {
             assert!(serde_json::from_value::<Script>(wrong.clone()).is_err(), "{wrong}");
         }
     }

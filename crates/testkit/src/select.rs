@@ -28,10 +28,14 @@ impl Seen {
 
     fn of_messages(model: String, body: &Value) -> Self {
         let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let last_user = messages.iter().rev().filter(|it| it["role"] == "user").map(|it| text_of(&it["content"]));
-        let results = messages.last().into_iter().flat_map(|last| last["content"].as_array().into_iter().flatten());
-        let results: Vec<String> =
-            results.filter(|block| block["type"] == "tool_result").map(|block| text_of(&block["content"])).collect();
+        let last_user =
+            messages.iter().rev().filter(|it| it["role"] == "user").map(|it| text_of(&it["content"]));
+        let results =
+            messages.last().into_iter().flat_map(|last| last["content"].as_array().into_iter().flatten());
+        let results: Vec<String> = results
+            .filter(|block| block["type"] == "tool_result")
+            .map(|block| text_of(&block["content"]))
+            .collect();
         Self {
             last_user: last_user.into_iter().find(|text| !text.is_empty()).unwrap_or_default(),
             tool_result: results.join("\n"),

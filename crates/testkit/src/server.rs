@@ -24,7 +24,7 @@ use crate::{
     script::{ErrorReply, Matcher, Piece},
     select::{self, Seen},
     signature_of, sigv4,
-    steps::{self, Step},
+    steps::{self, End, Step},
 };
 
 /// A scripted model server on loopback. Dropping it stops it.
@@ -114,11 +114,12 @@ impl MockModel {
         state.turns.len() - used
     }
 
-    /// Waits until that many requests have come. Wrap it in a timeout.
-    pub async fn wait_for(&self, count: usize) {
+    /// Waits until a condition on the requests so far holds. Wrap it in a
+    /// timeout.
+    pub async fn wait_until(&self, holds: impl Fn(&[Recorded]) -> bool) {
         loop {
             let changed = self.shared.changed.notified();
-            if self.count() >= count {
+            if holds(&self.shared.state().requests) {
                 return;
             }
             changed.await;
@@ -213,11 +214,16 @@ async fn handle(
         refusal: None,
         received,
         answered: None,
+        abandoned: false,
     };
     let index = shared.record(request.clone());
     let Some(route) = route else {
         shared.update(index, |request| request.status = 404);
-        return plain(StatusCode::NOT_FOUND, "application/json", json!({"error": "no such path"}).to_string());
+        return plain(
+            StatusCode::NOT_FOUND,
+            "application/json",
+            json!({"error": "no such path"}).to_string(),
+        );
     };
     let (reply, turn) = answer(&shared, &route, &request, index);
     if let Some(turn) = &turn
@@ -299,7 +305,8 @@ fn played(
     let mut state = shared.state();
     let Live { turns, used, .. } = &mut *state;
     let Some(at) = select::take(turns, used, &seen) else {
-        let message = format!("mock-model: no turn left for request {index} (last user text: {:?})", seen.last_user);
+        let message =
+            format!("mock-model: no turn left for request {index} (last user text: {:?})", seen.last_user);
         return (Reply::Refused(Refusal::invalid(message)), None);
     };
     let turn = turns[at].clone();
@@ -361,7 +368,13 @@ fn remember_thinking(shared: &Shared, turn: &Turn, model: &str, body: &Value) {
     }
 }
 
-fn respond(shared: &Arc<Shared>, form: Form, index: usize, reply: Reply, breaker: &Breaker) -> Response<Body> {
+fn respond(
+    shared: &Arc<Shared>,
+    form: Form,
+    index: usize,
+    reply: Reply,
+    breaker: &Breaker,
+) -> Response<Body> {
     match reply {
         Reply::Drop => {
             shared.update(index, |request| request.status = 0);
@@ -389,11 +402,15 @@ fn respond(shared: &Arc<Shared>, form: Form, index: usize, reply: Reply, breaker
         Reply::Json(value) => plain(StatusCode::OK, "application/json", value.to_string()),
         Reply::Stream { content_type, steps } => {
             let shared = Arc::clone(shared);
-            let done = move || {
+            let tell = move |end: End| {
                 let now = shared.started.elapsed();
-                shared.update(index, |request| request.answered = Some(now));
+                shared.update(index, |request| match end {
+                    End::Played => request.answered = Some(now),
+                    End::Abandoned => request.abandoned = true,
+                });
+                shared.changed.notify_waiters();
             };
-            let body = steps::body(steps, done);
+            let body = steps::body(steps, tell);
             with_type(Response::new(body), content_type)
         }
     }

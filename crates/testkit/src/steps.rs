@@ -54,42 +54,58 @@ fn insert_at(steps: Vec<Step>, byte: usize, fault: Step) -> Vec<Step> {
     out
 }
 
-/// The bytes of a body, if nothing happens to it on the way.
-pub(crate) fn whole(steps: &[Step]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    for step in steps {
-        match step {
-            Step::Bytes(bytes) => out.extend_from_slice(bytes),
-            Step::Stall(_) | Step::Cut(_) => return None,
-        }
-    }
-    Some(out)
+/// How a body ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum End {
+    /// Its last byte is out.
+    Played,
+    /// The client went away before.
+    Abandoned,
 }
 
-/// A body that plays the steps and calls `done` when its last byte is out.
-pub(crate) fn body(steps: Vec<Step>, done: impl FnOnce() + Send + 'static) -> Body {
-    let state = (steps.into_iter(), Some(done));
-    Body::from_stream(stream::unfold(state, |(mut steps, mut done)| async move {
+/// Tells how a body ended, once.
+struct Teller<F: FnOnce(End)>(Option<F>);
+
+impl<F: FnOnce(End)> Teller<F> {
+    fn tell(&mut self, end: End) {
+        if let Some(tell) = self.0.take() {
+            tell(end);
+        }
+    }
+}
+
+impl<F: FnOnce(End)> Drop for Teller<F> {
+    fn drop(&mut self) {
+        self.tell(End::Abandoned);
+    }
+}
+
+/// A body that plays the steps and tells how it ended.
+pub(crate) fn body(steps: Vec<Step>, tell: impl FnOnce(End) + Send + 'static) -> Body {
+    let state = (steps.into_iter(), Teller(Some(tell)));
+    Body::from_stream(stream::unfold(state, |(mut steps, mut teller)| async move {
         loop {
             match steps.next() {
-                Some(Step::Bytes(bytes)) => return Some((Ok(Bytes::from(bytes)), (steps, done))),
+                Some(Step::Bytes(bytes)) => {
+                    // The last byte may be the last thing the server asks for.
+                    if steps.len() == 0 {
+                        teller.tell(End::Played);
+                    }
+                    return Some((Ok(Bytes::from(bytes)), (steps, teller)));
+                }
                 Some(Step::Stall(Stall::Ms(ms))) => tokio::time::sleep(Duration::from_millis(ms)).await,
                 Some(Step::Stall(Stall::Forever)) => std::future::pending::<()>().await,
                 Some(Step::Cut(Cut::End)) | None => {
-                    if let Some(done) = done.take() {
-                        done();
-                    }
+                    teller.tell(End::Played);
                     return None;
                 }
                 Some(Step::Cut(Cut::Reset)) => {
                     // The server writes what it has when the body makes it
                     // wait; without that the cut would come too early.
                     tokio::task::yield_now().await;
-                    if let Some(done) = done.take() {
-                        done();
-                    }
+                    teller.tell(End::Played);
                     let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-                    return Some((Err(error), (Vec::new().into_iter(), None)));
+                    return Some((Err(error), (Vec::new().into_iter(), teller)));
                 }
             }
         }
@@ -105,8 +121,13 @@ mod tests {
         let steps = || vec![Step::Bytes(b"abc".to_vec()), Step::Bytes(b"def".to_vec())];
         for (byte, want) in [(0, ""), (2, "ab"), (3, "abc"), (4, "abcd"), (6, "abcdef"), (9, "abcdef")] {
             let cut = insert_at(steps(), byte, Step::Cut(Cut::End));
-            let before: Vec<_> = cut.split(|step| matches!(step, Step::Cut(_))).collect();
-            let bytes = whole(before[0]).unwrap();
+            let before = cut.iter().take_while(|step| !matches!(step, Step::Cut(_)));
+            let bytes: Vec<u8> = before
+                .flat_map(|step| match step {
+                    Step::Bytes(bytes) => bytes.clone(),
+                    _ => Vec::new(),
+                })
+                .collect();
             assert_eq!(String::from_utf8(bytes).unwrap(), want, "{byte}");
         }
     }

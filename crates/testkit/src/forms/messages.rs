@@ -24,7 +24,9 @@ pub(crate) enum Item {
 pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
     let framed = items(turn, asked).into_iter().map(|item| match item {
         Item::Event(event) => Step::Bytes(sse(event["type"].as_str(), &event.to_string())),
-        Item::Error(error) => Step::Bytes(sse(Some("error"), &error_body(&error.kind, &error.message).to_string())),
+        Item::Error(error) => {
+            Step::Bytes(sse(Some("error"), &error_body(&error.kind, &error.message).to_string()))
+        }
         Item::Raw(raw) => Step::Bytes(raw.into_bytes()),
         Item::Stall(stall) => Step::Stall(stall),
         Item::Cut(cut) => Step::Cut(cut),

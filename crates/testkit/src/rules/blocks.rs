@@ -27,7 +27,8 @@ pub(super) fn check(path: &str, role: &Value, block: &Value) -> Verdict {
         // What the service's own tools leave behind is its own affair.
         _ if kind.ends_with("_tool_result") || kind == "server_tool_use" || kind == "compaction" => Ok(()),
         _ => {
-            let what = format!("Input tag '{kind}' found using 'type' does not match any of the expected tags");
+            let what =
+                format!("Input tag '{kind}' found using 'type' does not match any of the expected tags");
             refuse(path, &what)
         }
     }
@@ -139,7 +140,8 @@ fn inner_block(path: &str, block: &Value) -> Verdict {
         }
         kind => {
             let kind = kind.unwrap_or_default();
-            let what = format!("Input tag '{kind}' found using 'type' does not match any of the expected tags");
+            let what =
+                format!("Input tag '{kind}' found using 'type' does not match any of the expected tags");
             refuse(path, &what)
         }
     }

@@ -5,10 +5,30 @@ use serde_json::Value;
 use super::{Judge, Refusal, Verdict, blocks, media, pairing, refuse, thinking, tools};
 
 const FIELDS: [&str; 24] = [
-    "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "temperature", "top_p",
-    "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "output_config", "output_format",
-    "context_management", "speed", "container", "mcp_servers", "anthropic_beta", "anthropic_version",
-    "cache_control", "inference_geo",
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "thinking",
+    "metadata",
+    "service_tier",
+    "output_config",
+    "output_format",
+    "context_management",
+    "speed",
+    "container",
+    "mcp_servers",
+    "anthropic_beta",
+    "anthropic_version",
+    "cache_control",
+    "inference_geo",
 ];
 
 pub(super) fn check(judge: &Judge<'_>, model: &str, body: &Value, count: u64) -> Verdict {
@@ -41,7 +61,8 @@ fn max_tokens(judge: &Judge<'_>, model: &str, body: &Value) -> Verdict {
     }
     let most = judge.script.max_output;
     if limit > most {
-        let what = format!("{limit} > {most}, which is the maximum allowed number of output tokens for {model}");
+        let what =
+            format!("{limit} > {most}, which is the maximum allowed number of output tokens for {model}");
         return refuse("max_tokens", &what);
     }
     Ok(())
@@ -57,7 +78,9 @@ fn system(body: &Value) -> Verdict {
                         return refuse(&format!("system.{at}.type"), "Input should be 'text'");
                     }
                     None => return refuse(&format!("system.{at}.text"), "Field required"),
-                    Some("") => return Err(Refusal::invalid("system: text content blocks must be non-empty")),
+                    Some("") => {
+                        return Err(Refusal::invalid("system: text content blocks must be non-empty"));
+                    }
                     Some(_) => {}
                 }
             }
@@ -136,7 +159,7 @@ fn cache_control(body: &Value) -> Verdict {
         )));
     }
     let hour = |mark: &&Value| mark["ttl"] == "1h";
-    let short_then_long = marks.iter().skip_while(|mark| hour(mark)).any(|mark| hour(mark));
+    let short_then_long = marks.iter().skip_while(|mark| hour(mark)).any(hour);
     if short_then_long {
         let what = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block";
         return Err(Refusal::invalid(what));

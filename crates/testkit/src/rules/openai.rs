@@ -33,11 +33,15 @@ pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> Verdict {
 fn chat_message(at: usize, message: &Value) -> Verdict {
     let role = message["role"].as_str().unwrap_or_default();
     if !["system", "developer", "user", "assistant", "tool"].contains(&role) {
-        return invalid(format!("Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'."));
+        return invalid(format!(
+            "Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'."
+        ));
     }
     let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
     if message["content"].is_null() && calls.is_empty() {
-        return invalid(format!("Invalid value for 'content': expected a string, got null. (messages[{at}])"));
+        return invalid(format!(
+            "Invalid value for 'content': expected a string, got null. (messages[{at}])"
+        ));
     }
     for call in calls {
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
@@ -49,7 +53,9 @@ fn chat_message(at: usize, message: &Value) -> Verdict {
         let kind = part["type"].as_str().unwrap_or_default();
         let fits = kind == "text" || (role == "user" && (kind == "image_url" || kind == "file"));
         if !fits {
-            return invalid(format!("Invalid 'messages[{at}].content': part type '{kind}' is not allowed for role '{role}'"));
+            return invalid(format!(
+                "Invalid 'messages[{at}].content': part type '{kind}' is not allowed for role '{role}'"
+            ));
         }
     }
     Ok(())
@@ -104,10 +110,15 @@ fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Val
     }
     let Some(schema) = parameters else { return Ok(()) };
     if schema["type"] != "object" {
-        return invalid(format!("Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: {}'.", schema["type"]));
+        return invalid(format!(
+            "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: {}'.",
+            schema["type"]
+        ));
     }
     if ["oneOf", "anyOf", "allOf", "enum", "not"].iter().any(|key| schema.get(key).is_some()) {
-        return invalid(format!("Invalid schema for function '{name}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."));
+        return invalid(format!(
+            "Invalid schema for function '{name}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+        ));
     }
     Ok(())
 }
@@ -117,7 +128,9 @@ fn window(script: &Script, body: &Value, count: u64) -> Verdict {
     let limit = asked.iter().find_map(|key| body[*key].as_u64()).unwrap_or(0);
     if limit > script.max_output {
         let most = script.max_output;
-        return invalid(format!("max_tokens is too large: {limit}. This model supports at most {most} completion tokens, whereas you provided {limit}."));
+        return invalid(format!(
+            "max_tokens is too large: {limit}. This model supports at most {most} completion tokens, whereas you provided {limit}."
+        ));
     }
     let window = script.window;
     if count + limit > window {
@@ -179,10 +192,15 @@ fn response_items(items: &[Value]) -> Verdict {
                 let of_model = item["role"] == "assistant";
                 for part in item["content"].as_array().into_iter().flatten() {
                     let part = part["type"].as_str().unwrap_or_default();
-                    let allowed: &[&str] =
-                        if of_model { &["output_text", "refusal"] } else { &["input_text", "input_image", "input_file"] };
+                    let allowed: &[&str] = if of_model {
+                        &["output_text", "refusal"]
+                    } else {
+                        &["input_text", "input_image", "input_file"]
+                    };
                     if !allowed.contains(&part) {
-                        return invalid(format!("Invalid value: '{part}'. Supported values are: {allowed:?}. (input[{at}].content)"));
+                        return invalid(format!(
+                            "Invalid value: '{part}'. Supported values are: {allowed:?}. (input[{at}].content)"
+                        ));
                     }
                 }
             }
@@ -202,7 +220,9 @@ fn response_items(items: &[Value]) -> Verdict {
                 });
                 if !follows {
                     let id = item["id"].as_str().unwrap_or_default();
-                    return invalid(format!("Item '{id}' of type 'reasoning' was provided without its required following item."));
+                    return invalid(format!(
+                        "Item '{id}' of type 'reasoning' was provided without its required following item."
+                    ));
                 }
             }
             other => return invalid(format!("Invalid value: '{other}'. (input[{at}].type)")),

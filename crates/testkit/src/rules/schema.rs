@@ -49,7 +49,8 @@ fn is_valid(schema: &Value) -> bool {
         "type" => match value {
             Value::String(name) => TYPES.contains(&name.as_str()),
             Value::Array(names) => {
-                !names.is_empty() && names.iter().all(|name| name.as_str().is_some_and(|it| TYPES.contains(&it)))
+                !names.is_empty()
+                    && names.iter().all(|name| name.as_str().is_some_and(|it| TYPES.contains(&it)))
             }
             _ => false,
         },
@@ -64,7 +65,9 @@ fn is_valid(schema: &Value) -> bool {
         }
         "required" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
         "enum" => value.is_array(),
-        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => value.is_u64(),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
+            value.is_u64()
+        }
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => value.is_number(),
         "title" | "description" | "pattern" | "format" | "$ref" | "$schema" => value.is_string(),
         _ => true,

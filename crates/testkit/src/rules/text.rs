@@ -15,8 +15,7 @@ pub(super) fn check(raw: &[u8]) -> Verdict {
 
 fn not_json(what: &str, at: usize) -> Verdict {
     let column = at + 1;
-    let message =
-        format!("The request body is not valid JSON: {what}: line 1 column {column} (char {at})");
+    let message = format!("The request body is not valid JSON: {what}: line 1 column {column} (char {at})");
     Err(Refusal::invalid(message))
 }
 

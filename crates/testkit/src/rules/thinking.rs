@@ -86,9 +86,9 @@ fn leading(body: &Value, messages: &[Value]) -> Verdict {
     if body["thinking"]["type"] != "enabled" {
         return Ok(());
     }
-    let asks_on = messages.last().is_some_and(|last| {
-        blocks(&last["content"]).iter().any(|block| block["type"] == "tool_result")
-    });
+    let asks_on = messages
+        .last()
+        .is_some_and(|last| blocks(&last["content"]).iter().any(|block| block["type"] == "tool_result"));
     let Some(at) = messages.iter().rposition(|message| message["role"] == "assistant") else { return Ok(()) };
     let first = blocks(&messages[at]["content"]).first().and_then(|block| block["type"].as_str());
     match first {
