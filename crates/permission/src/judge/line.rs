@@ -1,6 +1,6 @@
 use haft_types::PermissionMode;
 
-use super::{FileSpot, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
+use super::{FileSpot, Level, Role, Ruling, Standing, Tally, Wish, by_rule, path::Speaker};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
     reason::{Action, Why},
@@ -23,7 +23,7 @@ impl Level<'_> {
             let ruling = self.command(part, files, line);
             tally.add(self.settle(ruling.about(shown::text(&part.text))));
             for file in redirected {
-                tally.add(self.settle(self.path(file.using, &file.located)));
+                tally.add(self.settle(self.path(file.using, &file.located, Speaker::Nobody)));
             }
         }
         if let Some(doubt) = doubt {
@@ -46,7 +46,8 @@ impl Level<'_> {
             None => (),
         }
         let operands = || files.iter().filter(|file| file.through == Through::Operand);
-        let rulings: Vec<Ruling> = operands().map(|file| self.path(file.using, &file.located)).collect();
+        let rulings: Vec<Ruling> =
+            operands().map(|file| self.path(file.using, &file.located, Speaker::Nobody)).collect();
         let strictest = rulings.into_iter().max_by_key(|ruling| ruling.standing);
         let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
         match part.nature {
@@ -78,7 +79,7 @@ impl Level<'_> {
             return Some(Ruling::denied(why));
         }
         let located = |file: &FileSpot| match &file.located {
-            Ok(located) => self.path_forbidden(file.using, located),
+            Ok(located) => self.path_forbidden(file.using, located, Speaker::Nobody),
             Err(problem) => Some(Ruling::denied(Why::Path(*problem))),
         };
         let by_files = files.iter().filter_map(located).max_by_key(|ruling| ruling.standing);
@@ -95,7 +96,7 @@ impl Level<'_> {
         Some(self.policy.delegate_only(rule))
     }
 
-    fn command_handed(&self, part: &CommandPart) -> bool {
+    pub(super) fn command_handed(&self, part: &CommandPart) -> bool {
         match self.role {
             Role::Acting => false,
             Role::Above(received) => received.command(Behavior::Allow, part).is_some(),
@@ -133,7 +134,7 @@ impl Level<'_> {
         }
         let wish = || Wish::Line(line.to_owned());
         if part.nature == Nature::ReadOnly {
-            let rulings = files.iter().map(|file| self.path(file.using, &file.located));
+            let rulings = files.iter().map(|file| self.path(file.using, &file.located, Speaker::Nobody));
             let outside = rulings.into_iter().find(|it| matches!(it.why, Why::Outside { .. }));
             if let Some(outside) = outside {
                 return outside;
