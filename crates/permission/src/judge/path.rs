@@ -38,10 +38,9 @@ impl Level<'_> {
             Ok(located) => located,
             Err(problem) => return Ruling::denied(Why::Path(*problem)).about(verb(using).to_owned()),
         };
-        let ruling = self
-            .path_forbidden(using, located, speaker)
-            .or_else(|| self.path_guarded(using, located))
-            .unwrap_or_else(|| self.path_allowed(using, located, speaker));
+        let allowed = self.path_allowed(using, located, speaker);
+        let stricter = [self.path_forbidden(using, located, speaker), self.path_guarded(using, located)];
+        let ruling = stricter.into_iter().flatten().fold(allowed, Ruling::stricter);
         ruling.about(subject(using, located))
     }
 
