@@ -173,8 +173,8 @@ impl Policy {
         };
         let above = || {
             let agent = self.inner.agent.as_ref()?;
-            let handed = agent.received.bare(&agent.received.view(tool), Behavior::Allow).is_some();
-            if handed && agent.parent.is_agent() { None } else { agent.parent.removes(tool) }
+            let handed = agent.parent.is_agent() && agent.received.speaks_about(tool);
+            if handed { agent.parent.parent()?.removes(tool) } else { agent.parent.removes(tool) }
         };
         own().or_else(above)
     }

@@ -222,7 +222,7 @@ fn near_text(
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tool(tool) => f.write_str(&shown::text(tool)),
+            Self::Tool(tool) => write!(f, "the tool {}", shown::text(tool)),
             Self::Input { tool, param } => write!(f, "{} with this `{param}`", shown::text(tool)),
             Self::Path { path, using: PathUse::Read } => write!(f, "reading {}", shown::path(path)),
             Self::Path { path, using: PathUse::Write } => write!(f, "changing {}", shown::path(path)),

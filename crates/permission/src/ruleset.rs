@@ -97,6 +97,15 @@ impl RuleSet {
         &self.rules
     }
 
+    /// Whether a rule is about this tool, or about what tools like it touch.
+    pub(crate) fn speaks_about(&self, tool: &str) -> bool {
+        let family = rule::speaks_for(tool);
+        self.rules.iter().any(|rule| {
+            rule.name.exact().is_some_and(|name| Some(name) == family)
+                || rule.name.matches(tool, rule.entry.behavior, &self.names)
+        })
+    }
+
     /// What the rules say about a tool by its name. Remembered per tool.
     pub(crate) fn view(&self, tool: &str) -> Arc<ToolView> {
         let known = self.views.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();

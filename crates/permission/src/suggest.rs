@@ -31,10 +31,12 @@ pub(crate) fn suggest(policy: &Policy, wishes: &[Wish], cx: &CallContext) -> Vec
                 add(rules(vec![rule("WebFetch", spec)], Destination::LocalSettings));
             }
             Wish::Read { forms } => add(path_rules(policy, "Read", forms, cx)),
-            Wish::Edit { inside: true, .. } => add(PermissionUpdate::SetMode {
-                mode: PermissionMode::AcceptEdits,
-                destination: Destination::Session,
-            }),
+            Wish::Edit { forms, inside: true } => {
+                let (mode, destination) = (PermissionMode::AcceptEdits, Destination::Session);
+                add(PermissionUpdate::SetMode { mode, destination });
+                let files = forms.iter().map(|form| rule("Edit", Some(absolute(form))));
+                add(rules(files.collect(), destination));
+            }
             Wish::Edit { forms, inside: false } => add(path_rules(policy, "Edit", forms, cx)),
             Wish::Line(line) => {
                 let found = command_rules(policy, line, cx);

@@ -1,6 +1,6 @@
 use haft_types::PermissionMode;
 
-use super::{FileSpot, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
+use super::{FileSpot, Level, Role, Ruling, Standing, Tally, Wish, by_rule, path::Speaker};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
     reason::{Action, Why},
@@ -23,7 +23,7 @@ impl Level<'_> {
             let ruling = self.command(part, files, line);
             tally.add(self.settle(ruling.about(shown::text(&part.text))));
             for file in redirected {
-                tally.add(self.settle(self.path(file.using, &file.located)));
+                tally.add(self.settle(self.path(file.using, &file.located, Speaker::Nobody)));
             }
         }
         if let Some(doubt) = doubt {
@@ -33,34 +33,42 @@ impl Level<'_> {
     }
 
     fn command(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
-        let forbidden = self.command_forbidden(part, files);
-        if let Some(ruling) = forbidden {
-            return ruling;
+        let stricter =
+            [self.command_concern(part), self.command_plan(part), self.command_forbidden(part, files)];
+        stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
+    }
+
+    fn command_plan(&self, part: &CommandPart) -> Option<Ruling> {
+        let changes = self.policy.mode == PermissionMode::Plan && part.nature != Nature::ReadOnly;
+        changes.then(|| Ruling::denied(Why::Plan(action(part))))
+    }
+
+    fn command_concern(&self, part: &CommandPart) -> Option<Ruling> {
+        match part.concern.as_ref()? {
+            Concern::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
+            Concern::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Doubt(text.clone()))),
         }
-        if self.policy.mode == PermissionMode::Plan && part.nature != Nature::ReadOnly {
-            return Ruling::denied(Why::Plan(action(part)));
-        }
-        match &part.concern {
-            Some(Concern::Insist(text)) => return Ruling::firm(Why::Tool(text.clone())),
-            Some(Concern::Ask(text)) => return Ruling::new(Standing::Guarded, Why::Doubt(text.clone())),
-            None => (),
-        }
-        let operands = || files.iter().filter(|file| file.through == Through::Operand);
-        let rulings: Vec<Ruling> = operands().map(|file| self.path(file.using, &file.located)).collect();
-        let strictest = rulings.into_iter().max_by_key(|ruling| ruling.standing);
+    }
+
+    /// What is left: what the command does by its nature, allow rules, or a
+    /// question.
+    fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
+        let operands = files.iter().filter(|file| file.through == Through::Operand);
+        let rulings = operands.map(|file| self.path(file.using, &file.located, Speaker::Nobody));
+        let strictest = rulings.reduce(|a, b| b.stricter(a));
         let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
-        match part.nature {
-            Nature::ReadOnly if files_allowed => return Ruling::allowed(Why::CommandReads),
-            Nature::EditsFiles if files_allowed && strictest.is_some() && self.policy.accepts_edits() => {
-                return Ruling::allowed(strictest.map_or(Why::CommandReads, |ruling| ruling.why));
+        match (part.nature, &strictest) {
+            (Nature::ReadOnly, _) if files_allowed => return Ruling::allowed(Why::CommandReads),
+            (Nature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
+                return Ruling::allowed(edited.why.clone());
             }
-            Nature::ReadOnly | Nature::EditsFiles | Nature::Other => (),
+            (Nature::ReadOnly | Nature::EditsFiles | Nature::Other, _) => (),
         }
-        let guarded = strictest.filter(|ruling| ruling.standing == Standing::Guarded);
-        match (self.command_allow(part), guarded) {
-            (Some(_), Some(guarded)) => guarded,
-            (Some(why), None) => Ruling::allowed(why),
-            (None, guarded) => self.command_open(part, files, line, guarded),
+        match (self.command_allow(part), strictest) {
+            (_, Some(guarded)) if guarded.standing == Standing::Guarded => guarded,
+            (Some(why), _) => Ruling::allowed(why),
+            (None, Some(outside)) if part.nature == Nature::ReadOnly => outside,
+            (None, _) => self.command_open(part, line),
         }
     }
 
@@ -78,7 +86,7 @@ impl Level<'_> {
             return Some(Ruling::denied(why));
         }
         let located = |file: &FileSpot| match &file.located {
-            Ok(located) => self.path_forbidden(file.using, located),
+            Ok(located) => self.path_forbidden(file.using, located, Speaker::Nobody),
             Err(problem) => Some(Ruling::denied(Why::Path(*problem))),
         };
         let by_files = files.iter().filter_map(located).max_by_key(|ruling| ruling.standing);
@@ -95,7 +103,7 @@ impl Level<'_> {
         Some(self.policy.delegate_only(rule))
     }
 
-    fn command_handed(&self, part: &CommandPart) -> bool {
+    pub(super) fn command_handed(&self, part: &CommandPart) -> bool {
         match self.role {
             Role::Acting => false,
             Role::Above(received) => received.command(Behavior::Allow, part).is_some(),
@@ -121,24 +129,7 @@ impl Level<'_> {
     }
 
     /// Nobody speaks for the command: say what is missing.
-    fn command_open(
-        &self,
-        part: &CommandPart,
-        files: &[FileSpot],
-        line: &str,
-        guarded: Option<Ruling>,
-    ) -> Ruling {
-        if let Some(guarded) = guarded {
-            return guarded;
-        }
-        let wish = || Wish::Line(line.to_owned());
-        if part.nature == Nature::ReadOnly {
-            let rulings = files.iter().map(|file| self.path(file.using, &file.located));
-            let outside = rulings.into_iter().find(|it| matches!(it.why, Why::Outside { .. }));
-            if let Some(outside) = outside {
-                return outside;
-            }
-        }
+    fn command_open(&self, part: &CommandPart, line: &str) -> Ruling {
         let why = match self.policy.rules().near_miss(part) {
             Some((rule, word)) => Why::NearMiss {
                 action: action(part),
@@ -147,7 +138,7 @@ impl Level<'_> {
             },
             None => Why::NoRule(action(part)),
         };
-        Ruling::new(Standing::Open, why).wishing(wish)
+        Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.to_owned()))
     }
 }
 

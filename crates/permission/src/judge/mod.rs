@@ -4,6 +4,7 @@ mod facts;
 mod line;
 mod path;
 mod ruling;
+mod thing;
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -55,7 +56,9 @@ impl<'a> Level<'a> {
         }
         for touch in &self.facts.touches {
             match touch {
-                Touch::Path { using, located, .. } => tally.add(self.settle(self.path(*using, located))),
+                Touch::Path { using, located, .. } => {
+                    tally.add(self.settle(self.path(*using, located, path::Speaker::Tool)))
+                }
                 Touch::Command { line, parts, doubt } => self.line(line, parts, doubt.as_deref(), &mut tally),
                 Touch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
                 Touch::Named(name) => tally.add(self.settle(self.named(name))),
@@ -93,7 +96,7 @@ impl<'a> Level<'a> {
         if let Some(ruling) = self.held_back() {
             return Some(ruling);
         }
-        if self.shielded() {
+        if self.shielded() || self.policy.is_agent() && self.all_handed_down() {
             return None;
         }
         let action = || Action::Tool(facts.tool.to_owned());
@@ -132,6 +135,25 @@ impl<'a> Level<'a> {
     /// itself. Only its own rules step back, never those of its parents.
     fn shielded(&self) -> bool {
         self.handed_down().is_some() && self.policy.is_agent()
+    }
+
+    /// Whether everything the call touches was handed down piece by piece.
+    fn all_handed_down(&self) -> bool {
+        let Role::Above(received) = self.role else { return false };
+        let handed = |touch: &Touch| match touch {
+            Touch::Path { using, located: Ok(located), .. } => self.handed_path(*using, located).is_some(),
+            Touch::Path { located: Err(_), .. } => false,
+            Touch::Command { parts, doubt, .. } => {
+                doubt.is_none() && parts.iter().all(|(part, _)| self.command_handed(part))
+            }
+            Touch::Fetch { host, .. } => {
+                host.as_ref().is_ok_and(|host| received.fetch(Behavior::Allow, host).is_some())
+            }
+            Touch::Named(name) => {
+                received.named(&received.view(self.facts.tool), Behavior::Allow, name).is_some()
+            }
+        };
+        !self.facts.touches.is_empty() && self.facts.touches.iter().all(handed)
     }
 
     fn handed_down(&self) -> Option<&'a Rule> {
@@ -183,51 +205,6 @@ impl<'a> Level<'a> {
     fn tool_allow(&self) -> Option<&'a Rule> {
         let own = self.policy.rules().bare(&self.view, Behavior::Allow);
         own.filter(|rule| self.policy.counts(rule)).or_else(|| self.handed_down())
-    }
-
-    fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> Ruling {
-        let host = match host {
-            Ok(host) => host,
-            Err(problem) => {
-                return Ruling::denied(Why::Address(problem))
-                    .about(format!("fetch {}", crate::shown::text(address)));
-            }
-        };
-        let action = || Action::Fetch(host.clone());
-        let rules = self.policy.rules();
-        let denied = rules.fetch(Behavior::Deny, host).map(|rule| Ruling::denied(by_rule(rule, action())));
-        let asked = || rules.fetch(Behavior::Ask, host).map(|rule| Ruling::firm(by_rule(rule, action())));
-        let forbidden = if self.shielded() { None } else { denied.or_else(asked) };
-        let ruling = forbidden.unwrap_or_else(|| {
-            match rules.fetch(Behavior::Allow, host).or_else(|| self.tool_allow()) {
-                Some(rule) => Ruling::allowed(by_rule(rule, action())),
-                None if self.facts.verdict == Verdict::Allow => Ruling::allowed(Why::Harmless),
-                None => {
-                    Ruling::new(Standing::Open, Why::NoRule(action())).wishing(|| Wish::Fetch(host.clone()))
-                }
-            }
-        });
-        ruling.about(format!("fetch {}", crate::shown::text(address)))
-    }
-
-    fn named(&self, name: &str) -> Ruling {
-        let tool = || self.facts.tool.to_owned();
-        let action = || Action::Named { tool: tool(), name: name.to_owned() };
-        let (rules, view) = (self.policy.rules(), &self.view);
-        let denied =
-            rules.named(view, Behavior::Deny, name).map(|rule| Ruling::denied(by_rule(rule, action())));
-        let asked =
-            || rules.named(view, Behavior::Ask, name).map(|rule| Ruling::firm(by_rule(rule, action())));
-        let forbidden = if self.shielded() { None } else { denied.or_else(asked) };
-        let harmless = self.facts.verdict == Verdict::Allow || self.facts.call.is_read_only();
-        let allow = || rules.named(view, Behavior::Allow, name).or_else(|| self.tool_allow());
-        let ruling = forbidden.unwrap_or_else(|| match allow() {
-            Some(rule) => Ruling::allowed(by_rule(rule, action())),
-            None if harmless => Ruling::allowed(Why::Harmless),
-            None => Ruling::new(Standing::Open, Why::NoRule(action()))
-                .wishing(|| Wish::Named { tool: tool(), name: name.to_owned() }),
-        });
-        ruling.about(format!("{} {}", tool(), crate::shown::text(name)))
     }
 
     fn anchors(&self) -> &Arc<Anchors> {

@@ -15,25 +15,44 @@ use crate::{
     shown,
 };
 
+/// Whose rules speak for a path besides path rules.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Speaker {
+    /// Those about the tool: it declared the path.
+    Tool,
+    /// Nobody's: a command names the path, and rules about commands do not
+    /// cover files.
+    Nobody,
+}
+
 impl Level<'_> {
     /// Whether a path may be used. A deny needs one of its forms, an allow
     /// needs both.
-    pub(super) fn path(&self, using: PathUse, located: &Result<Located, PathProblem>) -> Ruling {
+    pub(super) fn path(
+        &self,
+        using: PathUse,
+        located: &Result<Located, PathProblem>,
+        speaker: Speaker,
+    ) -> Ruling {
         let located = match located {
             Ok(located) => located,
             Err(problem) => return Ruling::denied(Why::Path(*problem)).about(verb(using).to_owned()),
         };
-        let ruling = self
-            .path_forbidden(using, located)
-            .or_else(|| self.path_guarded(using, located))
-            .unwrap_or_else(|| self.path_allowed(using, located));
+        let allowed = self.path_allowed(using, located, speaker);
+        let stricter = [self.path_forbidden(using, located, speaker), self.path_guarded(using, located)];
+        let ruling = stricter.into_iter().flatten().fold(allowed, Ruling::stricter);
         ruling.about(subject(using, located))
     }
 
     /// What rules and plan mode forbid, and what they insist on asking about.
-    pub(super) fn path_forbidden(&self, using: PathUse, located: &Located) -> Option<Ruling> {
-        let shielded =
-            self.policy.is_agent() && (self.shielded() || self.handed_path(using, located).is_some());
+    pub(super) fn path_forbidden(
+        &self,
+        using: PathUse,
+        located: &Located,
+        speaker: Speaker,
+    ) -> Option<Ruling> {
+        let by_tool = speaker == Speaker::Tool && self.shielded();
+        let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
         if let Role::Acting = self.role
             && let Some(held) = self.policy.held_back()
             && let Some((rule, _)) = self.path_hit(held, using, located, Behavior::Deny)
@@ -74,7 +93,7 @@ impl Level<'_> {
     }
 
     /// What is left: the workspace, allow rules, or a question.
-    fn path_allowed(&self, using: PathUse, located: &Located) -> Ruling {
+    fn path_allowed(&self, using: PathUse, located: &Located, speaker: Speaker) -> Ruling {
         let lexical = self.form_allowed(using, located, Form::Lexical);
         let real = match located.lexical == located.real {
             true => lexical.clone(),
@@ -83,13 +102,10 @@ impl Level<'_> {
         match (lexical, real) {
             (Some(lexical), Some(Why::Inside { .. })) => Ruling::allowed(lexical),
             (Some(_), Some(real)) => Ruling::allowed(real),
-            (Some(_), None) if let Some(rule) = self.tool_allow() => {
-                Ruling::allowed(by_rule(rule, action(using, located)))
-            }
-            (None, _) if let Some(rule) = self.tool_allow() => {
-                Ruling::allowed(by_rule(rule, action(using, located)))
-            }
-            (Some(_), None) | (None, _) => self.path_open(using, located),
+            (Some(_), None) | (None, _) => match self.tool_allow().filter(|_| speaker == Speaker::Tool) {
+                Some(rule) => Ruling::allowed(by_rule(rule, action(using, located))),
+                None => self.path_open(using, located),
+            },
         }
     }
 
@@ -169,7 +185,7 @@ impl Level<'_> {
     }
 
     /// The right to both forms that an agent above handed down.
-    fn handed_path(&self, using: PathUse, located: &Located) -> Option<()> {
+    pub(super) fn handed_path(&self, using: PathUse, located: &Located) -> Option<()> {
         let Role::Above(received) = self.role else { return None };
         let paths = received.paths(self.anchors());
         paths.find(&located.lexical, using, Behavior::Allow)?;

@@ -79,6 +79,11 @@ impl Ruling {
         self
     }
 
+    /// The stricter of two, the other one among equals.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        if self.standing <= other.standing { other } else { self }
+    }
+
     pub(crate) fn becomes(mut self, standing: Standing, why: impl FnOnce(Why) -> Why) -> Self {
         self.standing = standing;
         self.why = why(self.why);

@@ -142,7 +142,7 @@ impl Family {
 }
 
 /// Tools of the path families that have no path rules of their own.
-fn speaks_for(tool: &str) -> Option<&'static str> {
+pub(crate) fn speaks_for(tool: &str) -> Option<&'static str> {
     match tool {
         "Write" | "MultiEdit" | "NotebookEdit" => Some("Edit"),
         "Glob" | "Grep" | "LS" | "Search" => Some("Read"),
