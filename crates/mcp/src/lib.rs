@@ -13,4 +13,7 @@ pub use client::{
 };
 pub use config::{Endpoint, HttpEndpoint, OAuthSettings, Scope, ServerConfig, Timeouts, Trust};
 pub use supervise::{Enabled, Event, Manager, ManagerOptions, Noise, ServerState, ServerStatus};
-pub use transport::{Connector, Inbox, InheritEnv, OpenError, Outgoing, StdioCommand, Transport};
+pub use transport::{
+    ChannelEnds, ChannelServer, Connector, HostedServer, Inbox, InheritEnv, McpConnection, OpenError,
+    Outgoing, StdioCommand, Transport,
+};

@@ -17,7 +17,9 @@ use crate::{
     adapt::{Media, MediaDirectory, contents_text},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
     config::{Endpoint, ServerConfig},
-    transport::{Connector, StdioConnector},
+    transport::{
+        Authorize, Connector, HttpConnector, NoLogin, SseConnector, StdioConnector, WebSocketConnector,
+    },
 };
 
 /// All servers of a session. Cheap to clone.
@@ -128,10 +130,13 @@ impl Manager {
     }
 
     fn server_for(&self, config: ServerConfig) -> Arc<Server> {
+        let login = || Arc::new(NoLogin) as Arc<dyn Authorize>;
         let connector: Arc<dyn Connector> = match &config.endpoint {
             Endpoint::Stdio(command) => Arc::new(StdioConnector(command.clone())),
             Endpoint::InProcess(connector) => Arc::clone(connector),
-            Endpoint::Http(_) | Endpoint::Sse(_) | Endpoint::WebSocket(_) => unreachable!(),
+            Endpoint::Http(it) => Arc::new(HttpConnector::new(&config.name, it.clone(), login())),
+            Endpoint::Sse(it) => Arc::new(SseConnector::new(&config.name, it.clone(), login())),
+            Endpoint::WebSocket(it) => Arc::new(WebSocketConnector::new(&config.name, it.clone(), login())),
         };
         Server::new(config, connector, Arc::clone(&self.0.context))
     }
