@@ -1,5 +1,6 @@
 //! Model Context Protocol, both ways.
 mod adapt;
+mod auth;
 mod client;
 mod config;
 mod supervise;
@@ -7,6 +8,7 @@ mod transport;
 mod wire;
 
 pub use adapt::{Media, MediaDirectory};
+pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
     Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, PromptArgument, PromptDef,
     ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,

@@ -20,21 +20,19 @@ pub(crate) trait Authorize: Send + Sync {
     /// The token to send, if there is one; refreshed when it is about to end.
     fn token(&self) -> BoxFuture<'_, Option<String>>;
 
-    /// The server refused `token`. Says whether there is another one now.
-    fn renew<'a>(&'a self, token: Option<&'a str>) -> BoxFuture<'a, bool>;
+    /// The server refused `token`; tries to get another one.
+    fn renew<'a>(&'a self, token: Option<&'a str>) -> BoxFuture<'a, Renewal>;
 }
 
-/// Nobody logged in.
-pub(crate) struct NoLogin;
-
-impl Authorize for NoLogin {
-    fn token(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn renew<'a>(&'a self, _token: Option<&'a str>) -> BoxFuture<'a, bool> {
-        Box::pin(async { false })
-    }
+/// What became of a refused token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Renewal {
+    /// There is another one now.
+    Done,
+    /// Somebody has to log in.
+    Impossible,
+    /// Not now, for this reason; the login itself is still good.
+    Later(String),
 }
 
 /// An address with everything needed to send requests to it.
@@ -90,10 +88,15 @@ impl Site {
             if response.status() != StatusCode::UNAUTHORIZED {
                 return Ok(response);
             }
-            if renewed || own || !self.login.renew(token.as_deref()).await {
-                return Err(CallError::Unauthorized { challenge: challenge(&response) });
+            let refused = Err(CallError::Unauthorized { challenge: challenge(&response) });
+            if renewed || own {
+                return refused;
             }
-            token = self.login.token().await;
+            match self.login.renew(token.as_deref()).await {
+                Renewal::Done => token = self.login.token().await,
+                Renewal::Impossible => return refused,
+                Renewal::Later(reason) => return Err(CallError::NotSent(reason)),
+            }
         }
         Err(CallError::Unauthorized { challenge: String::new() })
     }
