@@ -103,8 +103,8 @@ impl Handshake<'_> {
 
     /// `current` is the peer in use, for whoever has to clean up.
     async fn negotiate(&self, current: &mut Option<Peer>) -> Result<Session, ConnectError> {
-        let peer = self.open(current).await?;
-        if self.era == Some(Era::Legacy) {
+        let peer = self.open(current, self.connector).await?;
+        if self.era.or(self.connector.era()) == Some(Era::Legacy) {
             match initialize(&peer, &self.identity, self.limit).await {
                 Ok(info) => return Ok(self.session(peer, info)),
                 // It may have been replaced by a modern one since.
@@ -112,28 +112,38 @@ impl Handshake<'_> {
                 Err(err) => return Err(err.into()),
             }
         }
-        let (peer, info) = match self.probe(&peer).await {
-            Probe::Ready(info) => (peer, info),
+        let info = match self.probe(&peer).await {
+            Probe::Ready(info) => return Ok(self.session(peer, info)),
             Probe::Failed(err) => return Err(err),
-            Probe::Legacy => {
-                let info = initialize(&peer, &self.identity, self.limit).await?;
-                (peer, info)
-            }
+            Probe::Legacy => initialize(&peer, &self.identity, self.limit).await,
             Probe::Gone => {
-                let peer = self.open(current).await?;
+                let peer = self.open(current, self.connector).await?;
                 let info = initialize(&peer, &self.identity, self.limit).await?;
-                (peer, info)
+                return Ok(self.session(peer, info));
             }
         };
-        Ok(self.session(peer, info))
+        match (info, self.connector.older()) {
+            (Ok(info), _) => Ok(self.session(peer, info)),
+            // It does not take messages at its address at all.
+            (Err(CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
+                let peer = self.open(current, older).await?;
+                let info = initialize(&peer, &self.identity, self.limit).await?;
+                Ok(self.session(peer, info))
+            }
+            (Err(err), _) => Err(err.into()),
+        }
     }
 
-    async fn open(&self, current: &mut Option<Peer>) -> Result<Peer, ConnectError> {
+    async fn open(
+        &self,
+        current: &mut Option<Peer>,
+        connector: &dyn Connector,
+    ) -> Result<Peer, ConnectError> {
         if let Some(transport) = current.take().as_ref().and_then(Peer::transport) {
             transport.close().await;
         }
         let peer = Peer::new(Arc::clone(&self.incoming));
-        let transport = self.connector.open(peer.inbox()).await?;
+        let transport = connector.open(peer.inbox()).await?;
         peer.attach(transport);
         *current = Some(peer.clone());
         Ok(peer)

@@ -9,7 +9,8 @@ mod session;
 
 pub use decode::{Annotations, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Skipped, ToolDef};
 pub(crate) use decode::{hex, tools};
-pub(crate) use handshake::{ConnectError, Handshake};
+pub(crate) use handshake::{ConnectError, Handshake, MODERN};
+pub(crate) use headers::encode as encode_header;
 pub(crate) use host::{ClientSide, Signal};
 pub use host::{Elicit, ElicitAnswer, Elicitation, Host, Root, Sample};
 pub use session::{Capabilities, Era, ServerInfo};

@@ -15,9 +15,10 @@ use super::{
 };
 use crate::{
     adapt::{Media, MediaDirectory, contents_text},
+    auth::{self, AuthOptions, LoginError, LoginFlow, OAuthTokens, TokenFile},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
-    config::{Endpoint, ServerConfig},
-    transport::{Connector, StdioConnector},
+    config::{Endpoint, HttpEndpoint, ServerConfig},
+    transport::{Authorize, Connector, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
 };
 
 /// All servers of a session. Cheap to clone.
@@ -25,6 +26,7 @@ use crate::{
 pub struct Manager(Arc<Inner>);
 
 struct Inner {
+    auth: AuthOptions,
     context: Arc<Context>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
 }
@@ -35,6 +37,8 @@ pub struct ManagerOptions {
     pub host: Host,
     /// Where manifests are kept between sessions; nowhere if `None`.
     pub cache_directory: Option<PathBuf>,
+    /// How logins work.
+    pub auth: AuthOptions,
     /// What becomes of bytes in results.
     pub media: Arc<dyn Media>,
     /// How many local servers start at the same time.
@@ -47,6 +51,7 @@ impl ManagerOptions {
         Self {
             host: Host::default(),
             cache_directory: None,
+            auth: AuthOptions::default(),
             media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
             parallel_starts: std::thread::available_parallelism().map_or(2, |it| it.get()),
         }
@@ -73,7 +78,7 @@ impl Manager {
             starts: Semaphore::new(options.parallel_starts.max(1)),
             dials: Semaphore::new(PARALLEL_DIALS),
         };
-        Self(Arc::new(Inner { context: Arc::new(context), servers: Mutex::default() }))
+        Self(Arc::new(Inner { auth: options.auth, context: Arc::new(context), servers: Mutex::default() }))
     }
 
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
@@ -128,12 +133,54 @@ impl Manager {
     }
 
     fn server_for(&self, config: ServerConfig) -> Arc<Server> {
-        let connector: Arc<dyn Connector> = match &config.endpoint {
-            Endpoint::Stdio(command) => Arc::new(StdioConnector(command.clone())),
-            Endpoint::InProcess(connector) => Arc::clone(connector),
-            Endpoint::Http(_) | Endpoint::Sse(_) | Endpoint::WebSocket(_) => unreachable!(),
+        let tokens = |it: &HttpEndpoint| {
+            let directory = self.0.auth.directory.as_deref();
+            Arc::new(TokenFile::new(directory, &config.name, &it.url))
         };
-        Server::new(config, connector, Arc::clone(&self.0.context))
+        let login = |it: &HttpEndpoint, file: &Arc<TokenFile>| -> Arc<dyn Authorize> {
+            Arc::new(OAuthTokens::new(&it.url, Arc::clone(file)))
+        };
+        let name = config.name.as_str();
+        let (connector, tokens): (Arc<dyn Connector>, _) = match &config.endpoint {
+            Endpoint::Stdio(command) => (Arc::new(StdioConnector(command.clone())), None),
+            Endpoint::InProcess(connector) => (Arc::clone(connector), None),
+            Endpoint::Http(it) => {
+                let file = tokens(it);
+                (Arc::new(HttpConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+            Endpoint::Sse(it) => {
+                let file = tokens(it);
+                (Arc::new(SseConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+            Endpoint::WebSocket(it) => {
+                let file = tokens(it);
+                (Arc::new(WebSocketConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+        };
+        Server::new(config, connector, tokens, Arc::clone(&self.0.context))
+    }
+
+    /// Begins to log in to a server at an address. The caller opens
+    /// [`LoginFlow::authorization_url`] in a browser, waits for it to come back
+    /// to `redirect_uri` (see [`crate::CallbackListener`]), finishes the flow and
+    /// then calls [`Manager::reconnect`].
+    pub async fn login(&self, server: &str, redirect_uri: &str) -> Result<LoginFlow, LoginError> {
+        let server = self.find(server).map_err(|err| LoginError(err.to_string()))?;
+        let (endpoint, file) = match (&server.config.endpoint, &server.tokens) {
+            (Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it), Some(file)) => {
+                (it, Arc::clone(file))
+            }
+            _ => return Err(LoginError(format!("the server `{}` has no login", server.name()))),
+        };
+        let challenge = server.challenge().filter(|it| !it.is_empty());
+        let (name, options) = (server.name(), &self.0.auth);
+        auth::begin(name, endpoint, challenge.as_deref(), redirect_uri, options, file).await
+    }
+
+    /// Forgets the login to a server. Says whether there was one.
+    pub fn logout(&self, server: &str) -> Result<bool, AskError> {
+        let server = self.find(server)?;
+        Ok(server.tokens.as_ref().is_some_and(|file| file.forget()))
     }
 
     /// All tools that are known now, by server and name: also those of servers

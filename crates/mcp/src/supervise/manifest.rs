@@ -124,12 +124,6 @@ impl ManifestCache {
             let _ = write_atomically(&path, &text);
         }
     }
-
-    pub(crate) fn forget(&self, config: &ServerConfig) {
-        if let Some(path) = self.path(config) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// Whole or not at all, and readable by the owner alone. Not forced to the

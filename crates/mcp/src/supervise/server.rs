@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     adapt::{Built, Media},
+    auth::TokenFile,
     client::{
         ClientIdentity, ClientSide, ConnectError, Handshake, Host, ServerInfo, Session, Skipped, ToolDef,
     },
@@ -48,6 +49,7 @@ impl Context {
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     pub(super) connector: Arc<dyn Connector>,
+    pub(super) tokens: Option<Arc<TokenFile>>,
     pub(super) context: Arc<Context>,
     slot: Mutex<Slot>,
     pub(super) me: Weak<Self>,
@@ -120,6 +122,7 @@ impl Server {
     pub(crate) fn new(
         config: ServerConfig,
         connector: Arc<dyn Connector>,
+        tokens: Option<Arc<TokenFile>>,
         context: Arc<Context>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| {
@@ -141,7 +144,7 @@ impl Server {
                 challenge: None,
                 refreshing: false,
             };
-            Self { config, connector, context, slot: Mutex::new(slot), me: me.clone() }
+            Self { config, connector, tokens, context, slot: Mutex::new(slot), me: me.clone() }
         })
     }
 

@@ -1,23 +1,46 @@
 //! The ways to a server. All of them carry the same values.
 
+mod events;
 mod guardian;
+mod http;
+mod in_process;
 mod process;
+mod sse;
 mod stdio;
+mod web;
+mod websocket;
 
 use std::sync::Arc;
 
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::client::Era;
+
 pub use crate::wire::Inbox;
+pub(crate) use http::HttpConnector;
+pub use in_process::{ChannelEnds, ChannelServer, HostedServer, McpConnection};
+pub(crate) use sse::SseConnector;
 pub(crate) use stdio::StdioConnector;
 pub use stdio::{InheritEnv, StdioCommand};
+pub(crate) use web::{Authorize, Renewal};
+pub(crate) use websocket::WebSocketConnector;
 
 /// Opens connections to one server.
 pub trait Connector: Send + Sync + 'static {
     /// Opens one. What the server sends goes to `inbox`, until the transport
     /// is closed or says that it ended.
     fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>>;
+
+    /// Which protocol the server speaks, where that is known beforehand.
+    fn era(&self) -> Option<Era> {
+        None
+    }
+
+    /// Another way to the same server, for servers too old for this one.
+    fn older(&self) -> Option<&dyn Connector> {
+        None
+    }
 }
 
 /// An open connection, seen from our side.

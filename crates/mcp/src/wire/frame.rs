@@ -24,9 +24,7 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-    pub(crate) const INVALID_PARAMS: i64 = -32602;
     pub(crate) const INTERNAL: i64 = -32603;
-    pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -59,6 +57,12 @@ impl fmt::Display for RpcError {
 }
 
 impl Frame {
+    /// Which request a message answers, without taking it apart.
+    pub(crate) fn answers(value: &Value) -> Option<u64> {
+        let is_answer = value.get("result").is_some() || value.get("error").is_some_and(|it| !it.is_null());
+        value.get("id").filter(|_| is_answer).and_then(own_id)
+    }
+
     /// Reads one message; `None` for JSON that is no message.
     pub(crate) fn from_value(value: Value) -> Option<Self> {
         let Value::Object(mut object) = value else { return None };
