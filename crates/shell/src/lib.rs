@@ -10,8 +10,8 @@
 //! **Invariant:** nothing a command prints takes more memory or disk than its
 //! limits say, and what is dropped is counted.
 
-//pub mod env;
+pub mod env;
 pub mod output;
-//pub mod own;
-//pub mod run;
+pub mod own;
+pub mod run;
 //pub mod sandbox;

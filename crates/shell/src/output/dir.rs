@@ -52,6 +52,14 @@ impl SpoolDir {
         Spool::new(path, self.limits, Arc::clone(&self.quota))
     }
 
+    /// The highest number that ends the name of an output that is already here.
+    pub(crate) fn highest_number(&self) -> u64 {
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let numbers = names.filter_map(|name| name.strip_suffix(".out")?.rsplit('_').next()?.parse().ok());
+        numbers.max().unwrap_or(0)
+    }
+
     /// Removes what sessions that are gone left below `root`, once it is older
     /// than `keep`. What cannot be removed waits for the next time.
     pub fn sweep(root: &Path, keep: Duration) {
@@ -86,7 +94,7 @@ fn lock_file(dir: &Path) -> io::Result<File> {
 }
 
 /// Ids are other people's text: they name files only after a look at them.
-fn file_name(id: &str) -> String {
+pub(crate) fn file_name(id: &str) -> String {
     let mut name: String = id
         .chars()
         .map(|it| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' })
