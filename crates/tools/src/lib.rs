@@ -11,7 +11,12 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 
 pub mod config;
+mod finding;
+pub mod glob;
+pub mod grep;
 pub mod todo_write;
+
+pub use finding::FindSettings;
 
 /// What the tools of one session share, and what they need from above.
 pub struct Services {

@@ -171,7 +171,8 @@ impl<'a> FileSearch<'a> {
         if found.count == 0 {
             return Ok(if origin == Origin::Walk { Searched::Binary } else { Searched::Text(found) });
         }
-        found.binary_at = Some(nul as u64);
+        let is_cut = origin == Origin::Walk || 0 < found.beyond_binary;
+        found.binary_at = is_cut.then_some(nul as u64);
         Ok(Searched::Text(found))
     }
 
@@ -209,6 +210,9 @@ impl<'a> FileSearch<'a> {
         let mut found = taker.found;
         if let Reading::Through(encoding) = reading {
             found.encoding = Some(encoding.name());
+        }
+        if origin == Origin::Named && found.beyond_binary == 0 {
+            found.binary_at = None;
         }
         let squash = found.binary_at.is_some() && origin == Origin::Walk;
         if squash && (!self.shows_before_nul() || found.count == 0) {

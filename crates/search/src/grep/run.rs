@@ -34,8 +34,6 @@ pub struct Grepped {
     pub searched: u64,
     /// Files that are no text and were not searched.
     pub binary: u64,
-    /// Files with matches that may not be shown.
-    pub denied: u64,
     /// What the walk saw and left out.
     pub tally: Tally,
     /// What was left out, looked at: only when nothing was found.
@@ -75,7 +73,6 @@ impl GrepRun<'_> {
         for search in searches {
             grepped.searched += search.searched;
             grepped.binary += search.binary;
-            grepped.denied += search.denied;
         }
         grepped.totals = collector.finish();
         grepped.stopped = self.stop.reason();
@@ -131,13 +128,12 @@ struct TreeSearch<'a> {
     search: FileSearch<'a>,
     searched: u64,
     binary: u64,
-    denied: u64,
 }
 
 impl<'a> TreeSearch<'a> {
     fn new(run: &'a GrepRun<'a>, collector: &'a Collector) -> Self {
         let search = FileSearch::new(run.query, run.stop);
-        Self { run, collector, search, searched: 0, binary: 0, denied: 0 }
+        Self { run, collector, search, searched: 0, binary: 0 }
     }
 }
 
@@ -163,10 +159,10 @@ impl Visitor for TreeSearch<'_> {
                     return;
                 }
                 let rel = entry.rel();
+                // Nothing is said about a file that may not be shown, not even
+                // that it matched: that would answer questions about it.
                 if (self.run.may_show)(&rel) {
                     self.collector.add(rel, found);
-                } else {
-                    self.denied += 1;
                 }
             }
         }

@@ -163,6 +163,7 @@ impl Sink for Taker<'_> {
 
     fn binary_data(&mut self, _searcher: &Searcher, offset: u64) -> io::Result<bool> {
         self.found.binary_at.get_or_insert(offset);
+        self.show_until = self.show_until.min(offset);
         Ok(true)
     }
 }

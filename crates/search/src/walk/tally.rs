@@ -62,7 +62,7 @@ impl Tally {
     }
 
     /// Adds another worker's.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.files += other.files;
         self.dirs += other.dirs;
         self.ignored += other.ignored;
