@@ -11,6 +11,7 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 
 pub mod config;
+mod files;
 pub mod todo_write;
 
 /// What the tools of one session share, and what they need from above.
