@@ -23,10 +23,17 @@ pub use finding::FindSettings;
 pub struct Services {
     /// Reads and changes settings.
     pub settings: Arc<dyn config::SettingsAccess>,
+    /// How searching tools search.
+    pub find: FindSettings,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
-    vec![erase(config::Config::new(Arc::clone(&services.settings))), erase(todo_write::TodoWrite::default())]
+    vec![
+        erase(config::Config::new(Arc::clone(&services.settings))),
+        erase(glob::Glob::new(services.find)),
+        erase(grep::Grep::new(services.find)),
+        erase(todo_write::TodoWrite::default()),
+    ]
 }

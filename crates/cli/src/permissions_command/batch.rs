@@ -5,7 +5,7 @@ use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 use haft_permission::Behavior;
 use haft_runtime::Pool;
 use haft_tool::CallContext;
-use haft_tools::Services;
+use haft_tools::{FindSettings, Services};
 use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ struct Rules {
 /// One answer per line, in order. A line that cannot be read is denied, and
 /// says why: a policy test must not pass because it was misspelt.
 pub(super) fn run() -> Ended {
-    let services = Services { settings: no_settings() };
+    let services = Services { settings: no_settings(), find: FindSettings::default() };
     let pool = Pool::assemble(haft_tools::base(&services), Vec::new());
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line?;

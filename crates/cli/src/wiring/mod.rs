@@ -19,7 +19,7 @@ use haft_runtime::{
     StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_tool::{DynTool, erase};
-use haft_tools::Services;
+use haft_tools::{FindSettings, Services};
 use haft_types::SessionId;
 use tokio::runtime::Runtime;
 
@@ -93,7 +93,10 @@ impl Setup {
     /// The built-in tools this session may use.
     pub(crate) fn tools(&self, policy: &Policy) -> Vec<Arc<dyn DynTool>> {
         let settings = settings_access::StoredSettings { store: Arc::clone(&self.store) };
-        let services = Services { settings: Arc::new(settings) };
+        let services = Services {
+            settings: Arc::new(settings),
+            find: FindSettings::from_env(|name| std::env::var(name).ok()),
+        };
         let base = haft_tools::base(&services);
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
