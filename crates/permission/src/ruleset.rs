@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 
 use crate::{
     Behavior, CommandPart, Coverage, Names, RuleEntry, Warning,
-    hardlink::same_file,
+    hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
     places::Anchors,
     rule::{self, About, Family, Parsed, Reading, Rule},
@@ -319,16 +319,16 @@ impl<'a> Paths<'a> {
         hits.next()
     }
 
-    /// The rule that forbids a file of which `path` is another hard link.
+    /// The rule that forbids a file under another of its names.
     pub(crate) fn find_same_file(
         &self,
-        path: &Path,
+        id: impl Fn() -> Option<FileId>,
         using: PathUse,
         behavior: Behavior,
     ) -> Option<(&'a Rule, PathBuf)> {
         let families = Self::families(using, behavior).iter();
         families.into_iter().find_map(|family| {
-            let (named, number) = same_file(path, self.matcher(*family, behavior).named())?;
+            let (named, number) = same_file(&id, self.matcher(*family, behavior).named())?;
             Some((&self.set.rules[number], named))
         })
     }

@@ -267,7 +267,7 @@ fn the_strictest_part_of_a_line_decides() {
     line(Default, make, &[ls.clone(), build.clone()], None, Allow);
     line(Default, none, &[ls.clone(), build.clone()], None, Ask);
     line(Default, make, &[ls.clone(), build.clone()], Some("unclear"), Ask);
-    line(BypassPermissions, none, &[build.clone()], Some("unclear"), Allow);
+    line(BypassPermissions, none, std::slice::from_ref(&build), Some("unclear"), Allow);
     line(DontAsk, none, std::slice::from_ref(&ls), Some("unclear"), Deny);
     line(Default, Rules { deny: &["Bash(ls)"], ..make }, &[build.clone(), ls.clone()], None, Deny);
     line(Default, Rules { ask: &["Bash(ls)"], ..make }, &[build.clone(), ls.clone()], None, Ask);

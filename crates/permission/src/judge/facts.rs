@@ -1,10 +1,16 @@
-use std::path::{Path, PathBuf};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+};
 
 use haft_paths::{Located, PathProblem, locate};
 use haft_tool::{Access, CallContext, DynCall, Grant, Reach, Verdict};
 
 use crate::{
-    Analysis, CommandPart, FileUseKind, Opinion, Policy, Through, matcher::PathUse, port::CommandPlace,
+    Analysis, CommandPart, FileUseKind, Opinion, Policy, Through,
+    hardlink::{FileId, linked_id},
+    matcher::PathUse,
+    port::CommandPlace,
     rule::host_of,
 };
 
@@ -20,9 +26,27 @@ pub(crate) struct Facts<'a> {
     pub(crate) touches: Vec<Touch>,
 }
 
+/// A path in both of its forms, and which file it is.
+pub(crate) struct Spotted {
+    pub(crate) located: Located,
+    /// Asked for only where a rule could be about another name of the file.
+    id: OnceCell<Option<FileId>>,
+}
+
+impl Spotted {
+    fn find(path: &Path, cx: &CallContext, home: Option<&Path>) -> Result<Self, PathProblem> {
+        Ok(Self { located: locate(path, &cx.cwd, home)?, id: OnceCell::new() })
+    }
+
+    /// The identity of the file, if it has other names.
+    pub(crate) fn linked_id(&self) -> Option<FileId> {
+        *self.id.get_or_init(|| linked_id(&std::fs::symlink_metadata(&self.located.real).ok()?))
+    }
+}
+
 /// One thing a call touches, looked up.
 pub(crate) enum Touch {
-    Path { asked: PathBuf, using: PathUse, located: Result<Located, PathProblem> },
+    Path { asked: PathBuf, using: PathUse, spotted: Result<Spotted, PathProblem> },
     Command { line: String, parts: Vec<(CommandPart, Vec<FileSpot>)>, doubt: Option<String> },
     Fetch { address: String, host: Result<String, &'static str> },
     Named(String),
@@ -32,7 +56,7 @@ pub(crate) enum Touch {
 pub(crate) struct FileSpot {
     pub(crate) using: PathUse,
     pub(crate) through: Through,
-    pub(crate) located: Result<Located, PathProblem>,
+    pub(crate) spotted: Result<Spotted, PathProblem>,
 }
 
 impl<'a> Facts<'a> {
@@ -54,8 +78,8 @@ impl<'a> Facts<'a> {
     /// Where each declared path really is.
     pub(crate) fn grants(&self) -> Vec<Grant> {
         let grants = self.touches.iter().filter_map(|touch| match touch {
-            Touch::Path { asked, located: Ok(located), .. } => {
-                Some(Grant { asked: asked.clone(), real: located.real.clone() })
+            Touch::Path { asked, spotted: Ok(spotted), .. } => {
+                Some(Grant { asked: asked.clone(), real: spotted.located.real.clone() })
             }
             _ => None,
         });
@@ -79,8 +103,8 @@ fn touch(policy: &Policy, access: Access, cx: &CallContext) -> Touch {
 }
 
 fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> Touch {
-    let located = locate(&asked, &cx.cwd, home(policy, cx));
-    Touch::Path { asked, using, located }
+    let spotted = Spotted::find(&asked, cx, home(policy, cx));
+    Touch::Path { asked, using, spotted }
 }
 
 fn command(policy: &Policy, line: String, cx: &CallContext) -> Touch {
@@ -96,7 +120,7 @@ fn command(policy: &Policy, line: String, cx: &CallContext) -> Touch {
                 FileUseKind::Write => PathUse::Write,
             },
             through: file.through,
-            located: locate(&file.path, &cx.cwd, home),
+            spotted: Spotted::find(&file.path, cx, home),
         });
         let files = files.collect();
         (part, files)

@@ -23,7 +23,7 @@ impl Level<'_> {
             let ruling = self.command(part, files, line);
             tally.add(self.settle(ruling.about(shown::text(&part.text))));
             for file in redirected {
-                tally.add(self.settle(self.path(file.using, &file.located, Speaker::Nobody)));
+                tally.add(self.settle(self.path(file.using, &file.spotted, Speaker::Nobody)));
             }
         }
         if let Some(doubt) = doubt {
@@ -54,7 +54,7 @@ impl Level<'_> {
     /// question.
     fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
         let operands = files.iter().filter(|file| file.through == Through::Operand);
-        let rulings = operands.map(|file| self.path(file.using, &file.located, Speaker::Nobody));
+        let rulings = operands.map(|file| self.path(file.using, &file.spotted, Speaker::Nobody));
         let strictest = rulings.reduce(|a, b| b.stricter(a));
         let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
         match (part.nature, &strictest) {
@@ -85,11 +85,11 @@ impl Level<'_> {
         if let Some(why) = hit(Behavior::Deny) {
             return Some(Ruling::denied(why));
         }
-        let located = |file: &FileSpot| match &file.located {
-            Ok(located) => self.path_forbidden(file.using, located, Speaker::Nobody),
+        let forbids = |file: &FileSpot| match &file.spotted {
+            Ok(spotted) => self.path_forbidden(file.using, spotted, Speaker::Nobody),
             Err(problem) => Some(Ruling::denied(Why::Path(*problem))),
         };
-        let by_files = files.iter().filter_map(located).max_by_key(|ruling| ruling.standing);
+        let by_files = files.iter().filter_map(forbids).max_by_key(|ruling| ruling.standing);
         match (by_files, hit(Behavior::Ask)) {
             (Some(files), _) if files.standing == Standing::Denied => Some(files),
             (_, Some(why)) => Some(Ruling::firm(why)),
