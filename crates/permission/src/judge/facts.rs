@@ -3,11 +3,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use globset::GlobMatcher;
 use haft_paths::{Located, PathProblem, locate};
 use haft_tool::{Access, CallContext, DynCall, Grant, Reach, Verdict};
 
 use crate::{
-    Analysis, CommandPart, FileUseKind, Opinion, Policy, Through,
+    Analysis, CommandPart, FileReach, FileTarget, FileUse, FileUseKind, Opinion, Policy, Through,
+    expansion::expand,
     hardlink::{FileId, linked_id},
     matcher::PathUse,
     port::CommandPlace,
@@ -56,7 +58,18 @@ pub(crate) enum Touch {
 pub(crate) struct FileSpot {
     pub(crate) using: PathUse,
     pub(crate) through: Through,
-    pub(crate) spotted: Result<Spotted, PathProblem>,
+    pub(crate) reach: FileReach,
+    pub(crate) what: FileWhat,
+}
+
+/// What is known about it.
+pub(crate) enum FileWhat {
+    /// This file.
+    Spotted(Result<Spotted, PathProblem>),
+    /// Whatever has this shape; what exists of it is spotted one by one.
+    Shape(GlobMatcher),
+    /// Known only when it runs.
+    Unknown(String),
 }
 
 impl<'a> Facts<'a> {
@@ -114,18 +127,36 @@ fn command(policy: &Policy, line: String, cx: &CallContext) -> Touch {
     let place = CommandPlace { cwd: &cx.cwd, home, roots: &roots };
     let Analysis { parts, doubt } = policy.commands().analyse(&line, &place);
     let spotted = parts.into_iter().map(|part| {
-        let files = part.files.iter().map(|file| FileSpot {
-            using: match file.kind {
-                FileUseKind::Read => PathUse::Read,
-                FileUseKind::Write => PathUse::Write,
-            },
-            through: file.through,
-            spotted: Spotted::find(&file.path, cx, home),
-        });
-        let files = files.collect();
+        let files = part.files.iter().flat_map(|file| spots(file, cx, home)).collect();
         (part, files)
     });
     Touch::Command { parts: spotted.collect(), line, doubt }
+}
+
+/// Looks up a file a command names. A pattern stands for its directory, for
+/// everything it finds, and for its shape.
+fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<FileSpot> {
+    let using = match file.kind {
+        FileUseKind::Read => PathUse::Read,
+        FileUseKind::Write => PathUse::Write,
+    };
+    let spot = |what| FileSpot { using, through: file.through, reach: file.reach, what };
+    let spotted = |path: &Path| spot(FileWhat::Spotted(Spotted::find(path, cx, home)));
+    match &file.target {
+        FileTarget::Path(path) => vec![spotted(path)],
+        FileTarget::Unknown(text) => vec![spot(FileWhat::Unknown(text.clone()))],
+        FileTarget::Pattern(pattern) => {
+            let found = expand(pattern);
+            let mut spots = vec![FileSpot { using: PathUse::Read, ..spotted(&found.start) }];
+            spots[0].reach = FileReach::Itself;
+            spots.extend(found.found.iter().map(|path| spotted(path)));
+            match found.shape.filter(|_| !found.cut) {
+                Some(shape) => spots.push(spot(FileWhat::Shape(shape))),
+                None => spots.push(spot(FileWhat::Unknown(pattern.display().to_string()))),
+            }
+            spots
+        }
+    }
 }
 
 fn home<'a>(policy: &'a Policy, cx: &'a CallContext) -> Option<&'a Path> {

@@ -1,6 +1,7 @@
 //! One level of the chain judges one call.
 
 mod facts;
+mod file;
 mod line;
 mod path;
 mod ruling;
@@ -11,7 +12,7 @@ use std::{cell::OnceCell, sync::Arc};
 use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
-pub(crate) use facts::{Facts, FileSpot, Spotted, Touch};
+pub(crate) use facts::{Facts, FileSpot, FileWhat, Spotted, Touch};
 pub(crate) use ruling::{Ruling, Standing, Tally, Wish};
 
 use crate::{
