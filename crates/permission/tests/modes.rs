@@ -12,8 +12,8 @@ use std::{
 use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
     Analysis, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandJudge, CommandPart,
-    CommandPlace, Concern, Coverage, Decision, Face, FileUse, FileUseKind, Nature, Opinion, Policy, Session,
-    Source, Through,
+    CommandPlace, Concern, Coverage, Decision, Enforcement, Face, FileReach, FileTarget, FileUse,
+    FileUseKind, Nature, Opinion, Policy, Session, Source, Through,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 
 pub mod config;
+mod files;
 mod finding;
 pub mod glob;
 pub mod grep;

@@ -83,7 +83,7 @@ fn later_work_of_others_is_never_overwritten() {
     put_as(&workspace, &made, b"x", &origin("c3")).unwrap();
     fs::write(scratch.root.join("dir/other"), "y").unwrap();
     let report = workspace.undo(&UndoTarget::Call("c3".into()), &origin("undo")).unwrap();
-    assert_eq!(report.restored, [made.clone()]);
+    assert_eq!(report.restored, std::slice::from_ref(&made));
     assert_eq!(report.conflicts.len(), 1, "{:?}", report.conflicts);
     assert!(!made.exists() && scratch.root.join("dir/other").exists());
 }

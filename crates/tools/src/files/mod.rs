@@ -1,0 +1,3 @@
+//! What the file tools share.
+
+pub(crate) mod matching;
