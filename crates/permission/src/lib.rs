@@ -22,6 +22,7 @@ mod agent;
 mod auto;
 mod builder;
 mod decision;
+mod expansion;
 mod explain;
 mod hardlink;
 mod judge;
@@ -50,8 +51,8 @@ pub use names::Names;
 pub use plain::PlainWords;
 pub use policy::{Boundary, Enforcement, Policy};
 pub use port::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileUse, FileUseKind, Nature,
-    Through,
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
+    FileUse, FileUseKind, Nature, Through,
 };
 pub use rule::{Origin, RuleEntry, Warning};
 pub use session::Session;
