@@ -328,8 +328,8 @@ fn same(a: &ServerConfig, b: &ServerConfig) -> bool {
     };
     a.fingerprint() == b.fingerprint()
         && in_process(a) == in_process(b)
-        && (a.scope, a.trust, a.timeouts, a.always_load, &a.log_level)
-            == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level)
+        && (a.scope, a.trust, a.timeouts, a.always_load, &a.log_level, a.era)
+            == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level, b.era)
 }
 
 fn ask_error(failure: CallFailure) -> AskError {
