@@ -11,8 +11,14 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 
 pub mod config;
+pub mod edit;
 mod files;
+pub mod read;
 pub mod todo_write;
+pub mod write;
+
+pub use files::guard::{ConfigCheck, KnownShapes};
+pub use files::report::Sizes;
 
 /// What the tools of one session share, and what they need from above.
 pub struct Services {
