@@ -13,12 +13,18 @@ use haft_tool::{DynTool, erase};
 pub mod config;
 pub mod edit;
 mod files;
+mod finding;
+pub mod glob;
+pub mod grep;
 pub mod read;
 pub mod todo_write;
 pub mod write;
 
-pub use files::guard::{ConfigCheck, KnownShapes};
-pub use files::report::Sizes;
+pub use files::{
+    guard::{ConfigCheck, KnownShapes},
+    report::Sizes,
+};
+pub use finding::FindSettings;
 
 /// What the tools of one session share, and what they need from above.
 pub struct Services {
