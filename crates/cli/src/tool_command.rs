@@ -179,7 +179,8 @@ struct LineCall {
 }
 
 async fn run_lines(options: &Options) -> Ended {
-    let mut session = Setup::new(options)?.session(Attended::Never)?;
+    let mut setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::Never)?;
     let cancel = cancel_on_interrupt();
     let mut lines = BufReader::new(tokio::io::stdin());
     let (mut line, mut count) = (Vec::new(), 0_usize);
@@ -196,6 +197,7 @@ async fn run_lines(options: &Options) -> Ended {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        setup.refresh(&session);
         for report in run_line(&mut session, &line, &mut count, &cancel).await {
             failed |= report.error.is_some();
             print_line(&json_line(&report))?;

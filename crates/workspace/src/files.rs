@@ -60,7 +60,7 @@ impl Files {
         path: &Path,
         lines: Option<Range<u64>>,
     ) -> Result<(), FileError> {
-        let (snapshot, bytes) = Snapshot::take(OpenFile::open(path)?)?;
+        let (snapshot, bytes) = Snapshot::load(OpenFile::open(path)?)?;
         let Ok(text) = Text::decode(bytes) else { return Ok(()) };
         let all: Vec<&str> = text.view().lines().collect();
         let total = all.len() as u64;

@@ -44,7 +44,9 @@ pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{Entry, EntryId, FileChange, FileState, Journal, JournalLimits, Origin, TurnId};
-pub use lines::{Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, tail_start};
+pub use lines::{
+    Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
+};
 pub use open::{FromStart, OpenFile, hash_file};
 pub use patch::{Hunk, counts, patch, patch_of_splices, unified};
 pub use reads::{

@@ -11,7 +11,7 @@ use rustix::io::{Errno, pread};
 
 use crate::{
     FileError, OpenFile,
-    text::{Charset, Encoding},
+    text::{Charset, Encoding, Returns, units},
 };
 
 /// What ends a line in a file.
@@ -245,4 +245,30 @@ pub fn read_bytes(file: &OpenFile, offset: u64, max: usize) -> Result<Vec<u8>, F
     let len = read_at(file, offset, &mut bytes, u64::MAX)?.len();
     bytes.truncate(len);
     Ok(bytes)
+}
+
+/// How many bytes of a line, which starts at `start`, come before its
+/// `count`-th further character. Stops at the end of the line.
+pub fn skip_characters(file: &OpenFile, start: u64, count: u64, charset: Charset) -> Result<u64, FileError> {
+    let mut left = count;
+    let mut skipped = 0_u64;
+    let mut block = vec![0; BLOCK];
+    loop {
+        let part = read_at(file, start + skipped, &mut block, u64::MAX)?;
+        let at_end = part.len() < BLOCK;
+        let mut at = 0;
+        // A character may continue in the next block.
+        while at < part.len() && 0 < left && (at_end || at + 8 < part.len()) {
+            let step = units::next(charset, Returns::Paired, &part[at..]);
+            if step.character == '\n' {
+                return Ok(skipped + at as u64);
+            }
+            at += step.len;
+            left -= 1;
+        }
+        skipped += at as u64;
+        if left == 0 || at_end {
+            return Ok(skipped);
+        }
+    }
 }

@@ -16,7 +16,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Loads a whole file and remembers what it was.
-    pub(crate) fn take(file: OpenFile) -> Result<(Self, Vec<u8>), FileError> {
+    pub fn load(file: OpenFile) -> Result<(Self, Vec<u8>), FileError> {
         let bytes = file.read_all(MAX_EDITABLE)?;
         let hash = ContentHash::of(&bytes);
         let settled = is_settled(file.stamp());

@@ -84,7 +84,7 @@ impl Locked<'_> {
     /// Loads a file to change it; `None` when there is none.
     pub fn read(&self, path: &Path) -> Result<Option<(Snapshot, Vec<u8>)>, FileError> {
         match OpenFile::open(path) {
-            Ok(file) => Snapshot::take(file).map(Some),
+            Ok(file) => Snapshot::load(file).map(Some),
             Err(FileError::NotFound { .. }) => Ok(None),
             Err(err) => Err(err),
         }

@@ -3,29 +3,28 @@
 mod keep;
 mod policy;
 mod rules_text;
+mod services;
 mod settings_access;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use haft_config::{Argument, Feature, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
-use haft_hooks::{HookEnvironment, Hooks, Ports};
+use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
 use haft_runtime::{
     Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_tool::{DynTool, erase};
-use haft_tools::{FindSettings, Services};
 use haft_types::SessionId;
 use tokio::runtime::Runtime;
 
 pub(crate) use policy::{command_judge, policy_of_rules};
 pub(crate) use rules_text::split_rules;
-pub(crate) use settings_access::no_settings;
+pub(crate) use services::{Scratch, scratch_services};
 
 use crate::{
     args::Options,
@@ -91,12 +90,8 @@ impl Setup {
     }
 
     /// The built-in tools this session may use.
-    pub(crate) fn tools(&self, policy: &Policy) -> Vec<Arc<dyn DynTool>> {
-        let settings = settings_access::StoredSettings { store: Arc::clone(&self.store) };
-        let services = Services {
-            settings: Arc::new(settings),
-            find: FindSettings::from_env(|name| std::env::var(name).ok()),
-        };
+    pub(crate) fn tools(&self, policy: &Policy) -> Result<Vec<Arc<dyn DynTool>>, Failure> {
+        let services = services::of_session(self)?;
         let base = haft_tools::base(&services);
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
@@ -104,7 +99,7 @@ impl Setup {
             only: None,
             features: self.features(&base),
         };
-        visible(&base, &visibility)
+        Ok(visible(&base, &visibility))
     }
 
     fn features(&self, base: &[Arc<dyn DynTool>]) -> Features {
@@ -126,7 +121,7 @@ impl Setup {
     /// The tools of this session, without anything that could call them.
     pub(crate) fn pool(&self) -> Result<Pool, Failure> {
         let policy = policy::policy(self)?;
-        Ok(Pool::assemble(self.tools(&policy), Vec::new()))
+        Ok(Pool::assemble(self.tools(&policy)?, Vec::new()))
     }
 
     /// A session ready to run calls.
@@ -138,7 +133,7 @@ impl Setup {
                 warning.rule.text, warning.rule.origin.label, warning.message
             ));
         }
-        let tools = self.tools(&policy);
+        let tools = self.tools(&policy)?;
         let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
         let search = erase(ToolSearch::new(pool.clone()));
         pool.set(Pool::assemble(tools.into_iter().chain([search]).collect(), Vec::new()));
@@ -147,6 +142,28 @@ impl Setup {
         let mut state = SessionState::new(self.cwd.clone());
         state.home = self.home.as_deref().map(Arc::from);
         Ok(Session::new(Arc::new(Pipeline::new(gate, results)), pool, state))
+    }
+
+    /// Takes over settings that changed since they were read.
+    pub(crate) fn refresh(&mut self, session: &Session) {
+        let Some(loaded) = self.store.reload_if_changed() else { return };
+        for notice in &loaded.problems {
+            complain(&notice.to_string());
+        }
+        self.loaded = loaded;
+        match self.policy() {
+            Ok(mut policy) => {
+                let gate = &session.pipeline.gate;
+                policy.mode = gate.mode();
+                gate.permissions().replace(&policy);
+                let hooks = gate.hooks();
+                let (definitions, ports) = self.hook_parts();
+                hooks.set(hooks.get().reconfigured(definitions, ports));
+            }
+            // The settings forbid the mode we are in: what held so far still holds.
+            Err(Failure::Message(problem)) => complain(&problem),
+            Err(Failure::ClosedPipe) => (),
+        }
     }
 
     fn gate(&self, policy: Policy, attended: Attended) -> Gate {
@@ -162,6 +179,11 @@ impl Setup {
     }
 
     fn hooks(&self) -> Hooks {
+        let (definitions, ports) = self.hook_parts();
+        Hooks::new(definitions, ports)
+    }
+
+    fn hook_parts(&self) -> (Vec<HookDefinition>, Ports) {
         let settings = &self.loaded.settings;
         let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
         let environment = HookEnvironment {
@@ -175,7 +197,7 @@ impl Setup {
             user_settings: self.store.places().state.as_ref().map(|state| state.join("settings.json")),
             ..Ports::default()
         };
-        Hooks::new(settings.hooks.clone(), ports)
+        (settings.hooks.clone(), ports)
     }
 }
 
@@ -196,9 +218,6 @@ fn home() -> Option<PathBuf> {
         .map(PathBuf::from)
         .filter(|home| home.is_absolute())
 }
-
-/// How long the end of a session may take.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// An absolute form of a path from the command line.
 pub(crate) fn absolute(path: &Path, cwd: &Path) -> PathBuf {

@@ -366,7 +366,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         fs::write(root.join("f"), "base").unwrap();
-        let (base, _) = Snapshot::take(OpenFile::open(&root.join("f")).unwrap()).unwrap();
+        let (base, _) = Snapshot::load(OpenFile::open(&root.join("f")).unwrap()).unwrap();
         fs::write(root.join("t"), "ours").unwrap();
         let slot = Slot {
             change: 0,

@@ -192,6 +192,12 @@ impl ReadState {
         }
     }
 
+    /// Some lines became known without being a Read that a later one could refer
+    /// to, such as those an error message shows.
+    pub fn knows(&self, viewer: &Viewer, view: &View<'_>) {
+        self.with(&viewer.agent, view.path, |seen| seen.add(view));
+    }
+
     /// Takes up what the session log says was shown. Lines are known again as
     /// long as the file is the same.
     pub fn restore(&self, viewer: &Viewer, record: &SeenRecord) {

@@ -11,11 +11,12 @@ mod detect;
 mod line_break;
 mod plausible;
 mod splice;
-mod units;
+pub(crate) mod units;
 mod view;
 
 pub use charset::{Charset, Encoding, Unencodable, describe_char};
 pub use detect::{Extent, detect};
 pub use line_break::LineBreak;
 pub use splice::{Bytes, Piece, Splice, SpliceError, encode_whole};
+pub(crate) use units::Returns;
 pub use view::{LineBreaks, Text};

@@ -13,6 +13,7 @@ mod tests;
 mod transform;
 
 pub(crate) use find::{Found, NotFound, Wanted, find};
-pub(crate) use nearest::{Nearest, nearest};
-pub(crate) use rewrite::{Rewrite, rewrite};
-pub(crate) use transform::without_line_numbers;
+pub(crate) use fold::Folds;
+pub(crate) use nearest::nearest;
+pub(crate) use rewrite::rewrite;
+pub(crate) use transform::{Transform, without_line_numbers};
