@@ -273,19 +273,13 @@ impl Loader<'_> {
         source: &Arc<Source>,
         document: &Document,
     ) -> Vec<crate::units::Unit> {
-        let Admitted { units, pending, refused, standing } =
+        let Admitted { units, pending, refused, standing, scripts } =
             admit(units, source, &self.trust, &self.folder, self.options.trust);
         for (name, pointer) in refused {
             let message = format!("{name} cannot be set like this by a project; it does not count");
             self.problem(source.place.clone(), document.position(&pointer), message);
         }
-        let scripts = pending.iter().map(|it| &it.item).chain(&standing).flat_map(|it| &it.files);
-        let scripts: Vec<PathBuf> = scripts.map(|it| self.folder.join(&it.path)).collect();
-        for path in scripts {
-            if !self.loaded.watched.iter().any(|(watched, _)| *watched == path) {
-                self.loaded.watched.push((path.clone(), Print::at(&path)));
-            }
-        }
+        self.loaded.watched.extend(scripts);
         self.pending.extend(pending);
         self.loaded.standing.extend(standing);
         units

@@ -49,6 +49,18 @@ pub(crate) enum Print {
     },
 }
 
+/// The largest file whose content is compared while it is young.
+const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
+
+/// What a look at a file tells.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    Changed,
+    Same,
+    /// The same, and old enough by now to be known by this.
+    Settled(Print),
+}
+
 /// Clocks of file systems tick every few milliseconds; some every two seconds.
 const COARSEST_CLOCK: Duration = Duration::from_millis(2500);
 
@@ -97,30 +109,40 @@ impl Print {
     }
 
     /// Whether the file at `path` is still in this state. A look costs one
-    /// system call, unless the file was young when it was read.
-    pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        let metadata = std::fs::metadata(path);
-        match (self, metadata) {
-            (Self::Absent, Err(error)) => {
-                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-            }
+    /// system call, unless the file was young when it was last read.
+    pub(crate) fn look(&self, path: &Path) -> Look {
+        match (self, std::fs::metadata(path)) {
+            (Self::Absent, Err(_)) => Look::Same,
             (Self::Present { digest, .. }, Ok(metadata)) => {
-                let same = Self::of(&metadata, || None).without_digest() == self.without_digest();
-                same && digest.is_none_or(|digest| {
-                    let now = read(path, u64::MAX - 1).map(|it| Sha256::digest(&it.bytes).into());
-                    now.is_ok_and(|now: [u8; 32]| now == digest)
-                })
+                let same = Self::of(&metadata, || None).without_content() == self.without_content();
+                match digest {
+                    _ if !same => Look::Changed,
+                    None => Look::Same,
+                    Some(digest) => self.compare(path, digest),
+                }
             }
-            _ => false,
+            _ => Look::Changed,
         }
     }
 
-    fn without_digest(&self) -> Self {
-        match self.clone() {
+    /// Looks at the content too.
+    fn compare(&self, path: &Path, digest: &[u8; 32]) -> Look {
+        match read(path, LARGEST_COMPARED) {
+            Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
+                print if print == *self => Look::Same,
+                print => Look::Settled(print),
+            },
+            Ok(_) | Err(_) => Look::Changed,
+        }
+    }
+
+    /// Everything but the content, as a text.
+    pub(crate) fn without_content(&self) -> String {
+        match self {
+            Self::Absent => String::new(),
             Self::Present { device, inode, size, modified, changed, .. } => {
-                Self::Present { device, inode, size, modified, changed, digest: None }
+                format!("{device} {inode} {size} {modified:?} {changed:?}")
             }
-            Self::Absent => Self::Absent,
         }
     }
 
@@ -128,7 +150,7 @@ impl Print {
     pub(crate) fn at(path: &Path) -> Self {
         match std::fs::metadata(path) {
             Ok(metadata) => Self::of(&metadata, || {
-                read(path, u64::MAX - 1).ok().map(|it| Sha256::digest(&it.bytes).into())
+                read(path, LARGEST_COMPARED).ok().map(|it| Sha256::digest(&it.bytes).into())
             }),
             Err(_) => Self::Absent,
         }
@@ -152,11 +174,11 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, "aaaa").unwrap();
         let print = read(&path, LARGEST).unwrap().print;
-        assert!(print.still_holds(&path));
+        assert_eq!(print.look(&path), Look::Same);
         let times = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::write(&path, "bbbb").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
-        assert!(!print.still_holds(&path));
+        assert_eq!(print.look(&path), Look::Changed);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) use list::{TrustList, agree, folder_key, forget};
 use crate::{
     Origin, Source,
     keys::FromProject,
+    read::Print,
     units::{Entry, Unit},
 };
 
@@ -99,7 +100,8 @@ impl TrustItem {
     }
 
     /// What a unit of a project's settings is to trust.
-    pub(crate) fn of(unit: &Unit, project: &std::path::Path) -> Self {
+    /// Also the scripts it names, each in the state in which it was read.
+    pub(crate) fn of(unit: &Unit, project: &std::path::Path) -> (Self, Vec<(PathBuf, Print)>) {
         let kind = match (&unit.entry, unit.path.first().map(String::as_str)) {
             (Entry::Hook { .. }, _) => ItemKind::Hook,
             (_, Some("mcpServers")) => ItemKind::McpServer,
@@ -108,11 +110,12 @@ impl TrustItem {
             _ if unit.name() == "permissions.additionalDirectories" => ItemKind::Directory,
             _ => ItemKind::Setting,
         };
-        let files = match kind {
+        let named = match kind {
             ItemKind::Hook | ItemKind::McpServer | ItemKind::Setting => files::named_in(&unit.value, project),
             ItemKind::Environment | ItemKind::AllowRule | ItemKind::Directory => Vec::new(),
         };
-        Self { kind, name: unit.name(), text: sorted(&unit.value).to_string(), files }
+        let (files, prints) = named.into_iter().map(|it| (it.file, (it.path, it.print))).unzip();
+        (Self { kind, name: unit.name(), text: sorted(&unit.value).to_string(), files }, prints)
     }
 }
 
@@ -145,6 +148,8 @@ pub(crate) struct Admitted {
     pub(crate) refused: Vec<(String, String)>,
     /// What was agreed to and is still there.
     pub(crate) standing: Vec<TrustItem>,
+    /// The scripts that were looked at.
+    pub(crate) scripts: Vec<(PathBuf, Print)>,
 }
 
 /// Whether somebody is asked, or has answered for everything.
@@ -183,7 +188,8 @@ pub(crate) fn admit(
             admitted.units.push(unit);
             continue;
         }
-        let item = TrustItem::of(&unit, project);
+        let (item, scripts) = TrustItem::of(&unit, project);
+        admitted.scripts.extend(scripts);
         if list.trusts(&item) {
             admitted.standing.push(item);
             admitted.units.push(unit);
