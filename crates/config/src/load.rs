@@ -15,7 +15,7 @@ use crate::{
     places::Candidate,
     read::{LARGEST, Print, Unread, read},
     settings::Speech,
-    trust::{Admitted, TrustItem, TrustList, admit, folder_key},
+    trust::{Admitted, TrustList, admit, folder_key},
     units::take_apart,
 };
 
@@ -99,8 +99,6 @@ pub struct Loaded {
     /// What of the project waits for a yes.
     pub pending_trust: Option<PendingTrust>,
     pub(crate) watched: Vec<(PathBuf, Print)>,
-    /// What of the project was agreed to and is still there.
-    pub(crate) standing: Vec<TrustItem>,
 }
 
 /// Where trust is kept.
@@ -273,7 +271,7 @@ impl Loader<'_> {
         source: &Arc<Source>,
         document: &Document,
     ) -> Vec<crate::units::Unit> {
-        let Admitted { units, pending, refused, standing, scripts } =
+        let Admitted { units, pending, refused, scripts } =
             admit(units, source, &self.trust, &self.folder, self.options.trust);
         for (name, pointer) in refused {
             let message = format!("{name} cannot be set like this by a project; it does not count");
@@ -281,7 +279,6 @@ impl Loader<'_> {
         }
         self.loaded.watched.extend(scripts);
         self.pending.extend(pending);
-        self.loaded.standing.extend(standing);
         units
     }
 

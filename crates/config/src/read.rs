@@ -37,16 +37,34 @@ pub(crate) enum Unread {
 pub(crate) enum Print {
     Absent,
     Present {
-        device: u64,
-        inode: u64,
-        size: u64,
-        modified: (i64, i64),
-        changed: (i64, i64),
+        stamp: Stamp,
         /// Set while the file was touched so recently that the clock of the
         /// file system may not tell the next change apart: then its content
         /// counts too.
         digest: Option<[u8; 32]>,
     },
+}
+
+/// Everything but the content.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// The largest file whose content is compared while it is young.
@@ -98,14 +116,8 @@ fn open(path: &Path) -> Result<File, Unread> {
 
 impl Print {
     fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
-        Self::Present {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            digest: if is_settled(metadata) { None } else { digest() },
-        }
+        let digest = if is_settled(metadata) { None } else { digest() };
+        Self::Present { stamp: Stamp::of(metadata), digest }
     }
 
     /// Whether the file at `path` is still in this state. A look costs one
@@ -113,14 +125,11 @@ impl Print {
     pub(crate) fn look(&self, path: &Path) -> Look {
         match (self, std::fs::metadata(path)) {
             (Self::Absent, Err(_)) => Look::Same,
-            (Self::Present { digest, .. }, Ok(metadata)) => {
-                let same = Self::of(&metadata, || None).without_content() == self.without_content();
-                match digest {
-                    _ if !same => Look::Changed,
-                    None => Look::Same,
-                    Some(digest) => self.compare(path, digest),
-                }
-            }
+            (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
+                _ if Stamp::of(&metadata) != *stamp => Look::Changed,
+                None => Look::Same,
+                Some(digest) => self.compare(path, digest),
+            },
             _ => Look::Changed,
         }
     }
@@ -140,7 +149,8 @@ impl Print {
     pub(crate) fn without_content(&self) -> String {
         match self {
             Self::Absent => String::new(),
-            Self::Present { device, inode, size, modified, changed, .. } => {
+            Self::Present { stamp, .. } => {
+                let Stamp { device, inode, size, modified, changed } = stamp;
                 format!("{device} {inode} {size} {modified:?} {changed:?}")
             }
         }

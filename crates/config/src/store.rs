@@ -189,9 +189,8 @@ impl SettingsStore {
     /// Agrees to what was shown, exactly as it was shown.
     pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<Loaded>, UpdateError> {
         let items: Vec<TrustItem> = pending.items.iter().map(|it| it.item.clone()).collect();
-        let standing: Vec<String> = self.current().standing.iter().map(TrustItem::id).collect();
         let folder = folder_key(&pending.folder);
-        self.update_trust(|file| agree(file, &folder, &items, |id| standing.iter().any(|it| it == id)))?;
+        self.update_trust(|file| agree(file, &folder, &items))?;
         Ok(self.reload())
     }
 
@@ -207,7 +206,7 @@ impl SettingsStore {
             return Ok(());
         }
         let folder = folder_key(&self.real_project());
-        self.update_trust(|file| agree(file, &folder, items, |_| true))
+        self.update_trust(|file| agree(file, &folder, items))
     }
 
     fn update_trust(&self, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), UpdateError> {

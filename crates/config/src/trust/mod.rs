@@ -9,7 +9,7 @@
 mod files;
 mod list;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -146,8 +146,6 @@ pub(crate) struct Admitted {
     pub(crate) pending: Vec<PendingItem>,
     /// Settings no project can ever decide, with their pointers.
     pub(crate) refused: Vec<(String, String)>,
-    /// What was agreed to and is still there.
-    pub(crate) standing: Vec<TrustItem>,
     /// The scripts that were looked at.
     pub(crate) scripts: Vec<(PathBuf, Print)>,
 }
@@ -171,33 +169,51 @@ pub(crate) fn admit(
     mode: TrustMode,
 ) -> Admitted {
     let mut admitted = Admitted::default();
+    let mut waiting = Vec::new();
+    let mut there = HashSet::new();
     for unit in units {
-        let (never, tightens) = match unit.key.from_project {
-            FromProject::Tightens => (false, true),
-            FromProject::NeedsTrust => (false, false),
-            FromProject::TightensIf(test) => (false, test(&unit.value)),
-            FromProject::Never => (true, false),
-            FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
-        };
-        if never {
-            admitted.refused.push((unit.name(), unit.pointer));
-            continue;
-        }
-        let tightens = tightens || unit.entry == Entry::NoElements;
-        if tightens || mode == TrustMode::Assume {
-            admitted.units.push(unit);
-            continue;
-        }
-        let (item, scripts) = TrustItem::of(&unit, project);
-        admitted.scripts.extend(scripts);
-        if list.trusts(&item) {
-            admitted.standing.push(item);
-            admitted.units.push(unit);
-        } else {
-            let before = list.before(&item);
-            let origin = Origin { source: Arc::clone(source), pointer: unit.pointer };
-            admitted.pending.push(PendingItem { item, before, origin });
+        match standing_of(&unit, mode) {
+            Standing::Never => admitted.refused.push((unit.name(), unit.pointer)),
+            Standing::Counts => admitted.units.push(unit),
+            Standing::Asks => {
+                let (item, scripts) = TrustItem::of(&unit, project);
+                admitted.scripts.extend(scripts);
+                if list.trusts(&item) {
+                    there.insert(item.id());
+                    admitted.units.push(unit);
+                } else {
+                    waiting.push((item, unit.pointer));
+                }
+            }
         }
     }
+    for (item, pointer) in waiting {
+        let (used, before) = list.before(&item, &there).unzip();
+        there.extend(used);
+        let origin = Origin { source: Arc::clone(source), pointer };
+        admitted.pending.push(PendingItem { item, before, origin });
+    }
     admitted
+}
+
+/// What a project may say with one unit.
+enum Standing {
+    Counts,
+    Asks,
+    Never,
+}
+
+fn standing_of(unit: &Unit, mode: TrustMode) -> Standing {
+    let (never, tightens) = match unit.key.from_project {
+        FromProject::Tightens => (false, true),
+        FromProject::NeedsTrust => (false, false),
+        FromProject::TightensIf(test) => (false, test(&unit.value)),
+        FromProject::Never => (true, false),
+        FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
+    };
+    match (never, tightens || unit.entry == Entry::NoElements || mode == TrustMode::Assume) {
+        (true, _) => Standing::Never,
+        (false, true) => Standing::Counts,
+        (false, false) => Standing::Asks,
+    }
 }
