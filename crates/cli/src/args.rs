@@ -49,6 +49,18 @@ pub(crate) enum Command {
     /// See what is allowed, and why.
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// Show what this project's settings would run, and agree to it.
+    Trust {
+        /// Agree without asking.
+        #[arg(long)]
+        yes: bool,
+        /// Take back what was agreed to.
+        #[arg(long, conflicts_with = "yes")]
+        revoke: bool,
+    },
+    /// For those who work on Haft itself.
+    #[command(subcommand, hide = true)]
+    Dev(DevCommand),
     /// Print a completion script for your shell.
     Completions {
         /// Which shell.
@@ -103,4 +115,13 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevCommand {
+    /// Write the generated pages of the documentation.
+    Docs {
+        /// Into this directory.
+        dir: PathBuf,
+    },
 }

@@ -10,10 +10,12 @@
 
 mod args;
 mod ask_terminal;
+mod dev_command;
 mod output;
 mod permissions_command;
 mod show;
 mod tool_command;
+mod trust_command;
 mod wiring;
 
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
     let ended = match args.command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
