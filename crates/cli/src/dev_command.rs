@@ -6,7 +6,11 @@ use haft_runtime::Pool;
 use haft_tool::DynTool;
 use serde_json::Value;
 
-use crate::{args::DevCommand, output::{Ended, Failure}, wiring::{Scratch, scratch_services}};
+use crate::{
+    args::DevCommand,
+    output::{Ended, Failure},
+    wiring::{Scratch, scratch_services},
+};
 
 pub(crate) fn run(command: DevCommand) -> Ended {
     match command {

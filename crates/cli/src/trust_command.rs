@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use haft_config::PendingTrust;
+use haft_config::{ItemKind, PendingTrust};
 
 use crate::{
     args::Options,
@@ -38,7 +38,21 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
 fn listing(pending: &PendingTrust) -> String {
     let mut out = format!("{} wants to:\n", pending.folder.display());
     for item in &pending.items {
-        out.push_str(&format!("  {}\n", item));
+        let what = match item.item.kind {
+            ItemKind::Hook => "run a hook",
+            ItemKind::McpServer => "start an MCP server",
+            ItemKind::Environment => "set variables",
+            ItemKind::AllowRule => "allow calls without a question",
+            ItemKind::Directory => "work in another directory",
+            ItemKind::Setting => "change a setting",
+        };
+        out.push_str(&format!("  {what}: {} {} ({})\n", item.item.name, item.item.text, item.origin));
+        if let Some(before) = &item.before {
+            out.push_str(&format!("    was: {}\n", before.text));
+        }
+        for file in &item.item.files {
+            out.push_str(&format!("    with the file {}\n", file.path.display()));
+        }
     }
     show::clean(&out)
 }

@@ -80,13 +80,15 @@ impl Setup {
         })
     }
 
-    /// Where this session keeps what it stores. Without a home it is a
-    /// directory that goes with the process.
-    pub(crate) fn session_dir(&self) -> PathBuf {
+    /// Haft's own directory. Without a home it is one that nobody else uses.
+    pub(crate) fn state_dir(&self) -> PathBuf {
         let state = self.store.places().state.clone();
-        let state =
-            state.unwrap_or_else(|| std::env::temp_dir().join(format!("haft-{}", std::process::id())));
-        state.join("sessions").join(self.session_id.as_str())
+        state.unwrap_or_else(|| std::env::temp_dir().join(format!("haft-{}", std::process::id())))
+    }
+
+    /// Where this session keeps what it stores.
+    pub(crate) fn session_dir(&self) -> PathBuf {
+        self.state_dir().join("sessions").join(self.session_id.as_str())
     }
 
     /// The built-in tools this session may use.
