@@ -151,7 +151,7 @@ fn what_bash_refuses_or_reads_twice() {
         "a &&", "a | | b", "a; ; b", "a & & b", "a &&& b", "a ;; b", "a >", "a > &", "a <<<", "echo (a)", "a() b",
         "function", "case x in a) b esac", "for in", "rm !(keep)", "((a) | (b))", "echo $((a) | (b))", "echo $((1+",
         "cat <<EOF\nx", "echo $[1]", ">f if a; then b; fi", "a[x y]=1", "( )", "{ }", "echo \\", "2\\\n>f a",
-        "a &\\\n& b", "echo $\\\n(a)", "ls | ! a", "cat <<A $(b\nc)\nA",
+        "a &\\\n& b", "echo $\\\n(a)", "ls | ! a", "cat <<A $(b\nc)\nA", "a $(cat <<E\nx\nE\nb c;d)",
     ] {
         assert!(parse(source).is_err(), "{source:?}");
     }
