@@ -1,3 +1,51 @@
-//! The binary `haft`.
+//! The binary `haft`: arguments, terminal, and the only place that wires
+//! everything together.
+//!
+//! **Does not know** how anything works; it reads flags and settings, builds the
+//! values the libraries take, and prints what they give back.
+//!
+//! **Invariant:** standard output holds what was asked for and nothing else;
+//! everything else goes to standard error. A closed pipe ends the program, it
+//! never panics.
 
-fn main() {}
+mod args;
+mod ask_terminal;
+mod dev_command;
+mod output;
+mod permissions_command;
+mod show;
+mod tool_command;
+mod trust_command;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::{
+    args::{Args, Command},
+    output::Failure,
+};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let ended = match args.command {
+        Command::Tool(command) => tool_command::run(command, &args.options),
+        Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Dev(command) => dev_command::run(command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
+            output::print_bytes(&script)
+        }
+    };
+    match ended {
+        Ok(code) => code,
+        Err(Failure::ClosedPipe) => ExitCode::from(141),
+        Err(Failure::Message(message)) => {
+            output::complain(&message);
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,38 +1,56 @@
 //! Stages three and four: hooks, then permission. Both look at the final input,
 //! and whatever rewrites the input sends it through the check again.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use haft_permission::{Behavior, Decision, Opinion, Policy};
+use haft_permission::{
+    Behavior, Decision, Destination, Opinion, PermissionUpdate, Policy, Session as Permissions,
+};
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Permit, ToolError};
 use haft_types::PermissionMode;
 use serde_json::Value;
 
-use crate::{Answer, Ask, HookCall, Hooks, NoHooks, Question, Unattended, pipeline::Failure};
+use crate::{
+    Answer, Ask, Question, SessionHooks, Unattended,
+    hooks::{Notes, Subject},
+    pipeline::Failure,
+};
 
 /// Everybody who may object to a call.
 pub struct Gate {
-    hooks: Arc<dyn Hooks>,
+    hooks: SessionHooks,
     ask: Arc<dyn Ask>,
-    policy: RwLock<Arc<Policy>>,
+    permissions: Arc<Permissions>,
+    keep: Option<Arc<dyn KeepUpdate>>,
+}
+
+/// Writes what a person wants remembered beyond the session to where they want
+/// it.
+pub trait KeepUpdate: Send + Sync {
+    /// Keeps one change. Whoever implements it tells the person when it cannot.
+    fn keep(&self, update: &PermissionUpdate);
 }
 
 /// A call that passed the hooks.
 pub(crate) struct Hooked {
     pub(crate) call: Box<dyn DynCall>,
     pub(crate) opinion: Opinion,
-    /// What hooks want the model to know beside the result.
-    pub(crate) context: Vec<String>,
+    pub(crate) notes: Notes,
 }
 
 impl Gate {
     /// No hooks, and nobody to ask.
     pub fn new(policy: Policy) -> Self {
-        Self { hooks: Arc::new(NoHooks), ask: Arc::new(Unattended), policy: RwLock::new(Arc::new(policy)) }
+        Self::of_session(Arc::new(Permissions::new(policy)))
+    }
+
+    /// No hooks, and nobody to ask, for permissions that others change too.
+    pub fn of_session(permissions: Arc<Permissions>) -> Self {
+        Self { hooks: SessionHooks::default(), ask: Arc::new(Unattended), permissions, keep: None }
     }
 
     /// With these hooks.
-    pub fn with_hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
+    pub fn with_hooks(mut self, hooks: SessionHooks) -> Self {
         self.hooks = hooks;
         self
     }
@@ -43,25 +61,38 @@ impl Gate {
         self
     }
 
-    /// What decides right now.
-    pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    /// With somewhere to keep what is to be remembered.
+    pub fn with_keep(mut self, keep: Arc<dyn KeepUpdate>) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// What decides.
+    pub fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
     }
 
     /// Changes what decides; calls that were let through already go on.
-    pub fn update(&self, change: impl FnOnce(&mut Policy)) {
-        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut policy));
+    pub fn apply(&self, update: &PermissionUpdate) {
+        self.permissions.apply(update);
+        if let Some(keep) = self.keep.as_ref().filter(|_| update.destination().persists()) {
+            keep.keep(update);
+        }
     }
 
     /// The session goes on in another mode.
     pub fn set_mode(&self, mode: PermissionMode) {
-        self.update(|policy| policy.mode = mode);
+        self.apply(&PermissionUpdate::SetMode { mode, destination: Destination::Session });
     }
 
     /// The hooks.
-    pub fn hooks(&self) -> &dyn Hooks {
-        self.hooks.as_ref()
+    pub fn hooks(&self) -> &SessionHooks {
+        &self.hooks
+    }
+
+    /// The mode in force.
+    pub fn mode(&self) -> PermissionMode {
+        self.permissions.policy().mode
     }
 
     /// Stage three.
@@ -71,25 +102,31 @@ impl Gate {
         call: Box<dyn DynCall>,
         cx: &CallContext,
     ) -> Result<Hooked, Failure> {
-        if self.hooks.is_empty() {
-            return Ok(Hooked { call, opinion: Opinion::None, context: Vec::new() });
-        }
-        let answer = self.hooks.pre(hook_call(tool, call.as_ref(), cx)).await;
-        let stop = answer.stop.clone();
-        if let Some(reason) = answer.gate_failed {
+        let before = self.hooks.before(&Subject::new(tool.as_ref(), call.as_ref(), cx, self.mode())).await;
+        let mut notes = before.notes;
+        if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
-            return Err(Failure { stop, ..ToolError::new(ErrorKind::GateFailed, message).into() });
+            return Err(Failure { notes, ..ToolError::new(ErrorKind::GateFailed, message).into() });
         }
-        if let Some(reason) = &answer.stop {
+        if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
-            return Err(Failure { stop, ..ToolError::new(ErrorKind::Denied, message).into() });
+            return Err(Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() });
         }
-        let call = match answer.updated_input {
+        let call = match before.rewrite {
             None => call,
-            Some(input) => rechecked(tool, input, cx, "a hook")?,
+            Some(rewrite) => match rechecked(tool, rewrite.input.clone(), cx, "a hook") {
+                Ok(rewritten) => {
+                    self.hooks.rewrite_accepted(&rewrite);
+                    rewritten
+                }
+                Err(error) => {
+                    notes.notices.push(self.hooks.rewrite_refused(&rewrite, &error.message)?);
+                    call
+                }
+            },
         };
-        Ok(Hooked { call, opinion: answer.opinion, context: answer.context })
+        Ok(Hooked { call, opinion: before.opinion, notes })
     }
 
     /// Stage four.
@@ -100,7 +137,8 @@ impl Gate {
         cx: &CallContext,
     ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
         let Hooked { call, opinion, .. } = hooked;
-        let decision = self.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+        let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+        let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), cx).await;
         let decision = match decision.permit() {
             Ok(permit) => return Ok((call, permit)),
             Err(decision) => decision,
@@ -114,12 +152,13 @@ impl Gate {
                 Err(self.denied(tool, call.as_ref(), cx, &message, stop).await)
             }
             Answer::Allow { updated_input, updates } => {
-                self.update(|policy| updates.iter().for_each(|update| policy.apply(update)));
+                updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
                     None => (call, decision),
                     Some(input) => {
                         let call = rechecked(tool, input, cx, "the one who approved the call")?;
-                        let decision = self.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+                        let policy = self.permissions.policy();
+                        let decision = policy.judge(tool.name(), call.as_ref(), cx, &opinion);
                         (call, decision)
                     }
                 };
@@ -147,12 +186,11 @@ impl Gate {
             description: &description,
             decision,
         };
-        if !self.hooks.is_empty()
-            && let Some(answer) = self.hooks.permission_request(hook_call(tool, call, cx), question).await
-        {
-            return answer;
+        let subject = Subject::new(tool.as_ref(), call, cx, self.mode());
+        match self.hooks.permission_request(&subject, &decision.suggestions).await {
+            Some(answer) => answer,
+            None => self.ask.ask(question).await,
         }
-        self.ask.ask(question).await
     }
 
     async fn denied(
@@ -163,25 +201,10 @@ impl Gate {
         reason: &str,
         stop: Option<String>,
     ) -> Failure {
-        if !self.hooks.is_empty() {
-            self.hooks.permission_denied(hook_call(tool, call, cx), reason).await;
-        }
+        self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
         let message = format!("{} was not allowed to run: {reason}", tool.name());
-        Failure { stop, ..ToolError::new(ErrorKind::Denied, message).into() }
-    }
-}
-
-pub(crate) fn hook_call<'a>(
-    tool: &'a Arc<dyn DynTool>,
-    call: &'a dyn DynCall,
-    cx: &'a CallContext,
-) -> HookCall<'a> {
-    HookCall {
-        tool: tool.name(),
-        input: call.input(),
-        call_id: &cx.call_id,
-        agent_id: &cx.agent_id,
-        cwd: &cx.cwd,
+        let notes = Notes { stop, ..Notes::default() };
+        Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
     }
 }
 

@@ -30,8 +30,8 @@ mod session;
 
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits};
-pub use gate::Gate;
-pub use hooks::{HookCall, Hooks, NoHooks, PostAnswer, PreAnswer};
+pub use gate::{Gate, KeepUpdate};
+pub use hooks::SessionHooks;
 pub use names::wire_name;
 pub use pipeline::Pipeline;
 pub use pool::{Features, Pool, Visibility, visible};

@@ -1,12 +1,23 @@
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::FutureExt as _;
+use haft_hooks::HookEvent;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
 use haft_types::{Block, Message, ToolUse, nearest};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Gate, Pool, PostAnswer, Report, ResultStore, gate::Hooked, pool::Found};
+use crate::{
+    Gate, Pool, Report, ResultStore,
+    gate::Hooked,
+    hooks::{After, Notes, Subject},
+    pool::Found,
+};
 
 /// Everything a call passes through. Shared by all calls of a session.
 pub struct Pipeline {
@@ -25,23 +36,21 @@ const GRACE: Duration = Duration::from_millis(400);
 /// A call that failed, with what goes beside the error.
 pub(crate) struct Failure {
     pub(crate) error: ToolError,
-    pub(crate) stop: Option<String>,
-    pub(crate) context: Vec<String>,
+    pub(crate) notes: Notes,
     /// Session changes that hold although the call failed.
     pub(crate) changes: Vec<ContextChange>,
 }
 
 impl From<ToolError> for Failure {
     fn from(error: ToolError) -> Self {
-        Self { error, stop: None, context: Vec::new(), changes: Vec::new() }
+        Self { error, notes: Notes::default(), changes: Vec::new() }
     }
 }
 
 /// A result with what hooks added.
 struct Finished {
     output: Output,
-    context: Vec<String>,
-    stop: Option<String>,
+    notes: Notes,
 }
 
 impl Pipeline {
@@ -58,15 +67,15 @@ impl Pipeline {
             pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
         let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
-        let (mut report, context) = match ended {
-            Ok(Finished { output, context, stop }) => {
-                (Report { stop, ..Report::success(id, name, output) }, context)
-            }
-            Err(Failure { error, stop, context, changes }) => {
-                (Report { stop, changes, ..Report::failure(id, name, error) }, context)
+        let (mut report, notes) = match ended {
+            Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
+            Err(Failure { error, notes, changes }) => {
+                (Report { changes, ..Report::failure(id, name, error) }, notes)
             }
         };
-        report.new_messages.extend(context.into_iter().map(Message::user));
+        report.new_messages.extend(notes.context.into_iter().map(Message::user));
+        report.notices = notes.notices;
+        report.stop = notes.stop;
         report
     }
 
@@ -77,14 +86,14 @@ impl Pipeline {
         let call = checked(found, tool_use.input, &cx)?; //                     2 check the input
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let mut hooked = hooked.await?; //                                      3 pre-hooks
-        let context = std::mem::take(&mut hooked.context);
+        let notes = std::mem::take(&mut hooked.notes);
         let observer = self.observer(tool, &hooked, &cx);
         let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
         let (call, permit) = permitted.await?; //                               4 permission
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
         let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
-        finished(found, ran, context) //                                        8 hand back
+        finished(found, ran, notes) //                                          8 hand back
     }
 
     /// Stage five. The tool runs as a task of its own: one that blocks its
@@ -166,10 +175,13 @@ impl Pipeline {
     }
 
     fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<Observer> {
-        (!self.gate.hooks().is_empty()).then(|| Observer {
+        let hooks = self.gate.hooks();
+        let wanted = hooks.listens(HookEvent::PostToolUse) || hooks.listens(HookEvent::PostToolUseFailure);
+        wanted.then(|| Observer {
             tool: Arc::clone(tool),
             input: hooked.call.input().clone(),
             cx: cx.clone(),
+            started: Instant::now(),
         })
     }
 
@@ -178,27 +190,17 @@ impl Pipeline {
         &self,
         observer: Option<Observer>,
         ran: Result<Output, ToolError>,
-    ) -> (Result<Output, ToolError>, PostAnswer) {
-        let Some(observer) = observer else { return (ran, PostAnswer::default()) };
-        let call = crate::HookCall {
-            tool: observer.tool.name(),
-            input: &observer.input,
-            call_id: &observer.cx.call_id,
-            agent_id: &observer.cx.agent_id,
-            cwd: &observer.cx.cwd,
-        };
-        let hooks = self.gate.hooks();
-        let asked = match &ran {
-            Ok(output) => hooks.post(call, output),
-            Err(error) => hooks.post_failure(call, error),
-        };
-        let answer = tokio::select! {
+    ) -> (Result<Output, ToolError>, After) {
+        let Some(observer) = observer else { return (ran, After::default()) };
+        let Observer { tool, input, cx, started } = &observer;
+        let subject = Subject { tool: tool.as_ref(), input, cx, mode: self.gate.mode() };
+        let after = tokio::select! {
             biased;
-            answer = asked => answer,
+            after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,
             // Whoever interrupts does not wait for observers.
-            () = interrupted_for(&observer.cx.cancel, self.grace) => PostAnswer::default(),
+            () = interrupted_for(&cx.cancel, self.grace) => After::default(),
         };
-        (ran, answer)
+        (ran, after)
     }
 }
 
@@ -207,6 +209,7 @@ struct Observer {
     tool: Arc<dyn DynTool>,
     input: serde_json::Value,
     cx: CallContext,
+    started: Instant,
 }
 
 /// Aborts the task when nobody waits for it any more.
@@ -262,15 +265,15 @@ fn checked(
 /// Stage eight.
 fn finished(
     found: Found<'_>,
-    (ran, answer): (Result<Output, ToolError>, PostAnswer),
-    mut context: Vec<String>,
+    (ran, after): (Result<Output, ToolError>, After),
+    mut notes: Notes,
 ) -> Result<Finished, Failure> {
-    context.extend(answer.context);
-    let objection = answer.objection.map(|reason| format!("A hook objected to this result: {reason}"));
+    notes.extend(after.notes);
+    let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
     let loaded = found.deferred.then(|| ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
     match ran {
         Ok(mut output) => {
-            if let Some(replaced) = answer.updated_output {
+            if let Some(replaced) = after.updated_output {
                 output.content = match replaced {
                     serde_json::Value::String(text) => text.into(),
                     other => other.to_string().into(),
@@ -278,13 +281,13 @@ fn finished(
             }
             output.content.0.extend(objection.map(Block::text));
             output.changes.extend(loaded);
-            Ok(Finished { output, context, stop: answer.stop })
+            Ok(Finished { output, notes })
         }
         Err(mut error) => {
             if let Some(objection) = objection {
                 error.message = format!("{}\n{objection}", error.message);
             }
-            Err(Failure { error, stop: answer.stop, context, changes: loaded.into_iter().collect() })
+            Err(Failure { error, notes, changes: loaded.into_iter().collect() })
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Report {
     pub meta: Option<Value>,
     /// What a person sees.
     pub rendering: Option<Rendering>,
+    /// What hooks want the person to know.
+    pub notices: Vec<String>,
     /// Somebody who was asked wants the whole turn to end here, for this reason.
     pub stop: Option<String>,
 }
@@ -40,6 +42,7 @@ impl Report {
             changes: output.changes,
             meta: output.meta,
             rendering: Some(output.rendering),
+            notices: Vec::new(),
             stop: None,
         }
     }
@@ -55,8 +58,14 @@ impl Report {
             changes: Vec::new(),
             meta: None,
             rendering: None,
+            notices: Vec::new(),
             stop: None,
         }
+    }
+
+    /// The report of a call that never got into the pipeline.
+    pub fn refused(id: CallId, name: String, kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::failure(id, name, ToolError::new(kind, message))
     }
 
     /// The block that answers the call in the next request.

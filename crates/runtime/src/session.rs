@@ -3,10 +3,12 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use haft_tool::{ContextChange, ProgressSink};
 use haft_types::{AgentId, ToolUse};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
@@ -97,28 +99,32 @@ impl Session {
 
     /// Runs a complete message and returns its reports in emission order.
     pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<Report> {
+        let inputs: Vec<Value> = calls.iter().map(|call| call.input.clone()).collect();
         let mut executor = self.executor(cancel);
         for call in calls {
             executor.push(call);
         }
         let mut reports = executor.finish_all().await;
         self.state.apply(executor.committed());
-        self.after_batch(&mut reports).await;
+        self.after_batch(&inputs, &mut reports).await;
         reports
     }
 
     /// Tells the hooks about a finished message; what they add goes to its last
     /// report.
-    pub async fn after_batch(&self, reports: &mut [Report]) {
-        let hooks = self.pipeline.gate.hooks();
-        if hooks.is_empty() || reports.is_empty() {
-            return;
-        }
-        let answer = hooks.post_batch(reports).await;
-        let notes = answer.objection.into_iter().chain(answer.context);
+    pub async fn after_batch(&self, inputs: &[Value], reports: &mut [Report]) {
+        let gate = &self.pipeline.gate;
+        let cwd = self.state.cwd.to_path_buf();
+        let notes = gate.hooks().after_batch(inputs, reports, cwd, gate.mode()).await;
         if let Some(last) = reports.last_mut() {
-            last.new_messages.extend(notes.map(haft_types::Message::user));
-            last.stop = last.stop.take().or(answer.stop);
+            last.new_messages.extend(notes.context.into_iter().map(haft_types::Message::user));
+            last.notices.extend(notes.notices);
+            last.stop = last.stop.take().or(notes.stop);
         }
+    }
+
+    /// The session is over: ends what hooks left running.
+    pub async fn close(&self) {
+        self.pipeline.gate.hooks().close(Duration::from_secs(1)).await;
     }
 }

@@ -6,9 +6,9 @@ mod common;
 use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use common::{Always, Setup, uses};
-use haft_permission::Opinion;
-use haft_runtime::{Answer, Ask, HookCall, Hooks, PostAnswer, PreAnswer, Question, Report};
-use haft_tool::{BoxFuture, Claims, ErrorKind, Exposure, Output, RawTool, ToolError, ToolSpec};
+use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource};
+use haft_runtime::{Answer, Ask, Question};
+use haft_tool::{BoxFuture, Claims, ErrorKind, Exposure, Output, RawTool, ToolSpec};
 use serde_json::{Value, json};
 
 async fn check(setup: Setup, name: &str, input: Value, want_kind: Option<ErrorKind>, want_text: &str) {
@@ -29,7 +29,7 @@ async fn every_failing_stage_gives_one_report() {
             "Probe",
             json!({"ask": true}),
             Denied,
-            "the probe wants to be asked for, and nobody is there to ask",
+            "nobody is there to ask, and the probe wants to be asked for",
         ),
         ("Probe", json!({"fail": true}), Failed, "told to fail"),
         ("Probe", json!({"panic": "call"}), Internal, "Probe crashed (told to panic)"),
@@ -246,133 +246,144 @@ async fn a_no_that_ends_the_turn_leaves_the_rest_unstarted() {
 }
 
 /// Hooks that answer what the test says, and record what they were told.
-#[derive(Default)]
 struct Scripted {
-    pre: PreAnswer,
-    request: Option<Answer>,
-    post: PostAnswer,
-    told: std::sync::Mutex<Vec<String>>,
+    told: Arc<std::sync::Mutex<Vec<String>>>,
+    hooks: haft_hooks::Hooks,
 }
 
-impl Scripted {
-    fn tell(&self, what: impl Into<String>) {
-        self.told.lock().unwrap().push(what.into());
-    }
-}
-
-impl Hooks for Scripted {
-    fn pre<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, PreAnswer> {
-        self.tell(format!("pre {} {}", call.tool, call.input["size"]));
-        Box::pin(async { self.pre.clone() })
-    }
-
-    fn permission_request<'a>(&'a self, _: HookCall<'a>, _: Question<'a>) -> BoxFuture<'a, Option<Answer>> {
-        self.tell("request");
-        Box::pin(async { self.request.clone() })
-    }
-
-    fn permission_denied<'a>(&'a self, _: HookCall<'a>, _: &'a str) -> BoxFuture<'a, ()> {
-        self.tell("denied");
-        Box::pin(async {})
-    }
-
-    fn post<'a>(&'a self, call: HookCall<'a>, _: &'a Output) -> BoxFuture<'a, PostAnswer> {
-        self.tell(format!("post {}", call.input["size"]));
-        Box::pin(async { self.post.clone() })
-    }
-
-    fn post_failure<'a>(&'a self, _: HookCall<'a>, error: &'a ToolError) -> BoxFuture<'a, PostAnswer> {
-        self.tell(format!("failure {}", error.kind.name()));
-        Box::pin(async { self.post.clone() })
-    }
-
-    fn post_batch<'a>(&'a self, reports: &'a [Report]) -> BoxFuture<'a, PostAnswer> {
-        self.tell(format!("batch {}", reports.len()));
-        Box::pin(async { PostAnswer::default() })
-    }
+fn scripted(answers: &[(HookEvent, Value)]) -> Scripted {
+    let told: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let all = [
+        HookEvent::PreToolUse,
+        HookEvent::PermissionRequest,
+        HookEvent::PermissionDenied,
+        HookEvent::PostToolUse,
+        HookEvent::PostToolUseFailure,
+        HookEvent::PostToolBatch,
+    ];
+    let define = |event: HookEvent| {
+        let answer =
+            answers.iter().find(|(it, _)| *it == event).map_or(json!({}), |(_, answer)| answer.clone());
+        let told = Arc::clone(&told);
+        let callback = move |call: haft_hooks::HookCall| {
+            let size = call.json.pointer("/tool_input/size").map(Value::to_string).unwrap_or_default();
+            told.lock().unwrap().push(format!("{event:?} {size}").trim().to_owned());
+            let answer = if answer == json!("fail") {
+                Err(String::from("no answer"))
+            } else {
+                Ok(answer.clone().into())
+            };
+            async move { answer }
+        };
+        let handler = Handler::Callback(Callback { name: format!("{event:?}"), code: Arc::new(callback) });
+        HookDefinition::new(event, handler, Arc::new(HookSource::Named(String::from("test"))))
+    };
+    let definitions = all.into_iter().map(define).collect();
+    let hooks = haft_hooks::Hooks::new(definitions, haft_hooks::Ports::default());
+    Scripted { told, hooks }
 }
 
 #[tokio::test]
 async fn hooks_see_and_change_calls() {
-    let pre = |pre: PreAnswer| Scripted { pre, ..Scripted::default() };
-    let plain = json!({"size": 3});
-    let rows: Vec<(Scripted, Value, Option<ErrorKind>, &str, &[&str])> = vec![
-        (Scripted::default(), plain.clone(), None, "xxx", &["pre Probe 3", "post 3", "batch 1"]),
+    use HookEvent::{PermissionRequest, PostToolUse, PreToolUse};
+    let pre = |fields: Value| {
+        let mut output = json!({"hookEventName": "PreToolUse"});
+        output.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        (PreToolUse, json!({"hookSpecificOutput": output}))
+    };
+    let request = |decision: Value| {
         (
-            pre(PreAnswer { updated_input: Some(json!({"size": "5"})), ..PreAnswer::default() }),
+            PermissionRequest,
+            json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}),
+        )
+    };
+    let plain = json!({"size": 3});
+    let rows: Vec<(Vec<(HookEvent, Value)>, Value, Option<ErrorKind>, &str, &[&str])> = vec![
+        (vec![], plain.clone(), None, "xxx", &["PreToolUse 3", "PostToolUse 3", "PostToolBatch"]),
+        (
+            vec![pre(json!({"updatedInput": {"size": "5"}}))],
             plain.clone(),
             None,
             "xxxxx",
-            &["pre Probe 3", "post 5", "batch 1"],
+            &["PreToolUse 3", "PostToolUse 5", "PostToolBatch"],
         ),
+        // A gate that answers nonsense is a gate that broke.
         (
-            pre(PreAnswer { updated_input: Some(json!({"size": "?"})), ..PreAnswer::default() }),
-            plain.clone(),
-            Some(ErrorKind::InvalidInput),
-            "a hook rewrote the input",
-            &["pre Probe 3", "batch 1"],
-        ),
-        (
-            pre(PreAnswer { gate_failed: Some(String::from("no such file")), ..PreAnswer::default() }),
+            vec![pre(json!({"updatedInput": {"size": "?"}}))],
             plain.clone(),
             Some(ErrorKind::GateFailed),
-            "a hook that must answer first failed: no such file",
-            &["pre Probe 3", "batch 1"],
+            "a hook rewrote the input",
+            &["PreToolUse 3", "PostToolBatch"],
         ),
         (
-            Scripted { request: Some(Answer::yes()), ..Scripted::default() },
+            vec![(PreToolUse, json!("fail"))],
+            plain.clone(),
+            Some(ErrorKind::GateFailed),
+            "a hook that must answer first failed",
+            &["PreToolUse 3", "PostToolBatch"],
+        ),
+        (
+            vec![pre(json!({"permissionDecision": "deny", "permissionDecisionReason": "policy"}))],
+            plain.clone(),
+            Some(ErrorKind::Denied),
+            "policy",
+            &["PreToolUse 3", "PermissionDenied 3", "PostToolBatch"],
+        ),
+        (
+            vec![(PreToolUse, json!({"continue": false, "stopReason": "enough"}))],
+            plain.clone(),
+            Some(ErrorKind::Denied),
+            "a hook ended the turn: enough",
+            &["PreToolUse 3", "PostToolBatch"],
+        ),
+        (
+            vec![request(json!({"behavior": "allow"}))],
             json!({"size": 2, "ask": true}),
             None,
             "xx",
-            &["pre Probe 2", "request", "post 2", "batch 1"],
+            &["PreToolUse 2", "PermissionRequest 2", "PostToolUse 2", "PostToolBatch"],
         ),
         (
-            Scripted { request: Some(Answer::no("hook says no")), ..Scripted::default() },
+            vec![request(json!({"behavior": "deny", "message": "hook says no"}))],
             json!({"size": 2, "ask": true}),
             Some(ErrorKind::Denied),
             "hook says no",
-            &["pre Probe 2", "request", "denied", "batch 1"],
+            &["PreToolUse 2", "PermissionRequest 2", "PermissionDenied 2", "PostToolBatch"],
         ),
         (
-            Scripted {
-                post: PostAnswer {
-                    updated_output: Some(json!("replaced")),
-                    objection: Some(String::from("too short")),
-                    ..PostAnswer::default()
-                },
-                ..Scripted::default()
-            },
+            vec![(
+                PostToolUse,
+                json!({"decision": "block", "reason": "too short",
+                       "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": "replaced"}}),
+            )],
             plain,
             None,
             "replaced\nA hook objected to this result: too short",
-            &["pre Probe 3", "post 3", "batch 1"],
+            &["PreToolUse 3", "PostToolUse 3", "PostToolBatch"],
         ),
         (
-            Scripted::default(),
+            vec![],
             json!({"fail": true}),
             Some(ErrorKind::Failed),
             "told to fail",
-            &["pre Probe 0", "failure failed", "batch 1"],
+            &["PreToolUse 0", "PostToolUseFailure 0", "PostToolBatch"],
         ),
     ];
-    for (hooks, input, kind, text, told) in rows {
-        let hooks = Arc::new(hooks);
-        let setup = Setup { hooks: Arc::clone(&hooks) as Arc<dyn Hooks>, ..Setup::default() };
-        check(setup, "Probe", input, kind, text).await;
-        assert_eq!(*hooks.told.lock().unwrap(), told);
+    for (answers, input, kind, text, told) in rows {
+        let scripted = scripted(&answers);
+        check(Setup { hooks: scripted.hooks, ..Setup::default() }, "Probe", input, kind, text).await;
+        assert_eq!(*scripted.told.lock().unwrap(), told);
     }
 }
 
 #[tokio::test]
-async fn a_hook_may_deny_and_add_context() {
-    let pre = PreAnswer { opinion: Opinion::Deny(String::from("policy")), ..PreAnswer::default() };
-    let setup = Setup { hooks: Arc::new(Scripted { pre, ..Scripted::default() }), ..Setup::default() };
-    check(setup, "Probe", json!({}), Some(ErrorKind::Denied), "policy").await;
-
-    let pre = PreAnswer { context: vec![String::from("mind the gap")], ..PreAnswer::default() };
-    let setup = Setup { hooks: Arc::new(Scripted { pre, ..Scripted::default() }), ..Setup::default() };
-    let reports = setup.rig().run(&[("Probe", json!({}))]).await;
+async fn a_hook_may_add_context() {
+    let answer = json!({"systemMessage": "for you", "hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": "mind the gap"}});
+    let scripted = scripted(&[(HookEvent::PreToolUse, answer)]);
+    let reports =
+        Setup { hooks: scripted.hooks, ..Setup::default() }.rig().run(&[("Probe", json!({}))]).await;
     assert_eq!(reports[0].new_messages, [haft_types::Message::user("mind the gap")]);
+    assert_eq!(reports[0].notices, ["for you"]);
 }
 
 fn echo(name: &str, exposure: Exposure) -> RawTool {

@@ -114,7 +114,10 @@ where
             Box::pin(async move { Ok(output(running?.await?)) })
         });
         Arc::new(
-            raw.trust(claims).with_aliases(aliases).with_precheck(move |input| precheck(input).map(drop)),
+            raw.trust(claims)
+                .with_aliases(aliases)
+                .with_feature(traits.feature)
+                .with_precheck(move |input| precheck(input).map(drop)),
         )
     }
 }

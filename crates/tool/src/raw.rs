@@ -19,6 +19,7 @@ type Precheck = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
 pub struct RawTool {
     spec: ToolSpec,
     aliases: Vec<String>,
+    feature: Option<&'static str>,
     checked: Value,
     claims: Claims,
     precheck: Option<Box<Precheck>>,
@@ -52,6 +53,7 @@ impl RawTool {
         Self {
             spec,
             aliases: Vec::new(),
+            feature: None,
             checked,
             claims: Claims::default(),
             precheck: None,
@@ -68,6 +70,12 @@ impl RawTool {
     /// Accepts these names too.
     pub fn with_aliases(mut self, aliases: Vec<String>) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    /// Exists only while this switch of the settings is on.
+    pub fn with_feature(mut self, feature: Option<&'static str>) -> Self {
+        self.feature = feature;
         self
     }
 
@@ -91,7 +99,7 @@ impl DynTool for RawTool {
     }
 
     fn feature(&self) -> Option<&str> {
-        None
+        self.feature
     }
 
     fn is_enabled(&self) -> bool {

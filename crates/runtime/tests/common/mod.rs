@@ -13,7 +13,7 @@ use std::{
 
 use haft_permission::Policy;
 use haft_runtime::{
-    Answer, Ask, Gate, Hooks, NoHooks, Pipeline, Pool, Question, Report, ResultStore, Session, SessionState,
+    Answer, Ask, Gate, Pipeline, Pool, Question, Report, ResultStore, Session, SessionHooks, SessionState,
     SharedPool, StoreLimits,
 };
 use haft_tool::{
@@ -156,7 +156,7 @@ pub struct Rig {
 }
 
 pub struct Setup {
-    pub hooks: Arc<dyn Hooks>,
+    pub hooks: haft_hooks::Hooks,
     pub ask: Option<Arc<dyn Ask>>,
     pub extra: Vec<Arc<dyn DynTool>>,
     pub timeout: Option<Duration>,
@@ -164,7 +164,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { hooks: Arc::new(NoHooks), ask: None, extra: Vec::new(), timeout: None }
+        Self { hooks: haft_hooks::Hooks::default(), ask: None, extra: Vec::new(), timeout: None }
     }
 }
 
@@ -180,7 +180,8 @@ impl Setup {
         };
         let dir = tempfile::tempdir().unwrap();
         let pool = Pool::assemble(vec![erase(probe.clone())], self.extra);
-        let mut gate = Gate::new(Policy::default()).with_hooks(self.hooks);
+        let hooks = SessionHooks::new(self.hooks, "session".into(), dir.path().join("log.jsonl"));
+        let mut gate = Gate::new(Policy::default()).with_hooks(hooks);
         if let Some(ask) = self.ask {
             gate = gate.with_ask(ask);
         }

@@ -1,0 +1,127 @@
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use haft_types::PermissionMode;
+
+/// The handle by which a language model holds its tools.
+#[derive(Debug, Parser)]
+#[command(name = "haft", version, about, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// Flags every command takes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Print JSON for programs instead of text for people.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Work in this directory.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// What happens to calls no rule speaks about: default, acceptEdits, plan, auto, dontAsk,
+    /// bypassPermissions.
+    #[arg(long, global = true, value_name = "MODE", alias = "permissionMode")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+    /// Allow rules for this run, separated by commas or blanks: `Read,Bash(git log *)`.
+    #[arg(long = "allowedTools", alias = "allowed-tools", global = true, value_name = "RULES")]
+    pub(crate) allowed_tools: Vec<String>,
+    /// Deny rules for this run; a bare tool name removes the tool.
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", global = true, value_name = "RULES")]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// Another directory that counts as part of the workspace.
+    #[arg(long = "add-dir", alias = "addDir", global = true, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// Settings for this run: a file, or JSON text.
+    #[arg(long, global = true, value_name = "FILE-OR-JSON")]
+    pub(crate) settings: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List, describe and call tools.
+    #[command(subcommand)]
+    Tool(ToolCommand),
+    /// See what is allowed, and why.
+    #[command(subcommand)]
+    Permissions(PermissionsCommand),
+    /// Show what this project's settings would run, and agree to it.
+    Trust {
+        /// Agree without asking.
+        #[arg(long)]
+        yes: bool,
+        /// Take back what was agreed to.
+        #[arg(long, conflicts_with = "yes")]
+        revoke: bool,
+    },
+    /// For those who work on Haft itself.
+    #[command(subcommand, hide = true)]
+    Dev(DevCommand),
+    /// Print a completion script for your shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List the tools.
+    List,
+    /// Show what a model is told about a tool.
+    Describe {
+        /// Name or alias of the tool.
+        name: String,
+    },
+    /// Call one tool through the whole pipeline.
+    Call {
+        /// Name or alias of the tool.
+        name: String,
+        /// Input: JSON, `@file`, or `-` for standard input.
+        #[arg(default_value = "{}", value_name = "JSON")]
+        input: String,
+    },
+    /// Run calls from standard input, one JSON line per model message.
+    ///
+    /// An object `{"id"?, "name", "input"}` is a message with one call, an array is one message with
+    /// several. One report line comes back per call, in the order of the calls. What tools remember
+    /// lives on from line to line.
+    Run,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// Decide without running anything.
+    Test {
+        /// A shell command to judge.
+        #[arg(required_unless_present = "batch")]
+        command: Option<String>,
+        /// Judge JSON lines from standard input: `{"tool","input","cwd","home"?,"mode"?,"rules":{"allow",
+        /// "ask","deny"},"additional_dirs"?}`.
+        #[arg(long)]
+        batch: bool,
+    },
+    /// Say why a call would be allowed, asked about or denied.
+    Explain {
+        /// Name or alias of the tool, or a shell command.
+        tool: String,
+        /// Input: JSON, `@file`, or `-` for standard input.
+        #[arg(value_name = "JSON")]
+        input: Option<String>,
+    },
+    /// List the rules in force and where each comes from.
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevCommand {
+    /// Write the generated pages of the documentation.
+    Docs {
+        /// Into this directory.
+        dir: PathBuf,
+    },
+}

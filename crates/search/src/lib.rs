@@ -1,0 +1,19 @@
+//! Finding things in trees of files.
+
+mod disk;
+mod glob;
+mod grep;
+pub mod show;
+mod stop;
+mod walk;
+
+pub use disk::{Kind, Root, open_file};
+pub use glob::{GlobProblem, GlobRun, Globbed, Hit, Plan};
+pub use grep::{
+    FileHits, GrepRun, Grepped, LeftOut, Line, LineKind, Mode, Page, PatternProblem, Query, QueryOptions,
+    Totals,
+};
+pub use stop::{Stop, StopReason};
+pub use walk::{
+    Entry, Filter, Globs, Limits, Needs, Tally, UnknownType, Unreadable, VCS_DIRS, Visitor, Walk, file_type,
+};
