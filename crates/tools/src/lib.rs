@@ -14,6 +14,7 @@ pub mod config;
 mod finding;
 pub mod glob;
 pub mod grep;
+pub mod ls;
 pub mod todo_write;
 
 pub use finding::FindSettings;
