@@ -13,6 +13,7 @@ mod ask_terminal;
 mod dev_command;
 mod output;
 mod permissions_command;
+mod print_command;
 mod show;
 mod tool_command;
 mod trust_command;
@@ -30,7 +31,10 @@ use crate::{
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let ended = match args.command {
+    let Some(command) = args.command else {
+        return finished(print_command::run(&args.run, &args.options));
+    };
+    let ended = match command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
         Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
@@ -45,6 +49,10 @@ fn main() -> ExitCode {
             output::print_bytes(&script)
         }
     };
+    finished(ended)
+}
+
+fn finished(ended: output::Ended) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(Failure::ClosedPipe) => ExitCode::from(141),

@@ -246,7 +246,7 @@ fn unreadable(id: String, problem: &str) -> Report {
 }
 
 /// Ctrl-C interrupts the calls; a second one ends the program.
-fn cancel_on_interrupt() -> CancellationToken {
+pub(crate) fn cancel_on_interrupt() -> CancellationToken {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
     tokio::spawn(async move {

@@ -1,5 +1,6 @@
 //! Builds a session out of flags, settings and the machine.
 
+mod agent;
 mod keep;
 mod policy;
 mod rules_text;
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) options: Options,
     pub(crate) session_id: SessionId,
+    /// Only these tools, if somebody said so.
+    pub(crate) only_tools: Option<Vec<String>>,
 }
 
 impl Setup {
@@ -78,6 +81,7 @@ impl Setup {
             loaded,
             options: options.clone(),
             session_id: uuid::Uuid::new_v4().to_string().into(),
+            only_tools: None,
         })
     }
 
@@ -104,7 +108,7 @@ impl Setup {
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
             denied: denied.map(|tool| tool.name().to_owned()).collect(),
-            only: None,
+            only: self.only_tools.clone(),
             features: self.features(&base),
         };
         Ok(visible(&base, &visibility))
