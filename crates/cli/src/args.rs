@@ -49,6 +49,23 @@ pub(crate) enum Command {
     /// See what is allowed, and why.
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// Take back what a tool changed; what somebody changed since stays and is reported.
+    Undo {
+        /// Which call, entry or turn; the latest change when nothing is named.
+        id: Option<String>,
+        /// The id names a turn: take back all of it.
+        #[arg(long, requires = "id")]
+        turn: bool,
+    },
+    /// Bring back what the latest undo took.
+    Redo,
+    /// List what tools changed, newest first.
+    History,
+    /// Show what a change did.
+    Diff {
+        /// Which call or entry; the latest change when nothing is named.
+        id: Option<String>,
+    },
     /// Show what this project's settings would run, and agree to it.
     Trust {
         /// Agree without asking.

@@ -16,6 +16,7 @@ mod permissions_command;
 mod show;
 mod tool_command;
 mod trust_command;
+mod undo_command;
 mod wiring;
 
 use std::process::ExitCode;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
     let ended = match args.command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
+        Command::Redo => undo_command::redo(&args.options),
+        Command::History => undo_command::history(&args.options),
+        Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {

@@ -23,8 +23,10 @@ fn prepare(op: &Value) {
         "fifo" => {
             assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
         }
-        // Sockets and odd names matter to the tools, not to the decision.
-        "socket" | "sparse" | "rawfile" => std::fs::write(path.with_extension("stand-in"), "").unwrap(),
+        "socket" => drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+        "sparse" => std::fs::File::create(path).unwrap().set_len(1 << 30).unwrap(),
+        // A name that is not UTF-8: matters to the tools, not to the decision.
+        "rawfile" => (),
         other => panic!("unknown op {other}"),
     }
 }

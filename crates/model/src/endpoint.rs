@@ -13,6 +13,10 @@ use crate::{
 pub(crate) enum Target {
     /// `{base}/v1/messages`.
     Messages { base: String },
+    /// `{base}/chat/completions`.
+    Chat { base: String },
+    /// `{base}/responses`.
+    Responses { base: String },
 }
 
 impl Target {
@@ -27,12 +31,14 @@ impl Target {
                     Purpose::Count => format!("{base}/v1/messages/count_tokens"),
                 }
             }
+            Self::Chat { base } => format!("{}/chat/completions", base.trim_end_matches('/')),
+            Self::Responses { base } => format!("{}/responses", base.trim_end_matches('/')),
         }
     }
 
     pub(crate) fn base(&self) -> &str {
         match self {
-            Self::Messages { base } => base,
+            Self::Messages { base } | Self::Chat { base } | Self::Responses { base } => base,
         }
     }
 }

@@ -21,10 +21,14 @@ use crate::{
     retry::Hint,
     stream::Emitter,
     wire::{
-        Decoder, Encoded, MessageCache, Meter,
+        Decoder, Encoded, MessageCache, Meter, chat,
+        chat_events::ChatDecoder,
         framing::Framing,
         messages::{self, FeatureBetas, Host, Purpose},
         messages_events::MessagesDecoder,
+        openai::ChatOptions,
+        responses,
+        responses_events::ResponsesDecoder,
     },
 };
 
@@ -40,6 +44,8 @@ const MAX_BODY: usize = 512 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Messages(Host),
+    Chat(ChatOptions),
+    Responses,
 }
 
 /// Everything an answer needs.
@@ -85,29 +91,37 @@ impl Engine {
             // Whoever speaks this form is a Claude, whatever it is called.
             Form::Messages(_) if info.id.is_empty() => self.catalog.get("claude"),
             Form::Messages(_) => info,
+            // No reference is followed here, whatever the model knows.
+            Form::Chat(_) | Form::Responses => ModelInfo { tool_references: false, ..info },
         }
     }
 
     fn rules(&self) -> LintRules {
         match self.form {
             Form::Messages(_) => LintRules::messages(),
+            Form::Chat(_) => LintRules::chat(),
+            Form::Responses => LintRules::responses(),
         }
     }
 
     fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+        let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
             Form::Messages(host) => {
-                let (betas, cache, meter) = (&self.betas, &self.cache, &self.meter);
+                let betas = &self.betas;
                 messages::Encoder { host: *host, info, betas, cache, meter }.encode(linted, purpose)
             }
+            Form::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
+            Form::Responses => responses::Encoder { info, cache, meter }.encode(linted),
         }
     }
 
     fn decoder(&self, request: &Request) -> Decoder {
+        let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
         match self.form {
-            Form::Messages(_) => {
-                Decoder::Messages(MessagesDecoder::new(&request.model, Arc::clone(&request.tools)))
-            }
+            Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
+            Form::Chat(_) => Decoder::Chat(ChatDecoder::new(model, tools)),
+            Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
         }
     }
 
@@ -291,10 +305,9 @@ impl Engine {
         let mut body = response.bytes_stream();
         let mut seen = 0;
         loop {
-            let limit = match decoder.assembler().is_writing_text() {
-                true => self.patience.idle_text,
-                false => self.patience.idle,
-            };
+            // Only this form says when text ends.
+            let in_text = matches!(self.form, Form::Messages(_)) && decoder.assembler().is_writing_text();
+            let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),
                 Ok(None) => return decoder.end(),
@@ -322,6 +335,9 @@ impl Engine {
     /// Counts the tokens of a request at the provider; estimates them where it
     /// cannot count.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
+        if !matches!(self.form, Form::Messages(_)) {
+            return Ok(self.estimate(&request));
+        }
         let info = self.info(&request.model);
         let (linted, _) = self.lint(&request, &info).await;
         let encoded = self.encode(&linted, &info, Purpose::Count);

@@ -53,4 +53,4 @@ pub use retry::{Patience, RetryPolicy};
 pub use schema::{WireSchema, wire_schema};
 pub use secret::Secret;
 pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
-pub use wire::messages::FeatureBetas;
+pub use wire::{messages::FeatureBetas, openai::ChatOptions};

@@ -8,7 +8,7 @@ use crate::{
     http::LazyClient,
     lint::Linter,
     stream::generate,
-    wire::messages::Host,
+    wire::{messages::Host, openai::ChatOptions},
 };
 
 /// A boxed future that can move between threads.
@@ -110,6 +110,32 @@ impl HttpProvider {
         let target = Target::Messages { base: base_url.to_owned() };
         Self::new("anthropic", Form::Messages(Host::Direct), target, auth, common)
     }
+
+    /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
+    /// ends in `/v1` as a rule): OpenAI, gateways, servers of local models.
+    pub fn openai_chat(
+        base_url: &str,
+        key: Option<KeySource>,
+        options: ChatOptions,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Chat { base: base_url.to_owned() };
+        Self::new("openai", Form::Chat(options), target, bearer(key), common)
+    }
+
+    /// Any server that speaks OpenAI's Responses at `base_url`.
+    pub fn openai_responses(
+        base_url: &str,
+        key: Option<KeySource>,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Responses { base: base_url.to_owned() };
+        Self::new("openai", Form::Responses, target, bearer(key), common)
+    }
+}
+
+fn bearer(key: Option<KeySource>) -> Auth {
+    key.map_or(Auth::None, Auth::Bearer)
 }
 
 /// How Anthropic knows who asks.

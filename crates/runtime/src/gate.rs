@@ -189,7 +189,14 @@ impl Gate {
         let subject = Subject::new(tool.as_ref(), call, cx, self.mode());
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
             Some(answer) => answer,
-            None => self.ask.ask(question).await,
+            None => {
+                let answer = self.ask.ask(question).await;
+                self.permissions.person_answered(match answer {
+                    Answer::Allow { .. } => Behavior::Allow,
+                    Answer::Deny { .. } => Behavior::Deny,
+                });
+                answer
+            }
         }
     }
 

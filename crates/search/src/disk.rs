@@ -2,7 +2,7 @@
 //! link, none blocks on a pipe, none opens a device.
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, CString, OsStr},
     fs::File,
     io::{self, Read},
     mem::MaybeUninit,
@@ -57,16 +57,6 @@ impl Root {
     pub(crate) fn open_dir(&self, rel: &[u8]) -> io::Result<OwnedFd> {
         let rel = if rel.is_empty() { b"." } else { rel };
         Ok(open_below(self.fd.as_fd(), rel, DIRECTORY)?)
-    }
-
-    /// Opens a regular file below.
-    pub(crate) fn open_file(&self, rel: &[u8]) -> io::Result<(File, Stat)> {
-        regular(open_below(self.fd.as_fd(), rel, FILE)?)
-    }
-
-    /// What is below at this place, links not followed.
-    pub(crate) fn stat(&self, rel: &[u8]) -> io::Result<Stat> {
-        Ok(fstat(open_below(self.fd.as_fd(), rel, OFlags::PATH)?)?)
     }
 }
 
@@ -135,6 +125,11 @@ pub(crate) fn stat_entry(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
 /// What the link of this name in an open directory leads to.
 pub(crate) fn stat_target(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
     Ok(statat(dir, name, AtFlags::empty())?)
+}
+
+/// What the link of this name says; nothing if it is gone.
+pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> Vec<u8> {
+    rustix::fs::readlinkat(dir, name, Vec::new()).map(CString::into_bytes).unwrap_or_default()
 }
 
 fn regular(fd: OwnedFd) -> io::Result<(File, Stat)> {

@@ -5,6 +5,8 @@ mod glob;
 mod grep;
 pub mod show;
 mod stop;
+mod symbols;
+mod tree;
 mod walk;
 
 pub use disk::{Kind, Root, open_file};
@@ -14,6 +16,8 @@ pub use grep::{
     Totals,
 };
 pub use stop::{Stop, StopReason};
+pub use symbols::{Lang, Scratch, Symbol, SymbolKind, symbols};
+pub use tree::{Dir, Item, LeftOutEntry, Tree, TreeRun};
 pub use walk::{
     Entry, Filter, Globs, Limits, Needs, Tally, UnknownType, Unreadable, VCS_DIRS, Visitor, Walk, file_type,
 };

@@ -21,6 +21,7 @@ mod eventstream;
 mod forms;
 mod pdf;
 mod record;
+mod render;
 mod route;
 mod rules;
 mod script;

@@ -17,6 +17,7 @@ mod files;
 mod finding;
 pub mod glob;
 pub mod grep;
+pub mod ls;
 pub mod read;
 pub mod todo_write;
 pub mod write;
@@ -49,6 +50,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(glob::Glob::new(services.find)),
         erase(grep::Grep::new(services.find)),
+        erase(ls::Ls::new(services.find)),
         erase(read::Read::new(Arc::clone(&services.files), services.read)),
         erase(todo_write::TodoWrite::default()),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),

@@ -20,6 +20,7 @@ use haft_runtime::{
 };
 use haft_tool::{DynTool, erase};
 use haft_types::SessionId;
+use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
 pub(crate) use policy::{command_judge, policy_of_rules};
@@ -89,6 +90,11 @@ impl Setup {
     /// Where this session keeps what it stores.
     pub(crate) fn session_dir(&self) -> PathBuf {
         self.state_dir().join("sessions").join(self.session_id.as_str())
+    }
+
+    /// The files of the project, and the record of what changed in them.
+    pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
+        services::workspace(&self.state_dir(), &self.cwd)
     }
 
     /// The built-in tools this session may use.

@@ -18,6 +18,13 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))
 }
 
+/// The files of the project, and the record of what changed in them.
+pub(super) fn workspace(state_dir: &Path, cwd: &Path) -> Result<Workspace, Failure> {
+    let root = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    let config = WorkspaceConfig { state_dir: state_dir.to_owned(), root, limits: JournalLimits::default() };
+    Ok(Workspace::open(config).map_err(|err| err.to_string())?)
+}
+
 /// A directory that goes when it is dropped.
 pub(crate) struct Scratch(tempfile::TempDir);
 
@@ -39,9 +46,7 @@ fn services(
     cwd: &Path,
     session: Option<SessionId>,
 ) -> Result<Services, Failure> {
-    let root = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-    let config = WorkspaceConfig { state_dir: state_dir.to_owned(), root, limits: JournalLimits::default() };
-    let workspace = Workspace::open(config).map_err(|err| err.to_string())?;
+    let workspace = workspace(state_dir, cwd)?;
     Ok(Services {
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),

@@ -51,9 +51,14 @@ impl LintRules {
         Self { media: MediaRules::default(), thinking: true, server_blocks: true, calls_need_tools: true }
     }
 
-    /// The rules of OpenAI's forms.
-    pub fn openai() -> Self {
+    /// The rules of OpenAI's Chat Completions, and of all who speak it.
+    pub fn chat() -> Self {
         Self { media: MediaRules::default(), thinking: false, server_blocks: false, calls_need_tools: false }
+    }
+
+    /// The rules of OpenAI's Responses.
+    pub fn responses() -> Self {
+        Self { thinking: true, ..Self::chat() }
     }
 }
 
@@ -247,6 +252,8 @@ impl State {
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| "media".to_owned())
             }
+            // Only the wire knows what an item is; it has been looked up.
+            Cure::Item(_) => None,
             Cure::MaxTokens(_) => Some("max_tokens".to_owned()),
         }
     }

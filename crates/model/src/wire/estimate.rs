@@ -5,6 +5,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crate::{ModelInfo, lint::Linted};
+
 /// Bytes of text and code per token, on the careful side.
 const BYTES_PER_TOKEN: f64 = 3.1;
 /// How much more than estimated is reckoned with.
@@ -49,6 +51,18 @@ impl Meter {
     pub(crate) fn room(&self, model: &str, size: Size, window: u64) -> u64 {
         let input = (self.estimate(model, size) as f64 * MARGIN).ceil() as u64 + 16;
         window.saturating_sub(input)
+    }
+
+    /// The longest answer that may be asked for.
+    pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: Size) -> u64 {
+        let request = &linted.request;
+        // The longer window was asked for by name.
+        let window = if request.model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window };
+        let room = self.room(&request.model, size, window);
+        let told = linted.max_tokens.unwrap_or(u64::MAX);
+        let wanted = u64::from(request.max_tokens).min(info.max_output).min(told);
+        // Where there is no room at all, the provider shall say so.
+        wanted.min(room.max(1)).max(1)
     }
 
     /// Learns how many tokens a request really had.

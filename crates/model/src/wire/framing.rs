@@ -21,7 +21,7 @@ impl Framing {
             return Self::Whole;
         }
         match form {
-            Form::Messages(_) => Self::Sse(SseParser::default()),
+            Form::Messages(_) | Form::Chat(_) | Form::Responses => Self::Sse(SseParser::default()),
         }
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use haft_types::{Block, MediaSource, Message, MessageBlock};
 use serde_json::{Map, Value, json};
 
-use super::{Encoded, MessageCache, Meter, Size};
+use super::{Encoded, MessageCache, Meter, Size, cache::Piece};
 use crate::{
     CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted, tools::Encoding,
     tools::WireTool,
@@ -146,14 +146,14 @@ impl Encoder<'_> {
             }
             let here: Vec<usize> =
                 marked.iter().filter(|(owner, _)| *owner == at).map(|(_, block)| *block).collect();
-            let (bytes, weight) = if here.is_empty() {
+            let piece = if here.is_empty() {
                 self.cache.get(message, || encode_message(message, &here, request.cache))
             } else {
                 encode_message(message, &here, request.cache)
             };
-            out.extend_from_slice(&bytes);
-            size.text += weight.text;
-            size.media += weight.media;
+            out.extend_from_slice(&piece.bytes);
+            size.text += piece.size.text;
+            size.media += piece.size.media;
         }
         out.push(b']');
         size
@@ -176,7 +176,7 @@ impl Encoder<'_> {
         if let Some(edits) = &request.context_management {
             fields.insert("context_management".to_owned(), edits.clone());
         }
-        let limit = self.limit(linted, size);
+        let limit = self.meter.limit(self.info, linted, size);
         match thinking_value(request.thinking, limit) {
             Value::Null => {}
             thinking => {
@@ -227,18 +227,6 @@ impl Encoder<'_> {
         }
     }
 
-    /// The longest answer that may be asked for.
-    fn limit(&self, linted: &Linted, size: Size) -> u64 {
-        let request = &linted.request;
-        let window = window_of(&request.model, self.info);
-        let room = self.meter.room(&request.model, size, window);
-        let wanted = u64::from(request.max_tokens)
-            .min(self.info.max_output)
-            .min(linted.max_tokens.unwrap_or(u64::MAX));
-        // Where there is no room at all, the provider shall say so.
-        wanted.min(room.max(1)).max(1)
-    }
-
     fn needed_betas(&self, linted: &Linted) -> Vec<String> {
         let request = &linted.request;
         let mut out = request.betas.clone();
@@ -268,11 +256,6 @@ impl Encoder<'_> {
 /// The model's name without what only we understand.
 pub(crate) fn wire_model(model: &str) -> &str {
     model.strip_suffix("[1m]").unwrap_or(model)
-}
-
-/// The model's window, with the longer one where it was asked for.
-pub(crate) fn window_of(model: &str, info: &ModelInfo) -> u64 {
-    if model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window }
 }
 
 fn field(out: &mut Vec<u8>, name: &str, value: &Value) {
@@ -385,7 +368,7 @@ fn can_be_marked(block: &MessageBlock) -> bool {
 }
 
 /// A message with cache marks on some of its blocks.
-fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> (Bytes, Size) {
+fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> Piece {
     let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
     let mut out = Vec::with_capacity(256);
     let mut media = Media::default();
@@ -402,7 +385,7 @@ fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> (B
     }
     out.extend_from_slice(b"]}");
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
-    (Bytes::from(out), size)
+    Piece { bytes: Bytes::from(out), size, ..Piece::default() }
 }
 
 /// Media of a message.

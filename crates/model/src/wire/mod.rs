@@ -3,13 +3,20 @@
 mod arguments;
 mod assembler;
 mod cache;
+pub(crate) mod chat;
+pub(crate) mod chat_events;
 mod decoder;
 mod estimate;
 pub(crate) mod framing;
 pub(crate) mod messages;
 pub(crate) mod messages_events;
+pub(crate) mod openai;
+pub(crate) mod responses;
+pub(crate) mod responses_events;
 pub(crate) mod sse;
 mod surrogates;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 

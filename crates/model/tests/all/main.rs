@@ -3,6 +3,7 @@
 
 mod body;
 mod faults;
+mod forms;
 mod fuzz;
 mod lint;
 mod property;

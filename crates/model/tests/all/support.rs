@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    Answer, AnthropicLogin, Common, Event, HttpProvider, KeySource, ModelError, Patience, Provider, Request,
-    RetryPolicy, ToolDef, ToolSet,
+    Answer, AnthropicLogin, ChatOptions, Common, Event, HttpProvider, KeySource, ModelError, Patience,
+    Provider, Request, RetryPolicy, ToolDef, ToolSet,
 };
 use haft_testkit::{MockModel, Script, Turn};
 use haft_types::Message;
@@ -31,6 +31,21 @@ pub async fn start(script: Script) -> MockModel {
 pub fn anthropic(mock: &MockModel, common: Common) -> HttpProvider {
     HttpProvider::anthropic(&mock.url(), AnthropicLogin::ApiKey(KeySource::value("sk-test")), common).unwrap()
 }
+
+pub fn chat(mock: &MockModel, common: Common) -> HttpProvider {
+    let key = Some(KeySource::value("sk-test"));
+    HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, ChatOptions::default(), common).unwrap()
+}
+
+pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
+    HttpProvider::openai_responses(&format!("{}/v1", mock.url()), Some(KeySource::value("sk-test")), common)
+        .unwrap()
+}
+
+pub type Make = fn(&MockModel, Common) -> HttpProvider;
+
+/// Every way to reach the mock.
+pub const FORMS: [(&str, Make); 3] = [("messages", anthropic), ("chat", chat), ("responses", responses)];
 
 pub fn tools() -> Arc<ToolSet> {
     let schema = json!({"type": "object", "properties": {"file_path": {"type": "string"}}});

@@ -44,6 +44,8 @@ pub(crate) struct Written<'a> {
     pub(crate) redirects: Vec<Effect>,
     /// Scripts on standard input, if a shell would run them.
     pub(crate) scripts: Vec<String>,
+    /// Texts the shell expands a second time.
+    pub(crate) evaluated: Vec<String>,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) state: &'a State,
     pub(crate) place: Place<'a>,
@@ -181,6 +183,11 @@ impl Written<'_> {
                 findings.exhausted |= found.exhausted;
                 readings.extend(found.commands);
             }
+        }
+        for text in &self.evaluated {
+            let found = inner::readings(&["eval".to_owned(), text.clone()]);
+            findings.exhausted |= found.exhausted;
+            readings.extend(found.commands);
         }
         if 0 < inner {
             readings.extend(inner::plain_readings(&texts[inner..]));
@@ -364,6 +371,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
         words,
         redirects: Vec::new(),
         scripts: Vec::new(),
+        evaluated: Vec::new(),
         doubts: Vec::new(),
         state: &state,
         place,

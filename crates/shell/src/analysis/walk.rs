@@ -8,8 +8,8 @@ use super::{
     part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
     state::{Binding, State},
     syntax::{
-        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline,
-        Redirect, Span, Word,
+        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline, Redirect, Span,
+        Word,
     },
     text, variables, wrapper,
 };
@@ -25,6 +25,15 @@ pub(crate) struct Walker<'a> {
 struct Outcome {
     success: State,
     failure: State,
+}
+
+/// What redirections do.
+struct Redirected {
+    effects: Vec<Effect>,
+    /// Texts on standard input.
+    scripts: Vec<String>,
+    /// Texts that the shell expands a second time.
+    evaluated: Vec<String>,
 }
 
 impl Outcome {
@@ -94,9 +103,7 @@ impl<'a> Walker<'a> {
                 Outcome::either(state)
             }
             Kind::Group(list) => Outcome::either(self.list(list, state)),
-            Kind::If { arms, otherwise } => {
-                Outcome::either(self.conditional(arms, otherwise.as_ref(), state))
-            }
+            Kind::If { arms, otherwise } => Outcome::either(self.conditional(arms, otherwise.as_ref(), state)),
             Kind::Loop { condition, body } => {
                 names::forget_assigned(&[condition, body], &mut state);
                 let state = self.list(condition, state);
@@ -166,12 +173,7 @@ impl<'a> Walker<'a> {
     }
 
     /// What the variable of a loop may be.
-    fn loop_binding(
-        &mut self,
-        command: &Command,
-        words: Option<&[Word]>,
-        state: &mut State,
-    ) -> Option<Binding> {
+    fn loop_binding(&mut self, command: &Command, words: Option<&[Word]>, state: &mut State) -> Option<Binding> {
         let words = words?;
         let mut doubts = Vec::new();
         let mut fields = Vec::new();
@@ -187,8 +189,7 @@ impl<'a> Walker<'a> {
             let part = self.note(command, "for", doubts);
             self.parts.push(part);
         }
-        let texts: Option<Vec<String>> =
-            fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
+        let texts: Option<Vec<String>> = fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
         match (texts, &fields[..]) {
             (Some(texts), _) if texts.len() <= super::state::MAX_ALTERNATIVES => Some(Binding::OneOf(texts)),
             (_, [Field::Glob(pattern)]) => Some(Binding::Match(pattern.clone())),
@@ -202,13 +203,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn simple(
-        &mut self,
-        command: &Command,
-        assignments: &[Assignment],
-        words: &[Word],
-        mut state: State,
-    ) -> Outcome {
+    fn simple(&mut self, command: &Command, assignments: &[Assignment], words: &[Word], mut state: State) -> Outcome {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
         let mut written = Vec::with_capacity(words.len());
@@ -216,7 +211,7 @@ impl<'a> Walker<'a> {
             self.inspect(word, &mut state, &mut doubts);
             written.push(self.written(word, &state, &mut doubts));
         }
-        let (redirects, scripts) = self.redirects(&command.redirects, &mut state, &mut doubts);
+        let redirected = self.redirects(&command.redirects, &mut state, &mut doubts);
         let name = written.first().and_then(|word| word.literal.clone());
         if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
             doubts.push(Doubt::Descriptor);
@@ -226,8 +221,9 @@ impl<'a> Walker<'a> {
             text: self.slice(&command.span),
             assignments: written_assignments,
             words: written.clone(),
-            redirects,
-            scripts,
+            redirects: redirected.effects,
+            scripts: redirected.scripts,
+            evaluated: redirected.evaluated,
             doubts,
             state: &state,
             place: self.place,
@@ -243,12 +239,7 @@ impl<'a> Walker<'a> {
         after_command(&written, state)
     }
 
-    fn assignments(
-        &mut self,
-        all: &[Assignment],
-        state: &mut State,
-        doubts: &mut Vec<Doubt>,
-    ) -> Vec<WrittenAssignment> {
+    fn assignments(&mut self, all: &[Assignment], state: &mut State, doubts: &mut Vec<Doubt>) -> Vec<WrittenAssignment> {
         let mut out = Vec::with_capacity(all.len());
         for assignment in all {
             let value = match &assignment.value {
@@ -261,8 +252,7 @@ impl<'a> Walker<'a> {
                     None
                 }
             };
-            let evaluates =
-                assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
+            let evaluates = assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
             if evaluates {
                 doubts.push(Doubt::Arithmetic);
             }
@@ -293,9 +283,8 @@ impl<'a> Walker<'a> {
         redirects: &[Redirect],
         state: &mut State,
         doubts: &mut Vec<Doubt>,
-    ) -> (Vec<Effect>, Vec<String>) {
-        let mut effects = Vec::new();
-        let mut scripts = Vec::new();
+    ) -> Redirected {
+        let (mut effects, mut scripts, mut evaluated) = (Vec::new(), Vec::new(), Vec::new());
         for redirect in redirects {
             self.inspect(&redirect.target, state, doubts);
             if let Some(name) = &redirect.variable {
@@ -310,9 +299,13 @@ impl<'a> Walker<'a> {
                 scripts.extend(redirect.target.literal());
                 continue;
             }
+            if redirect.operator == Operator::DuplicateOut && !is_settled(&redirect.target) {
+                doubts.push(Doubt::EvaluatedValue);
+                evaluated.extend(redirect.target.literal());
+            }
             effects.extend(self.redirect(redirect, state));
         }
-        (effects, scripts)
+        Redirected { effects, scripts, evaluated }
     }
 
     fn redirect(&self, redirect: &Redirect, state: &State) -> Vec<Effect> {
@@ -345,7 +338,7 @@ impl<'a> Walker<'a> {
             return;
         }
         let mut doubts = Vec::new();
-        let (effects, _) = self.redirects(&command.redirects, state, &mut doubts);
+        let Redirected { effects, .. } = self.redirects(&command.redirects, state, &mut doubts);
         if effects.is_empty() && doubts.is_empty() {
             return;
         }
@@ -440,6 +433,13 @@ impl<'a> Walker<'a> {
     }
 }
 
+/// Whether the word behind `>&` stays what it is: the shell expands it twice
+/// when it names no descriptor, quotes or not.
+fn is_settled(word: &Word) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    word.literal().is_some_and(|text| text.chars().all(plain))
+}
+
 /// The value of an assignment, if it is known.
 fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
     let AssignedValue::Scalar(word) = &assignment.value else { return None };
@@ -499,13 +499,10 @@ fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
     body.pieces.iter().all(|piece| match piece {
         Piece::Text { text, .. } => {
             let assigns = text.contains("++") || text.contains("--") || has_assignment(text);
-            !assigns
-                && !text.contains(['[', ']', '{', '}'])
-                && identifiers(text).all(|name| holds_number(name, state))
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
+            !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
         }
-        Piece::Parameter { name, .. } => {
-            matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state)
-        }
+        Piece::Parameter { name, .. } => matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state),
         Piece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
         _ => false,
     })

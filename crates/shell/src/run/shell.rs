@@ -20,7 +20,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Resource, getrlimit},
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
@@ -28,7 +28,7 @@ use crate::{
     own::{COOKIE, Mark, Owner},
     run::{
         cgroup::Group,
-        job::{Control, Cwd, End, Exit, Job, Phase, Shared, Spec},
+        job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
         launch::Launch,
         supervise::{Started, Supervisor},
     },
@@ -162,10 +162,27 @@ impl Shell {
 
     /// Starts a command. Returns at once; whatever goes wrong is how it ended.
     pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
+        let shared = self.shared(spec, "bash")?;
+        let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
+        let run = move || match shell.spawn(&shared).and_then(|it| Supervisor::new(Arc::clone(&shared), it)) {
+            Ok(supervisor) => supervisor.run(),
+            Err(err) => not_started(&shared, &err),
+        };
+        std::thread::Builder::new().name(format!("haft-{}", job.id())).spawn(run)?;
+        Ok(job)
+    }
+
+    /// A job without a process: whoever holds the feed writes what it prints.
+    pub fn feed(&self, spec: Spec) -> io::Result<(Job, Feed)> {
+        let shared = self.shared(spec, "feed")?;
+        Ok((Job(Arc::clone(&shared)), Feed(shared)))
+    }
+
+    fn shared(&self, spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = format!("bash_{number}");
+        let id = format!("{kind}_{number}");
         let started = Instant::now();
-        let shared = Arc::new(Shared {
+        Ok(Arc::new(Shared {
             spool: Mutex::new(self.spools.spool(&id)),
             id,
             owner: Arc::clone(&self.owner),
@@ -174,15 +191,9 @@ impl Shell {
             printed: watch::Sender::new(0),
             control: Mutex::new(Control { stop: None, stop_at: started.checked_add(spec.limit) }),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            asked: Notify::new(),
             spec,
-        });
-        let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
-        let run = move || match shell.spawn(&shared).and_then(|it| Supervisor::new(Arc::clone(&shared), it)) {
-            Ok(supervisor) => supervisor.run(),
-            Err(err) => not_started(&shared, &err),
-        };
-        std::thread::Builder::new().name(format!("haft-{}", job.id())).spawn(run)?;
-        Ok(job)
+        }))
     }
 
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
