@@ -8,6 +8,7 @@ use std::fs;
 use common::{World, lines};
 use haft_config::{ItemKind, Loaded, PendingTrust, Scope, UpdateError};
 use haft_types::PermissionMode;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const PROJECT: &str = "project/.claude/settings.json";
@@ -265,4 +266,78 @@ fn a_project_cannot_write_its_own_trust() {
     use std::os::unix::fs::MetadataExt;
     world.store().trust(&pending).unwrap();
     assert_eq!(fs::metadata(world.path("home/.haft/trust.json")).unwrap().mode() & 0o777, 0o600);
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let words = ["", "plan", "acceptEdits", "bypassPermissions", "disable", "Bash(*)", "x", "command", "/"];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3..9_i64).prop_map(Value::from),
+        prop::sample::select(words.to_vec()).prop_map(Value::from),
+    ];
+    let names = ["PreToolUse", "hooks", "matcher", "type", "command", "s", "allow", "enabled", "network"];
+    leaf.prop_recursive(4, 30, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((prop::sample::select(names.to_vec()), inner), 0..4).prop_map(|it| {
+                Value::Object(it.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+        ]
+    })
+}
+
+/// Settings with real names and any values, right or wrong.
+fn any_settings() -> impl Strategy<Value = Value> {
+    let setting = (prop::sample::select(haft_config::known_settings()), any_json());
+    prop::collection::vec(setting, 0..8).prop_map(|settings| {
+        let mut all = json!({});
+        for (name, value) in settings {
+            let pointer = format!("/{}", name.replace('.', "/"));
+            match all.pointer_mut(&pointer) {
+                Some(slot) => *slot = value,
+                None => {
+                    let mut at = &mut all;
+                    for step in name.split('.') {
+                        if !at.is_object() {
+                            *at = json!({});
+                        }
+                        at = &mut at[step];
+                    }
+                    *at = value;
+                }
+            }
+        }
+        all
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Whatever a repository says, before anybody agreed nothing of it runs and
+    /// nothing is wider than without it.
+    #[test]
+    fn no_repository_can_widen_anything(project in any_settings(), local in any_settings(), servers in any_json()) {
+        let world = World::default();
+        world.write(PROJECT, &project.to_string());
+        world.write("project/.haft/settings.local.json", &local.to_string());
+        world.write("project/.mcp.json", &json!({"mcpServers": servers}).to_string());
+        let store = world.store();
+        let loaded = store.current();
+        let settings = &loaded.settings;
+        let permissions = &settings.permissions;
+        prop_assert!(permissions.allow.is_empty() && permissions.additional_directories.is_empty());
+        prop_assert!(settings.env.is_empty() && settings.hooks.is_empty() && settings.mcp_servers.is_empty());
+        prop_assert!(settings.model.is_none() && settings.sandbox.enabled.is_none());
+        let mode = permissions.default_mode.as_ref().map(|it| it.value);
+        prop_assert!(matches!(mode, None | Some(PermissionMode::Plan)));
+        prop_assert!(settings.sandbox.excluded_commands.is_empty() && settings.sandbox.filesystem.allow_write.is_empty());
+        // And agreeing works for whatever it was, once.
+        if let Some(pending) = &loaded.pending_trust {
+            prop_assert!(store.trust(pending).unwrap().pending_trust.is_none());
+        }
+        let mode = store.current().settings.permissions.default_mode.as_ref().map(|it| it.value);
+        prop_assert_ne!(mode, Some(PermissionMode::BypassPermissions));
+    }
 }

@@ -134,6 +134,16 @@ impl Writer {
     }
 }
 
+/// Nobody is left behind when the test fails.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some((child, _)) = &mut self.running {
+            let _ = child.wait();
+        }
+    }
+}
+
 /// A small file system of its own, if we may have one.
 struct SmallDisk(PathBuf);
 
