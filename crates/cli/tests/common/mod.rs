@@ -1,5 +1,6 @@
 //! The real binary in a scratch home and project.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
 
 use std::{
     io::Write as _,
