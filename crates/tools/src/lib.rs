@@ -16,6 +16,8 @@ mod files;
 mod finding;
 pub mod glob;
 pub mod grep;
+pub mod multi_edit;
+pub mod notebook_edit;
 pub mod read;
 pub mod todo_write;
 pub mod write;
