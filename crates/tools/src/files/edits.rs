@@ -173,12 +173,16 @@ impl Target<'_> {
 
     /// Where text is now that was there when the file was read.
     fn drifted(&self, old: &str) -> Option<Range<u64>> {
+        // What an earlier edit of the batch took is not somebody else's doing.
+        if self.on_disk.view().contains(old) {
+            return None;
+        }
         let path = self.snapshot.file().path();
         let seen = self.files.reads().seen_text(&self.viewer.agent, path)?;
         let found = find(&seen, old, Wanted::All).ok()?;
         let lines = lines_of(&seen, found.spans.first()?);
         let then: Vec<&str> = seen.lines().collect();
-        let now: Vec<&str> = self.on_disk.view().lines().collect();
+        let now: Vec<&str> = self.text.view().lines().collect();
         let deadline = Instant::now() + Duration::from_millis(300);
         let ops = capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline));
         let index = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX);
