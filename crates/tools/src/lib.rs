@@ -18,6 +18,8 @@ mod finding;
 pub mod glob;
 pub mod grep;
 pub mod ls;
+pub mod multi_edit;
+pub mod notebook_edit;
 pub mod read;
 pub mod todo_write;
 pub mod write;
@@ -51,6 +53,8 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(glob::Glob::new(services.find)),
         erase(grep::Grep::new(services.find)),
         erase(ls::Ls::new(services.find)),
+        erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read)),
         erase(todo_write::TodoWrite::default()),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
