@@ -43,9 +43,16 @@ struct Running {
     run: BoxFuture<'static, Report>,
     wishes: mpsc::UnboundedReceiver<Wish>,
     progress: mpsc::Receiver<ProgressEvent>,
+    /// Fires at the latest when nobody drives the call any more.
     cancel: CancellationToken,
     call: CallId,
     _presence: Presence,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
 }
 
 enum Step {
@@ -88,7 +95,7 @@ impl ToolServer {
         let capabilities = context.client_capabilities().unwrap_or_default();
         let round = Round::open(&self.shared.seal, &params)?;
         let mut asker = Asker::new(&context, is_modern);
-        let mut running = self.start(params, &context, &capabilities);
+        let mut running = self.start(params, &capabilities);
         let mut answering = FuturesUnordered::new();
         let patience = capabilities.supports_tasks().then(|| Instant::now() + self.shared.options.task_after);
         loop {
@@ -96,6 +103,10 @@ impl ToolServer {
                 biased;
                 step = running.step() => step,
                 Some(()) = answering.next(), if !answering.is_empty() => continue,
+                () = context.ct.cancelled(), if !running.cancel.is_cancelled() => {
+                    running.cancel.cancel();
+                    continue;
+                }
                 () = until(patience), if patience.is_some() => return Ok(self.go_on_as_task(running)),
             };
             match step {
@@ -106,10 +117,7 @@ impl ToolServer {
                 Step::Wish(Wish::Log { level, data }) => asker.log(&level, data).await,
                 Step::Wish(Wish::Inputs { inputs, answers }) if is_modern => match round.answers(&inputs) {
                     Some(given) => drop(answers.send(given)),
-                    None => {
-                        running.cancel.cancel();
-                        return round.request(&inputs).map(CallToolResponse::InputRequired);
-                    }
+                    None => return round.request(&inputs).map(CallToolResponse::InputRequired),
                 },
                 Step::Wish(Wish::Inputs { inputs, answers }) => {
                     answering.push(ask_now(asker.peer.clone(), inputs, answers));
@@ -119,18 +127,14 @@ impl ToolServer {
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(
-        &self,
-        params: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-        capabilities: &ClientCapabilities,
-    ) -> Running {
+    fn start(&self, params: CallToolRequestParams, capabilities: &ClientCapabilities) -> Running {
         let can = Can::from_capabilities(&serde_json::to_value(capabilities).unwrap_or_default());
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id();
         let presence = self.shared.clients.enter(call.clone(), client);
-        let cancel = context.ct.child_token();
+        // Not a child of the request's token: the call may outlive the request as a task.
+        let cancel = CancellationToken::new();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let cx = CallContext {
             call_id: call.clone(),
