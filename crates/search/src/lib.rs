@@ -4,6 +4,7 @@ mod disk;
 mod glob;
 mod grep;
 mod index;
+mod rank;
 pub mod show;
 mod stop;
 mod symbols;
@@ -17,6 +18,7 @@ pub use grep::{
     Totals,
 };
 pub use index::{Index, Refresh, Refreshed};
+pub use rank::{Answer, AnswerLimits, Ask, Definition, Finder, Place};
 pub use stop::{Stop, StopReason};
 pub use symbols::{Lang, Scratch, Symbol, SymbolKind, symbols};
 pub use tree::{Dir, Item, LeftOutEntry, Tree, TreeRun};

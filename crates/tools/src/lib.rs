@@ -15,6 +15,7 @@ mod finding;
 pub mod glob;
 pub mod grep;
 pub mod ls;
+pub mod search;
 pub mod todo_write;
 
 pub use finding::FindSettings;

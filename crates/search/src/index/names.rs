@@ -34,10 +34,6 @@ impl Names {
         (0..).zip(self.texts.iter().map(|text| &**text))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.texts.len()
-    }
-
     /// Memory they take.
     pub(crate) fn size(&self) -> usize {
         self.bytes
