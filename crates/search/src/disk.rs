@@ -58,6 +58,11 @@ impl Root {
         let rel = if rel.is_empty() { b"." } else { rel };
         Ok(open_below(self.fd.as_fd(), rel, DIRECTORY)?)
     }
+
+    /// Opens a regular file below.
+    pub(crate) fn open_file(&self, rel: &[u8]) -> io::Result<(File, Stat)> {
+        regular(open_below(self.fd.as_fd(), rel, FILE)?)
+    }
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);

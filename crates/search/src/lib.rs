@@ -3,6 +3,8 @@
 mod disk;
 mod glob;
 mod grep;
+mod index;
+mod rank;
 pub mod show;
 mod stop;
 mod symbols;
@@ -15,6 +17,8 @@ pub use grep::{
     FileHits, GrepRun, Grepped, LeftOut, Line, LineKind, Mode, Page, PatternProblem, Query, QueryOptions,
     Totals,
 };
+pub use index::{Index, Refresh, Refreshed};
+pub use rank::{Answer, AnswerLimits, Ask, Definition, Finder, Place};
 pub use stop::{Stop, StopReason};
 pub use symbols::{Lang, Scratch, Symbol, SymbolKind, symbols};
 pub use tree::{Dir, Item, LeftOutEntry, Tree, TreeRun};

@@ -21,6 +21,7 @@ pub mod ls;
 pub mod multi_edit;
 pub mod notebook_edit;
 pub mod read;
+pub mod search;
 pub mod todo_write;
 pub mod write;
 
@@ -56,6 +57,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read)),
+        erase(search::Search::new(services.find)),
         erase(todo_write::TodoWrite::default()),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
     ]

@@ -4,6 +4,8 @@
 //! character. Searching asks "is it in there", so where the guess finds nothing
 //! the other readings that make sense are tried as well.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
@@ -79,6 +81,26 @@ pub(crate) fn readings(bytes: &[u8], all: bool) -> impl Iterator<Item = (&'stati
         let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
         Some((encoding, text.into_owned()))
     })
+}
+
+/// The text of a file as UTF-8, as far as it is text. Stray bytes stay.
+pub(crate) fn to_text(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let decoded = |encoding: &'static Encoding, bytes| {
+        let (text, _) = encoding.decode_without_bom_handling(bytes);
+        Some(Cow::Owned(text.into_owned().into_bytes()))
+    };
+    match marked(bytes) {
+        Some((Reading::Through(encoding), mark)) => return decoded(encoding, &bytes[mark..]),
+        Some((Reading::Utf8, mark)) => return Some(Cow::Borrowed(&bytes[mark..])),
+        None => (),
+    }
+    if memchr::memchr(0, &bytes[..bytes.len().min(64 * 1024)]).is_some() {
+        return decoded(utf16_without_mark(bytes)?, bytes);
+    }
+    if std::str::from_utf8(bytes).is_err() && is_legacy(bytes) {
+        return decoded(guess(bytes), bytes);
+    }
+    Some(Cow::Borrowed(bytes))
 }
 
 #[cfg(test)]

@@ -158,9 +158,6 @@ static SQL: Syntax = Syntax {
 };
 static ZIG: Syntax =
     Syntax { line_comments: &["//"], quotes: &[DOUBLE], char_quote: CharQuote::Char, ..Syntax::PLAIN };
-/// Text without a language: nothing is a comment.
-pub(crate) static TEXT: Syntax = Syntax::PLAIN;
-
 /// Every language, in no order that matters: an extension is in one row only.
 static LANGS: &[Lang] = &[
     lang("Rust", &["rs"], &[], &RUST, Grammar::Rust),

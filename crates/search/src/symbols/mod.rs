@@ -22,7 +22,6 @@ mod words;
 
 use lang::Grammar;
 pub use lang::Lang;
-pub(crate) use lang::TEXT;
 pub(crate) use lexer::{Comments, Token, TokenKind, is_word, tokens};
 use view::View;
 

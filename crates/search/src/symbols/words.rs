@@ -187,7 +187,8 @@ fn table(grammar: Grammar) -> &'static [Keyword] {
 
 /// What a word begins in a language.
 pub(crate) fn keyword(grammar: Grammar, word: &[u8]) -> Option<&'static Keyword> {
-    table(grammar).iter().find(|keyword| keyword.word == word)
+    // The first letter tells most words apart without a look at the rest.
+    table(grammar).iter().find(|keyword| keyword.word.first() == word.first() && keyword.word == word)
 }
 
 /// Words that are never the name of anything.
@@ -431,5 +432,6 @@ pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
             b"let",
         ],
     };
-    RESERVED.contains(&word) && !usable.contains(&word)
+    let is = |it: &&[u8]| it.first() == word.first() && *it == word;
+    RESERVED.iter().any(is) && !usable.contains(&word)
 }

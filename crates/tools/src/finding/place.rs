@@ -60,6 +60,11 @@ impl Place {
         cx.may_read(&below(&self.asked)) && (self.asked == self.real || cx.may_read(&below(&self.real)))
     }
 
+    /// The path of a file below, as it was asked for.
+    pub(crate) fn path_of(&self, rel: &[u8]) -> PathBuf {
+        self.asked.join(OsStr::from_bytes(rel))
+    }
+
     /// Where a link below leads.
     pub(crate) fn link_target(&self, rel: &[u8]) -> Option<PathBuf> {
         haft_paths::real(&self.real.join(OsStr::from_bytes(rel))).ok()
