@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use haft_config::{Layer, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Origin, PlainWords, Policy, PolicyBuilder,
+    Behavior, Boundary, CommandJudge, Destination, Origin, Policy, PolicyBuilder, ShellCommands,
 };
 use haft_types::PermissionMode;
 
@@ -13,7 +13,7 @@ use crate::output::Failure;
 
 /// What takes command lines apart.
 pub(crate) fn command_judge() -> Arc<dyn CommandJudge> {
-    Arc::new(PlainWords)
+    Arc::new(ShellCommands)
 }
 
 /// The policy of a session.
