@@ -7,11 +7,11 @@
 use std::{
     collections::BTreeSet,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use haft_shell::analysis::{Access, Analysis, Place, Target, Word, analyse};
+use haft_shell::analysis::{Access, Analysis, Part, Place, Target, Word, analyse};
 
 /// Small and repeatable; a failure names the program, not the seed.
 struct Dice(u64);
@@ -125,9 +125,15 @@ fn mutate(dice: &mut Dice, program: &str) -> String {
     chars.into_iter().collect()
 }
 
+/// A command the shell did not find: where it was, and with which words.
+struct Call {
+    directory: PathBuf,
+    words: Vec<String>,
+}
+
 /// What happened when a program ran.
 struct Run {
-    calls: Vec<Vec<String>>,
+    calls: Vec<Call>,
     files: BTreeSet<String>,
     stderr: String,
 }
@@ -137,20 +143,20 @@ fn bash() -> std::path::PathBuf {
     std::env::split_paths(&path).map(|dir| dir.join("bash")).find(|file| file.is_file()).expect("bash is installed")
 }
 
+/// Runs a program in a directory of its own, because what a process
+/// substitution does may come later than the end of the shell.
 fn run(program: &str, status: usize, scratch: &Path) -> Run {
-    // A directory of its own for every run: what a process substitution does
-    // may come later than the end of the shell.
-    let scratch = tempfile::tempdir_in(scratch).unwrap();
-    let scratch = scratch.path();
     let dir = scratch.join("work");
-    fs::create_dir(&dir).unwrap();
+    for dir in ["work", "work/d0", "work/d1", "work/d0/d1"] {
+        fs::create_dir(scratch.join(dir)).unwrap();
+    }
     let log = scratch.join("log");
     fs::write(&log, "").unwrap();
     let handler = scratch.join("handler");
     fs::write(
         &handler,
         format!(
-            "ulimit -t 2 -f 1000\ncommand_not_found_handle() {{ local r; printf -v r '%s\\x1f' \"$@\"; \
+            "ulimit -t 2 -f 1000\ncommand_not_found_handle() {{ local r; printf -v r '%s\\x1f' \"$PWD\" \"$@\"; \
              printf '%s\\x1e' \"$r\" >>'{}'; return {status}; }}\n",
             log.display()
         ),
@@ -173,9 +179,14 @@ fn run(program: &str, status: usize, scratch: &Path) -> Run {
     let calls = text
         .split('\x1e')
         .filter(|record| !record.is_empty())
-        .map(|record| record.strip_suffix('\x1f').unwrap_or(record).split('\x1f').map(str::to_owned).collect())
+        .map(|record| {
+            let mut words = record.strip_suffix('\x1f').unwrap_or(record).split('\x1f').map(str::to_owned);
+            let directory = PathBuf::from(words.next().unwrap());
+            Call { directory, words: words.collect() }
+        })
         .collect();
-    let files = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = names.filter(|name| !name.starts_with('d')).collect();
     Run { calls, files, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
@@ -191,7 +202,7 @@ fn fits(words: &[Word], call: &[String]) -> bool {
 fn check(program: &str, analysis: &Analysis, status: usize, scratch: &Path) {
     let run = run(program, status, scratch);
     assert!(!run.stderr.contains("-c: line"), "bash refuses {program:?}: {}", run.stderr);
-    for call in &run.calls {
+    for Call { words: call, .. } in &run.calls {
         assert!(
             analysis.parts.iter().any(|part| fits(&part.words, call)),
             "bash ran {call:?}, which is no part of {program:?}: {:#?}",
@@ -210,15 +221,25 @@ fn check(program: &str, analysis: &Analysis, status: usize, scratch: &Path) {
     }
 }
 
+fn rounds() -> usize {
+    std::env::var("HAFT_FUZZ_ROUNDS").ok().and_then(|it| it.parse().ok()).unwrap_or(200)
+}
+
+fn seed() -> u64 {
+    std::env::var("HAFT_FUZZ_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(0x9e37_79b9)
+}
+
+/// The analysis looks at no disk, so any place will do.
+fn place() -> Place<'static> {
+    Place { cwd: Path::new("/work"), home: Some(Path::new("/home/u")), roots: &[] }
+}
+
 #[test]
 fn what_runs_is_a_part_and_what_is_written_an_effect() {
-    let rounds: usize = std::env::var("HAFT_FUZZ_ROUNDS").ok().and_then(|it| it.parse().ok()).unwrap_or(250);
-    let seed: u64 = std::env::var("HAFT_FUZZ_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(0x9e37_79b9);
     let scratch = tempfile::tempdir().unwrap();
-    let cwd = scratch.path().join("work");
-    let place = Place { cwd: &cwd, home: Some(Path::new("/home/u")), roots: std::slice::from_ref(&cwd) };
-    let mut dice = Dice(seed);
+    let mut dice = Dice(seed());
     let (mut certain, mut total) = (0, 0);
+    let rounds = rounds();
     while certain < rounds {
         total += 1;
         assert!(total < 100 * rounds, "hardly anything is certain: {certain} of {total}");
@@ -227,11 +248,92 @@ fn what_runs_is_a_part_and_what_is_written_an_effect() {
         if dice.roll(2) == 0 {
             program = mutate(&mut dice, &program);
         }
-        let analysis = analyse(&program, place);
+        let analysis = analyse(&program, place());
         if analysis.doubts.is_empty() && analysis.parts.iter().all(|part| part.doubts.is_empty()) {
             certain += 1;
+            let scratch = tempfile::tempdir_in(scratch.path()).unwrap();
             check(&program, &analysis, dice.roll(2), scratch.path());
         }
     }
     eprintln!("{certain} of {total} programs were certain");
+}
+
+/// A program about variables, directories and files that are read.
+fn reading(dice: &mut Dice, depth: usize) -> String {
+    const FILES: &[&str] = &[
+        "f0", "$v", "\"$v\"", "\"$w\"", "\"x$v\"", "d0/$v", "\"d1/$w\"", "{f0,f1}", "d{0,1}/x", "$v{a,b}", "\"$v$w\"", "~", "~/k",
+        "'$v'", "\\$v", "$HOME/q", "\"$PWD/q\"", "$(pwd)/z", "$(echo f9)", "\"$(echo a b)\"", "../u", "/etc/x", "a'b c'd", "{1..3}", "\"{a,b}\"",
+    ];
+    let cat = |dice: &mut Dice| {
+        let mut out = String::from("cat");
+        for _ in 0..=dice.roll(2) {
+            out.push(' ');
+            out.push_str(dice.pick(FILES));
+        }
+        out
+    };
+    let assign = |dice: &mut Dice| format!("{}={}", dice.pick(&["v", "w"]), dice.pick(&["f1", "'f 2'", "$v", "$w", "~/m", "f3", "\"$v$w\""]));
+    let step = |dice: &mut Dice, depth: usize| match dice.roll(if depth == 0 { 4 } else { 10 }) {
+        0 | 1 => cat(dice),
+        2 => assign(dice),
+        3 => format!("cd {}", dice.pick(&["d0", "d1", "..", "nowhere", ".", "d0/../d1", "$v", "./d0"])),
+        4 => format!("({})", reading(dice, depth - 1)),
+        5 => format!("{{ {}; }}", reading(dice, depth - 1)),
+        6 => format!("if {}; then {}; else {}; fi", reading(dice, depth - 1), reading(dice, depth - 1), reading(dice, depth - 1)),
+        7 => format!("for v in {} {}; do {}; done", dice.pick(FILES), dice.pick(FILES), reading(dice, depth - 1)),
+        8 => format!("{} && while {}; do {}; break; done", assign(dice), reading(dice, depth - 1), reading(dice, depth - 1)),
+        _ => format!("case $v in f1) {};; *) {};; esac", reading(dice, depth - 1), reading(dice, depth - 1)),
+    };
+    let mut out = step(dice, depth);
+    for _ in 0..=dice.roll(3) {
+        out.push_str(dice.pick(&["; ", " && ", " || ", "\n", " | "]));
+        out.push_str(&step(dice, depth));
+    }
+    out
+}
+
+/// Whether the effects of a part name every file of a call.
+fn covers(part: &Part, call: &Call) -> bool {
+    let reads: Vec<&PathBuf> = part
+        .effects
+        .iter()
+        .filter_map(|effect| match (&effect.target, effect.access) {
+            (Target::Path(path), Access::Read) => Some(path),
+            _ => None,
+        })
+        .collect();
+    let named = call.words[1..].iter().map(|word| haft_paths::lexical(&call.directory.join(word)));
+    let mut named = named.peekable();
+    named.peek().is_some() && named.all(|file| reads.iter().any(|path| haft_paths::lexical(path) == file))
+}
+
+#[test]
+fn what_is_read_is_an_effect() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut dice = Dice(seed());
+    let (mut known, mut total) = (0, 0);
+    while known < rounds() {
+        total += 1;
+        assert!(total < 1000 * rounds(), "hardly anything is known: {known} of {total}");
+        let program = reading(&mut dice, 1);
+        let analysis = analyse(&program, place());
+        let unknown = |part: &Part| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
+        if !analysis.is_certain() || analysis.parts.iter().any(unknown) {
+            continue;
+        }
+        known += 1;
+        let scratch = tempfile::tempdir_in(scratch.path()).unwrap();
+        let cwd = scratch.path().join("work");
+        let analysis = analyse(&program, Place { cwd: &cwd, ..place() });
+        for call in &run(&program, dice.roll(2), scratch.path()).calls {
+            assert!(
+                analysis.parts.iter().any(|part| covers(part, call)),
+                "bash read {:?} in {:?}, which is no effect of {program:?}: {:#?}",
+                call.words,
+                call.directory,
+                analysis.parts.iter().map(|part| (&part.text, &part.effects)).collect::<Vec<_>>()
+            );
+        }
+    }
+    eprintln!("{known} of {total} programs were known");
 }

@@ -244,4 +244,6 @@ pub enum Reach {
     Itself,
     /// Everything below it, too.
     Tree,
+    /// Everything below it, and wherever links in there lead.
+    LinkedTree,
 }

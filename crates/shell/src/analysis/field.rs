@@ -54,7 +54,7 @@ impl Field {
             Self::Literal(text) => text.starts_with('-') && text != "-",
             Self::Glob(pattern) | Self::Match(pattern) => pattern.starts_with(['-', '*', '?', '[']),
             Self::Number | Self::Stream => false,
-            Self::One(opaque) | Self::Many(opaque) => *opaque == Opaque::Any,
+            Self::One(_) | Self::Many(_) => true,
         }
     }
 }

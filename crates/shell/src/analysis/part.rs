@@ -113,7 +113,7 @@ impl Written<'_> {
     /// Only variables that mean nothing may be set for good.
     fn assignments_only(&mut self) -> Class {
         for assignment in &self.assignments {
-            if !variables::is_harmless_in_script(&assignment.name) {
+            if !variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref()) {
                 self.doubts.push(Doubt::Variable(assignment.name.clone()));
             }
         }

@@ -8,8 +8,13 @@ use crate::analysis::{facts::Access, field::Field, variables};
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     match name {
-        ":" | "true" | "false" | "echo" | "help" | "jobs" | "times" | "wait" | "exit" | "return"
-        | "break" | "continue" | "type" => Some(Verdict::harmless()),
+        ":" | "true" | "false" | "help" | "times" | "exit" | "return" | "break" | "continue" | "type" => {
+            Some(Verdict::harmless())
+        }
+        "echo" => Some(Verdict::reads(shown_names(args))),
+        // `-x` would run a command, `-p` of `wait` set a variable.
+        "jobs" => only(args, &["-l", "-n", "-p", "-r", "-s"]),
+        "wait" => only(args, &["-n", "-f"]),
         "cd" => cd(args),
         "command" => lookup(args),
         "dirs" | "umask" | "ulimit" | "alias" => {
@@ -30,10 +35,26 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     }
 }
 
+/// Numbers of jobs and processes, and these options.
+fn only(args: &[Field], options: &[&str]) -> Option<Verdict> {
+    let known = args.iter().all(|arg| match arg {
+        Field::Number => true,
+        Field::Literal(text) => options.contains(&text.as_str()) || text.starts_with('%') || text.bytes().all(|b| b.is_ascii_digit()),
+        _ => false,
+    });
+    known.then(Verdict::harmless)
+}
+
+/// Patterns show the names they find.
+fn shown_names(args: &[Field]) -> Vec<Touch> {
+    let patterns = args.iter().filter(|arg| matches!(arg, Field::Glob(_) | Field::Match(_)));
+    patterns.map(|arg| Touch::new(Access::List, arg)).collect()
+}
+
 /// The directory a `cd` goes to; `None` for the home, the one before, and
 /// whatever is not understood.
 pub(crate) fn target_of_cd(args: &[Field]) -> Option<Field> {
-    let parsed = parse("-LPe", args, Surprise::Refused)?;
+    let parsed = parse("-L", args, Surprise::Refused)?;
     match &parsed.operands[..] {
         [target] if target.is_single() && target.literal() != Some("-") => Some(target.clone()),
         _ => None,
@@ -75,16 +96,14 @@ fn printf(args: &[Field]) -> Option<Verdict> {
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         rest = rest[at + 1..].trim_start_matches(['-', '+', ' ', '#', '0', '\'', '*', '.']);
-        rest = rest.trim_start_matches(|c: char| {
-            c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't')
-        });
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't'));
         match rest.chars().next() {
             Some('n') => return None,
             Some('%') => rest = &rest[1..],
             _ => (),
         }
     }
-    Some(Verdict::harmless())
+    Some(Verdict::reads(shown_names(args)))
 }
 
 fn read(args: &[Field]) -> Option<Verdict> {
@@ -112,8 +131,8 @@ fn set(args: &[Field]) -> Option<Verdict> {
 }
 
 const UNARY: &[&str] = &[
-    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t",
-    "-u", "-w", "-x", "-z", "-a", "-G",
+    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t", "-u", "-w",
+    "-x", "-z", "-a", "-G",
 ];
 
 const BINARY: &[&str] =
