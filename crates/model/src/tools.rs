@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
@@ -76,6 +76,7 @@ pub struct ToolSet {
     tools: Vec<Arc<WireTool>>,
     by_wire_name: HashMap<String, usize>,
     repairs: Vec<Repair>,
+    weight: OnceLock<usize>,
     encoded: Mutex<HashMap<Encoding, Bytes>>,
 }
 
@@ -176,6 +177,15 @@ impl ToolSet {
     /// The definitions that are offered, in order.
     pub fn definitions(&self) -> Vec<&ToolDef> {
         self.tools.iter().map(|tool| &tool.def).collect()
+    }
+
+    /// Bytes of what the model sees from the start.
+    pub(crate) fn weight(&self) -> usize {
+        *self.weight.get_or_init(|| {
+            let seen = self.tools.iter().filter(|tool| !tool.is_deferred());
+            seen.map(|tool| tool.wire_name.len() + tool.def.description.len() + tool.schema.to_string().len())
+                .sum()
+        })
     }
 
     /// Whether there are none.

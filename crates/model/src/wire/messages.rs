@@ -27,8 +27,23 @@ pub(crate) enum Host {
     /// Vertex: the path names the model, the body says a version.
     Vertex,
     /// Bedrock: so too, and beta features are in the body.
+    #[cfg(feature = "bedrock")]
     Bedrock,
 }
+
+impl Host {
+    /// Whether the body says what headers and paths say elsewhere.
+    pub(crate) fn has_betas_in_body(self) -> bool {
+        match self {
+            Self::Direct | Self::Vertex => false,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock => true,
+        }
+    }
+}
+
+/// What deferred tools are called by Google and Amazon.
+const CLOUD_TOOL_REFERENCES: &str = "tool-search-tool-2025-10-19";
 
 /// Names of beta features, by what needs them.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
@@ -58,6 +73,16 @@ impl Default for FeatureBetas {
     }
 }
 
+impl FeatureBetas {
+    /// The same, with the clouds' own names where nobody chose another.
+    pub(crate) fn for_cloud(mut self) -> Self {
+        if self.tool_references == Self::default().tool_references {
+            self.tool_references = Some(CLOUD_TOOL_REFERENCES.to_owned());
+        }
+        self
+    }
+}
+
 /// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) host: Host,
@@ -83,7 +108,13 @@ impl Encoder<'_> {
         out.push(b'{');
         match self.host {
             Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
-            Host::Vertex => field(&mut out, "anthropic_version", &json!("vertex-2023-10-16")),
+            Host::Vertex => {
+                field(&mut out, "anthropic_version", &json!("vertex-2023-10-16"));
+                if purpose == Purpose::Count {
+                    field(&mut out, "model", &json!(wire_model(&request.model)));
+                }
+            }
+            #[cfg(feature = "bedrock")]
             Host::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
         }
         let mut marks = self.tools(&mut out, linted);
@@ -92,7 +123,7 @@ impl Encoder<'_> {
         let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks));
         size.text += messages.text;
         size.media += messages.media;
-        if self.host == Host::Bedrock && !betas.is_empty() {
+        if self.host.has_betas_in_body() && !betas.is_empty() {
             field(&mut out, "anthropic_beta", &json!(betas));
         }
         self.settings(&mut out, linted, size, purpose);
@@ -222,7 +253,7 @@ impl Encoder<'_> {
         }
         fields.insert("max_tokens".to_owned(), json!(limit));
         // The path says so at Bedrock.
-        if self.host != Host::Bedrock {
+        if !self.host.has_betas_in_body() {
             fields.insert("stream".to_owned(), json!(true));
         }
     }

@@ -7,8 +7,12 @@ use haft_types::MessageBlock;
 use serde_json::json;
 
 use super::{
-    Decoder, chat_events::ChatDecoder, framing::Framing, messages_events::MessagesDecoder,
-    responses_events::ResponsesDecoder, sse::SseParser,
+    Decoder,
+    chat_events::{ChatDecoder, Dialects},
+    framing::Framing,
+    messages_events::MessagesDecoder,
+    responses_events::ResponsesDecoder,
+    sse::SseParser,
 };
 use crate::{Answer, Event, ModelError, StopReason, ToolSet};
 
@@ -19,7 +23,7 @@ fn reader(form: Form) -> (Framing, Decoder) {
     let sse = Framing::Sse(SseParser::default());
     match form {
         Form::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
-        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools))),
+        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
         Form::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
         #[cfg(feature = "bedrock")]
         Form::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
