@@ -17,7 +17,7 @@ use crate::{
     endpoint::{Auth, Target},
     failure,
     http::LazyClient,
-    lint::{Cure, LintRules, Linted, Linter, diagnose},
+    lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
     retry::Hint,
     stream::Emitter,
     wire::{
@@ -99,6 +99,9 @@ impl Engine {
     fn rules(&self) -> LintRules {
         match self.form {
             Form::Messages(_) => LintRules::messages(),
+            Form::Chat(ref options) if options.send_reasoning => {
+                LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
+            }
             Form::Chat(_) => LintRules::chat(),
             Form::Responses => LintRules::responses(),
         }
@@ -152,7 +155,7 @@ impl Engine {
         let mut max_tokens = None;
         'lint: loop {
             let (mut linted, repairs) = self.lint(&request, &info).await;
-            repairs.into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
+            self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, Purpose::Answer);
             loop {

@@ -24,6 +24,7 @@ mod cloud;
 mod dialect;
 mod endpoint;
 mod engine;
+mod env;
 mod error;
 mod event;
 mod failure;
@@ -45,11 +46,13 @@ pub use answer::Answer;
 pub use catalog::{Above, Catalog, ModelInfo, Price, ThinkingSupport};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
+pub use env::{KeySettings, ProviderChoice};
 pub use error::ModelError;
 pub use event::{BadCall, CallProblem, Event, EventStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
 pub use lint::{
     ImageLimit, LintRules, Linted, Linter, MediaPort, MediaRules, Repair, RepairKind, ShrunkImage,
+    ThinkingRule,
 };
 pub use name::wire_name;
 pub use provider::{

@@ -7,7 +7,7 @@ use std::{
 
 use haft_types::{Block, MessageBlock};
 
-use super::messages::Media;
+use super::messages_content::Media;
 use crate::{ModelInfo, Request, lint::Linted};
 
 /// Bytes of text and code per token, on the careful side.

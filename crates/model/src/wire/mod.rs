@@ -9,6 +9,7 @@ mod decoder;
 mod estimate;
 pub(crate) mod framing;
 pub(crate) mod messages;
+mod messages_content;
 pub(crate) mod messages_events;
 pub(crate) mod openai;
 pub(crate) mod responses;
