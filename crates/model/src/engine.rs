@@ -17,12 +17,12 @@ use crate::{
     endpoint::{Auth, Target},
     failure,
     http::LazyClient,
-    lint::{Cure, LintRules, Linted, Linter, diagnose},
+    lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
     retry::Hint,
     stream::Emitter,
     wire::{
         Decoder, Encoded, MessageCache, Meter, chat,
-        chat_events::ChatDecoder,
+        chat_events::{ChatDecoder, Dialects},
         framing::Framing,
         messages::{self, FeatureBetas, Host, Purpose},
         messages_events::MessagesDecoder,
@@ -99,6 +99,9 @@ impl Engine {
     fn rules(&self) -> LintRules {
         match self.form {
             Form::Messages(_) => LintRules::messages(),
+            Form::Chat(ref options) if options.send_reasoning => {
+                LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
+            }
             Form::Chat(_) => LintRules::chat(),
             Form::Responses => LintRules::responses(),
         }
@@ -120,7 +123,10 @@ impl Engine {
         let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
         match self.form {
             Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
-            Form::Chat(_) => Decoder::Chat(ChatDecoder::new(model, tools)),
+            Form::Chat(_) => {
+                let dialects = if self.info(model).dialects { Dialects::Looked } else { Dialects::Ignored };
+                Decoder::Chat(ChatDecoder::new(model, tools, dialects))
+            }
             Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
         }
     }
@@ -149,7 +155,7 @@ impl Engine {
         let mut max_tokens = None;
         'lint: loop {
             let (mut linted, repairs) = self.lint(&request, &info).await;
-            repairs.into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
+            self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, Purpose::Answer);
             loop {
@@ -258,7 +264,9 @@ impl Engine {
         let url = self.target.url(&request.model, purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
-        if let Form::Messages(Host::Direct | Host::Vertex) = self.form {
+        if let Form::Messages(host) = self.form
+            && !host.has_betas_in_body()
+        {
             headers.insert("anthropic-version", reqwest::header::HeaderValue::from_static("2023-06-01"));
             if !encoded.betas.is_empty()
                 && let Ok(value) = encoded.betas.join(",").parse()
@@ -336,11 +344,11 @@ impl Engine {
     /// cannot count.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
         if !matches!(self.form, Form::Messages(_)) {
-            return Ok(self.estimate(&request));
+            return Ok(request.estimate_tokens());
         }
         let info = self.info(&request.model);
         let (linted, _) = self.lint(&request, &info).await;
-        let encoded = self.encode(&linted, &info, Purpose::Count);
+        let encoded = self.count_body(&linted, &info);
         let response =
             self.send(&linted.request, &encoded, Purpose::Count).await.map_err(|failed| failed.error)?;
         let body: Bytes = response.bytes().await.map_err(network)?;
@@ -350,12 +358,16 @@ impl Engine {
         count.ok_or_else(|| ModelError::protocol("the count has no number"))
     }
 
-    /// Estimates the tokens of a request without asking anybody.
-    pub(crate) fn estimate(&self, request: &Request) -> u64 {
-        let info = self.info(&request.model);
-        let (linted, _) = self.linter.lint(request, &info, &self.rules());
-        let encoded = self.encode(&linted, &info, Purpose::Count);
-        self.meter.estimate(&request.model, encoded.size)
+    fn count_body(&self, linted: &Linted, info: &ModelInfo) -> Encoded {
+        #[cfg(feature = "bedrock")]
+        if let Form::Messages(Host::Bedrock) = self.form {
+            use base64::{Engine as _, engine::general_purpose::STANDARD};
+            let encoded = self.encode(linted, info, Purpose::Answer);
+            let inner = STANDARD.encode(&encoded.body);
+            let body = serde_json::json!({"input": {"invokeModel": {"body": inner}}}).to_string();
+            return Encoded { body: Bytes::from(body), ..encoded };
+        }
+        self.encode(linted, info, Purpose::Count)
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Cure {
     Tool(usize),
     /// Leave out a field the provider does not know.
     Field(String),
+    /// Do not ask for a beta feature; an empty name means all of them.
+    Beta(String),
     /// Ask for a shorter answer.
     MaxTokens(u64),
 }
@@ -59,6 +61,7 @@ struct Patterns {
     tool: Regex,
     exceed: Regex,
     most_output: Regex,
+    beta: Regex,
 }
 
 static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
@@ -67,6 +70,10 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
         inner: Regex::new(r"^\]?\.tool_result\.content[.\[]+(\d+)").ok()?,
         item: Regex::new(r"(?:messages|input)[.\[]+(\d+)\]").ok()?,
         tool: Regex::new(r"tools[.\[]+(\d+)\]?\.").ok()?,
+        beta: Regex::new(
+            r"Unexpected value\(s\) `([^`]+)` for the `anthropic-beta` header|invalid beta flag",
+        )
+        .ok()?,
         exceed: Regex::new(r"exceed context limit: (\d+) \+ \d+ > (\d+)").ok()?,
         most_output: Regex::new(r"max_tokens: \d+ > (\d+)|supports at most (\d+) completion tokens").ok()?,
     })
@@ -84,6 +91,9 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
     if let Some(found) = patterns.most_output.captures(message) {
         let most = found.get(1).or(found.get(2))?.as_str().parse().ok()?;
         return Some(Cure::MaxTokens(most));
+    }
+    if let Some(found) = patterns.beta.captures(message) {
+        return Some(Cure::Beta(found.get(1).map_or_else(String::new, |name| name.as_str().to_owned())));
     }
     if is_about_thinking(message) {
         return Some(Cure::Thinking);
@@ -163,6 +173,11 @@ mod tests {
             ),
             ("max_tokens: 200000 > 64000, which is the maximum allowed", Some(Cure::MaxTokens(64_000))),
             ("prompt is too long: 211539 tokens > 200000 maximum", None),
+            (
+                "Unexpected value(s) `new-2026` for the `anthropic-beta` header. Please",
+                Some(Cure::Beta("new-2026".to_owned())),
+            ),
+            ("invalid beta flag", Some(Cure::Beta(String::new()))),
             ("Could not process image", Some(Cure::LastMedia)),
             ("Invalid 'tools[2].function.name': string does not match", Some(Cure::Tool(2))),
             ("Invalid 'messages[4]': bad image", Some(Cure::Item(4))),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Encoded, MessageCache, Meter, Size,
     cache::Piece,
-    messages::Media,
+    messages_content::Media,
     openai::{ChatOptions, append_fields, append_raw, data_url, split_result, system_text, tools},
 };
 use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools::WireTool};

@@ -14,7 +14,10 @@ use super::{
     assembler::{as_text, count},
     surrogates,
 };
-use crate::{Event, ModelError, StopReason, ToolSet};
+use crate::{
+    Event, ModelError, StopReason, ToolSet,
+    dialect::{recover, showable},
+};
 
 const THINKING: usize = 0;
 const TEXT: usize = 1;
@@ -28,6 +31,15 @@ pub(crate) struct ChatDecoder {
     calls: Vec<Call>,
     ids: HashSet<String>,
     reason: Option<StopReason>,
+    /// Text in which calls are looked for, and how much of it was shown.
+    written: Option<(String, usize)>,
+}
+
+/// Whether a model may write calls as text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Dialects {
+    Looked,
+    Ignored,
 }
 
 /// A call and how the server tells it from others.
@@ -38,9 +50,14 @@ struct Call {
 }
 
 impl ChatDecoder {
-    pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
+    pub(crate) fn new(model: &str, tools: Arc<ToolSet>, dialects: Dialects) -> Self {
+        let mut assembler = Assembler::new(model, tools);
+        if dialects == Dialects::Looked {
+            assembler.coerce_inputs();
+        }
         Self {
-            assembler: Assembler::new(model, tools),
+            assembler,
+            written: (dialects == Dialects::Looked).then(Default::default),
             started: false,
             id: String::new(),
             calls: Vec::new(),
@@ -89,6 +106,7 @@ impl ChatDecoder {
         let default = default.map(|reason| if self.calls.is_empty() { reason } else { StopReason::ToolUse });
         let reason =
             self.reason.take().or(default).ok_or_else(|| ModelError::protocol("the answer has no end"))?;
+        let reason = self.find_calls(reason);
         self.assembler.end(THINKING);
         self.assembler.end(TEXT);
         for at in 0..self.calls.len() {
@@ -133,10 +151,15 @@ impl ChatDecoder {
         }
         let content = text_of(&delta["content"]);
         if !content.is_empty() {
-            if !self.assembler.is_open(TEXT) {
-                self.assembler.begin_text(TEXT);
+            match self.written.take() {
+                Some((mut text, shown)) => {
+                    text.push_str(&content);
+                    let can_show = showable(&text, shown, self.assembler.tools());
+                    self.text(&text[shown..can_show]);
+                    self.written = Some((text, can_show));
+                }
+                None => self.text(&content),
             }
-            self.assembler.piece(TEXT, &content);
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.call(call["index"].as_u64(), call["id"].as_str(), &call["function"]);
@@ -144,6 +167,40 @@ impl ChatDecoder {
         if delta["function_call"].is_object() {
             self.call(Some(0), None, &delta["function_call"]);
         }
+    }
+
+    fn text(&mut self, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        if !self.assembler.is_open(TEXT) {
+            self.assembler.begin_text(TEXT);
+        }
+        self.assembler.piece(TEXT, piece);
+    }
+
+    /// Takes the calls out of the text, if the server found none itself.
+    fn find_calls(&mut self, reason: StopReason) -> StopReason {
+        let Some((text, shown)) = self.written.take() else { return reason };
+        if !self.calls.is_empty() {
+            self.text(&text[shown..]);
+            return reason;
+        }
+        let recovered = recover(&text, self.assembler.tools());
+        if recovered.calls.is_empty() {
+            self.text(&text[shown..]);
+            return reason;
+        }
+        let rest = recovered.text.strip_prefix(text[..shown].trim()).unwrap_or_default().to_owned();
+        self.text(&rest);
+        for call in recovered.calls {
+            let at = self.calls.len();
+            self.calls.push(Call { index: None, id: None, named: true });
+            let id = self.unique_id(None, at);
+            self.assembler.begin_call(FIRST_CALL + at, &id, &call.name);
+            self.assembler.piece(FIRST_CALL + at, &call.input);
+        }
+        if reason == StopReason::EndTurn { StopReason::ToolUse } else { reason }
     }
 
     /// A piece of a call, or a whole one.

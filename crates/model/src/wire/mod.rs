@@ -9,6 +9,7 @@ mod decoder;
 mod estimate;
 pub(crate) mod framing;
 pub(crate) mod messages;
+mod messages_content;
 pub(crate) mod messages_events;
 pub(crate) mod openai;
 pub(crate) mod responses;
@@ -20,10 +21,12 @@ mod tests;
 
 use bytes::Bytes;
 
+#[cfg(test)]
+pub(crate) use arguments::parse_arguments;
 pub(crate) use assembler::Assembler;
 pub(crate) use cache::MessageCache;
 pub(crate) use decoder::Decoder;
-pub(crate) use estimate::{Meter, Size};
+pub(crate) use estimate::{Meter, Size, estimate_request};
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use haft_types::{Block, MediaSource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::messages::Media;
+use super::messages_content::Media;
 use crate::{CachePolicy, Request, lint::Linted, tools::Encoding, tools::WireTool};
 
 /// How servers that speak Chat Completions differ.

@@ -7,8 +7,12 @@ use haft_types::MessageBlock;
 use serde_json::json;
 
 use super::{
-    Decoder, chat_events::ChatDecoder, framing::Framing, messages_events::MessagesDecoder,
-    responses_events::ResponsesDecoder, sse::SseParser,
+    Decoder,
+    chat_events::{ChatDecoder, Dialects},
+    framing::Framing,
+    messages_events::MessagesDecoder,
+    responses_events::ResponsesDecoder,
+    sse::SseParser,
 };
 use crate::{Answer, Event, ModelError, StopReason, ToolSet};
 
@@ -19,7 +23,7 @@ fn reader(form: Form) -> (Framing, Decoder) {
     let sse = Framing::Sse(SseParser::default());
     match form {
         Form::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
-        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools))),
+        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
         Form::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
         #[cfg(feature = "bedrock")]
         Form::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
@@ -88,24 +92,36 @@ fn a_body_may_be_cut_at_any_byte() {
         let body = turn().bytes(form, "m");
         let (whole, _) = read(form, &[&body]);
         let calls = whole.calls();
+        // Byte for byte: what is there at any moment is what a cut there leaves.
+        let (mut framing, mut decoder) = reader(form);
+        let mut so_far = Answer::default();
+        let mut ends = Vec::new();
         let mut handed_out_early = 0;
-        for cut in 0..body.len() {
-            let (head, tail) = body.split_at(cut);
-            let (part, ended) = read(form, &[head]);
-            assert_eq!(part.bad_calls, [], "{form:?} {cut}");
-            assert_eq!(part.calls(), calls[..part.calls().len()], "{form:?} {cut}");
-            assert_eq!(ended.is_ok(), part.stop.is_some(), "{form:?} {cut}");
-            if ended.is_ok() {
-                assert_eq!(part.content, whole.content, "{form:?} {cut}");
-            } else {
-                handed_out_early += usize::from(!part.calls().is_empty());
+        for (at, byte) in body.iter().enumerate() {
+            let mut data = Vec::new();
+            framing.feed(&[*byte], &mut data).unwrap();
+            for data in &data {
+                decoder.feed(data).unwrap().into_iter().for_each(|event| so_far.take(event));
             }
-            // Cut in two, it is the same as in one.
-            let (joined, ended) = read(form, &[head, tail]);
-            assert!(ended.is_ok() && joined == whole, "{form:?} {cut}");
+            assert_eq!(so_far.bad_calls, [], "{form:?} {at}");
+            assert_eq!(so_far.calls(), calls[..so_far.calls().len()], "{form:?} {at}");
+            handed_out_early += usize::from(!so_far.calls().is_empty() && so_far.stop.is_none());
+            if !data.is_empty() {
+                ends.extend([at, at + 1, at + 2]);
+            }
         }
         // Chat says nothing of complete calls before its end.
         assert_eq!(handed_out_early > 0, form != Form::Chat, "{form:?}");
+        // Around the ends of events: how such a body ends, and that the rest
+        // completes it.
+        for cut in ends.into_iter().filter(|cut| *cut <= body.len()) {
+            let (head, tail) = body.split_at(cut);
+            let (part, ended) = read(form, &[head]);
+            assert_eq!(ended.is_ok(), part.stop.is_some(), "{form:?} {cut}");
+            assert!(ended.is_err() || part.content == whole.content, "{form:?} {cut}");
+            let (joined, ended) = read(form, &[head, tail]);
+            assert!(ended.is_ok() && joined == whole, "{form:?} {cut}");
+        }
     }
 }
 

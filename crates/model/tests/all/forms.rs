@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use haft_model::{ChatOptions, Effort, HttpProvider, Request, StopReason, ToolChoice};
-use haft_testkit::{Form, MockModel, Piece, Script, Turn};
+use haft_testkit::{AwsKey, Form, MockModel, Piece, Script, Turn};
 use haft_types::{Block, Content, Message, MessageBlock, Role};
 use serde_json::{Value, json};
 
 use crate::{
     lint::{base64, png},
-    support::{FORMS, ask, chat, mock, quick, request, responses, say, start},
+    support::{ask, chat, forms, mock, quick, request, responses, say, start},
 };
 
 fn script() -> Vec<Turn> {
@@ -52,9 +52,14 @@ async fn session(provider: &HttpProvider, model: &str) -> Vec<Value> {
 #[tokio::test]
 async fn the_same_script_gives_the_same_calls() {
     let mut seen: Vec<(&str, Vec<Value>)> = Vec::new();
-    for (name, make) in FORMS {
-        let mock = start(Script::of(script())).await;
-        let model = if name == "messages" { "claude-opus-4-6" } else { "gpt-5" };
+    for (name, model, make) in forms() {
+        let aws = AwsKey {
+            access_key: "AKIDEXAMPLE".to_owned(),
+            secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
+            region: "us-east-1".to_owned(),
+        };
+        let key = Some("sk-test".to_owned());
+        let mock = start(Script { api_key: key, aws: Some(aws), ..Script::of(script()) }).await;
         seen.push((name, session(&make(&mock, quick()), model).await));
         assert_eq!(mock.refusals(), Vec::<String>::new(), "{name}");
     }
@@ -66,15 +71,16 @@ async fn the_same_script_gives_the_same_calls() {
 
 #[tokio::test]
 async fn broken_streams_end_well_in_every_form() {
-    for (name, make) in FORMS {
-        for byte in (0..2400).step_by(37) {
+    for (name, model, make) in forms() {
+        for byte in (0..2400).step_by(113) {
             let cut = Turn::of([
                 Piece::text("hello"),
                 Piece::tool("Read", json!({"file_path": "/a"})),
                 Piece::tool("Bash", json!({})),
             ]);
             let mock = mock([cut.clone().cut_at(byte, haft_testkit::Cut::Reset), cut]).await;
-            let answer = ask(&make(&mock, quick()), say("go")).await.unwrap();
+            let asked = Request { model: model.to_owned(), ..say("go") };
+            let answer = ask(&make(&mock, quick()), asked).await.unwrap();
             let calls = answer.calls().len();
             match answer.stop {
                 Some(StopReason::Interrupted) => assert!(calls == 1 && mock.count() == 1, "{name} {byte}"),
@@ -172,6 +178,7 @@ async fn reasoning_items_go_back_as_they_came() {
     assert_eq!(mock.refusals(), Vec::<String>::new());
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn servers_may_be_odd() {
     let chunk = |delta: Value, finish: Value| {
@@ -301,4 +308,92 @@ async fn a_refused_item_is_replaced() {
     ask(&chat(&mock, quick()), asked).await.unwrap();
     let text = body(&mock, 1)["messages"][2]["content"].as_str().unwrap().to_owned();
     assert!(text.starts_with("[image removed: API refused it"), "{text}");
+}
+
+#[tokio::test]
+async fn the_clouds_have_their_own_ways() {
+    for (name, model, make) in forms() {
+        let mock = start(Script::of([Turn::text("x")])).await;
+        let provider = make(&mock, quick());
+        let mut asked = Request { model: model.to_owned(), ..say("hello there") };
+        asked.betas = vec!["own-beta".to_owned()];
+        ask(&provider, asked.clone()).await.unwrap();
+        let counted = haft_model::Provider::count_tokens(&provider, asked).await.unwrap();
+        assert!(counted > 10, "{name}");
+        let sent = &mock.requests()[0];
+        let body = sent.json();
+        let header = sent.header("anthropic-beta").is_some();
+        match name {
+            "anthropic" | "foundry" => assert!(header && body["model"] == model, "{name}"),
+            "vertex" => {
+                assert!(
+                    header && body.get("model").is_none() && body["anthropic_version"] == "vertex-2023-10-16"
+                );
+                let path = "/v1/projects/p1/locations/global/publishers/anthropic/models/claude-opus-4-6@20260101:streamRawPredict";
+                assert_eq!(sent.path, path);
+            }
+            "bedrock" => {
+                assert!(
+                    !header && body["anthropic_beta"] == json!(["own-beta"]) && body.get("stream").is_none()
+                );
+                assert_eq!(sent.header("x-amz-security-token"), Some("token"));
+            }
+            _ => assert!(!header, "{name}"),
+        }
+        assert_eq!(mock.refusals(), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[cfg(feature = "bedrock")]
+#[tokio::test]
+async fn a_signature_fits_any_model_name() {
+    let aws = AwsKey {
+        access_key: "AKIDEXAMPLE".to_owned(),
+        secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
+        region: "us-east-1".to_owned(),
+    };
+    let mock = start(Script { aws: Some(aws), ..Script::of([Turn::text("x").always()]) }).await;
+    let provider = crate::support::bedrock(&mock, quick());
+    for model in [
+        "anthropic.claude-x",
+        "us.anthropic.claude-x-v1:0",
+        "arn:aws:bedrock:us-east-1:123:inference-profile/us.claude x+y",
+    ] {
+        ask(&provider, Request { model: model.to_owned(), ..say("go") }).await.unwrap();
+    }
+    let wrong = haft_model::AwsLogin::Keys {
+        access_key: "AKIDEXAMPLE".to_owned(),
+        secret_key: haft_model::Secret::new("wrong"),
+        session_token: None,
+    };
+    let provider = HttpProvider::bedrock("us-east-1", Some(&mock.url()), wrong, quick()).unwrap();
+    let error = ask(&provider, say("go")).await.unwrap_err();
+    assert!(matches!(error, haft_model::ModelError::Auth { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn calls_written_as_text_are_found_where_the_model_may_write_them() {
+    let text =
+        "I look.\n<tool_call>\n{\"name\": \"Read\", \"arguments\": {\"file_path\": \"/a\"}}\n</tool_call>";
+    for (model, found) in [("qwen3-coder:30b", true), ("gpt-4.1", false)] {
+        let mock = mock([Turn::text(text)]).await;
+        let (all, error) =
+            crate::support::events(&chat(&mock, quick()), Request { model: model.to_owned(), ..say("go") })
+                .await;
+        assert_eq!(error, None);
+        let shown: String = all
+            .iter()
+            .filter_map(|it| if let haft_model::Event::Text(it) = it { Some(it.as_str()) } else { None })
+            .collect();
+        let mut answer = haft_model::Answer::default();
+        all.into_iter().for_each(|event| answer.take(event));
+        let calls: Vec<Value> = answer.calls().iter().map(|call| json!([call.name, call.input])).collect();
+        if found {
+            assert_eq!((answer.text().trim(), shown.trim()), ("I look.", "I look."));
+            assert_eq!(json!(calls), json!([["Read", {"file_path": "/a"}]]));
+            assert_eq!(answer.stop, Some(StopReason::ToolUse));
+        } else {
+            assert_eq!((shown.as_str(), calls.len()), (text, 0));
+        }
+    }
 }

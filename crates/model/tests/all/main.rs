@@ -7,5 +7,6 @@ mod forms;
 mod fuzz;
 mod lint;
 mod property;
+mod replay;
 mod stream;
 mod support;

@@ -42,10 +42,44 @@ pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
         .unwrap()
 }
 
+pub fn foundry(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::FoundryLogin::ApiKey(KeySource::value("sk-test"));
+    HttpProvider::foundry(&format!("{}/anthropic", mock.url()), login, common).unwrap()
+}
+
+pub fn vertex(mock: &MockModel, common: Common) -> HttpProvider {
+    let place = haft_model::VertexPlace {
+        project: "p1".to_owned(),
+        region: "global".to_owned(),
+        base_url: Some(mock.url()),
+    };
+    HttpProvider::vertex(place, haft_model::VertexLogin::Token(KeySource::value("sk-test")), common).unwrap()
+}
+
+#[cfg(feature = "bedrock")]
+pub fn bedrock(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::AwsLogin::Keys {
+        access_key: "AKIDEXAMPLE".to_owned(),
+        secret_key: haft_model::Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+        session_token: Some(haft_model::Secret::new("token")),
+    };
+    HttpProvider::bedrock("us-east-1", Some(&mock.url()), login, common).unwrap()
+}
+
 pub type Make = fn(&MockModel, Common) -> HttpProvider;
 
 /// Every way to reach the mock.
-pub const FORMS: [(&str, Make); 3] = [("messages", anthropic), ("chat", chat), ("responses", responses)];
+pub fn forms() -> Vec<(&'static str, &'static str, Make)> {
+    vec![
+        ("anthropic", MODEL, anthropic),
+        ("foundry", MODEL, foundry),
+        ("vertex", "claude-opus-4-6@20260101", vertex),
+        #[cfg(feature = "bedrock")]
+        ("bedrock", "us.anthropic.claude-opus-4-6-v1:0", bedrock),
+        ("chat", "gpt-5", chat),
+        ("responses", "gpt-5", responses),
+    ]
+}
 
 pub fn tools() -> Arc<ToolSet> {
     let schema = json!({"type": "object", "properties": {"file_path": {"type": "string"}}});
