@@ -246,7 +246,7 @@ impl ReadFile {
 }
 
 impl Stamp {
-    #[expect(clippy::unnecessary_cast, clippy::allow_attributes, reason = "the width differs by platform")]
+    #[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
     fn new(stat: &Stat, now: i64) -> Self {
         let last = (stat.st_mtime as i64).max(stat.st_ctime as i64);
         Self {

@@ -161,7 +161,7 @@ impl Finder<'_> {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
             let mut results = run();
             for other in others {
-                results.extend(other.join().unwrap_or_default());
+                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             results
         });
