@@ -265,7 +265,12 @@ impl Agent {
     }
 
     /// Decides whether to go on after an answer.
-    async fn after(&mut self, answered: Answered, run: &mut Run, cancel: &CancellationToken) -> Option<EndReason> {
+    async fn after(
+        &mut self,
+        answered: Answered,
+        run: &mut Run,
+        cancel: &CancellationToken,
+    ) -> Option<EndReason> {
         if let Some(structured) = &mut self.structured
             && let Some(done) = structured.look(&answered.reports)
         {
@@ -280,7 +285,8 @@ impl Agent {
         if cancel.is_cancelled() {
             return Some(EndReason::Interrupted);
         }
-        run.cuts = if answered.truncated || answered.stop == StopReason::MaxTokens { run.cuts + 1 } else { 0 };
+        run.cuts =
+            if answered.truncated || answered.stop == StopReason::MaxTokens { run.cuts + 1 } else { 0 };
         if MAX_CUTS <= run.cuts {
             return Some(EndReason::OutputTruncated);
         }
@@ -290,7 +296,9 @@ impl Agent {
         match answered.stop {
             StopReason::Refusal => Some(EndReason::Refused),
             StopReason::MaxTokens => {
-                self.say(Message::user("Your answer was cut by the output limit. Go on exactly where it ended."));
+                self.say(Message::user(
+                    "Your answer was cut by the output limit. Go on exactly where it ended.",
+                ));
                 run.messages += 1;
                 None
             }
@@ -346,8 +354,11 @@ impl Agent {
                 }
                 Err(EndReason::Failed(error))
             }
-            (error, Some(fallback)) if error.is_transient() || matches!(error, ModelError::UnknownModel { .. }) => {
-                let notice = format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
+            (error, Some(fallback))
+                if error.is_transient() || matches!(error, ModelError::UnknownModel { .. }) =>
+            {
+                let notice =
+                    format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
                 self.tell(AgentEvent::Notice(notice));
                 self.settings.model = fallback;
                 Ok(())

@@ -9,9 +9,7 @@ use haft_model::{Event, Request, ToolChoice};
 use haft_types::{Block, Content, Message, MessageBlock, Role, text};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Agent, AgentEvent, CompactedEvent, Compaction, conversation::compact_metadata,
-};
+use crate::{Agent, AgentEvent, CompactedEvent, Compaction, conversation::compact_metadata};
 
 /// Results up to this size are not worth a stub.
 const SMALL_RESULT: usize = 600;
@@ -139,7 +137,8 @@ impl Agent {
             lines.push(format!("[… {left_out} steps left out …]"));
             lines.extend(tail);
         }
-        let facts = format!("The conversation so far, shortened (one line per step):\n\n{}", lines.join("\n"));
+        let facts =
+            format!("The conversation so far, shortened (one line per step):\n\n{}", lines.join("\n"));
         self.rebuilt(text::head(&facts, 24_000))
     }
 
@@ -148,7 +147,9 @@ impl Agent {
     fn rebuilt(&self, summary: &str) -> Vec<Message> {
         let mut content = vec![MessageBlock::Text { text: summary.to_owned() }];
         if let Some(last) = self.last_words() {
-            content.push(MessageBlock::Text { text: format!("The user's last message, word for word:\n\n{last}") });
+            content.push(MessageBlock::Text {
+                text: format!("The user's last message, word for word:\n\n{last}"),
+            });
         }
         content.push(MessageBlock::Text { text: String::from("Go on with the next step.") });
         vec![Message { role: Role::User, content }]
@@ -167,7 +168,9 @@ impl Agent {
 
 fn stub(block: &mut MessageBlock, limit: usize) {
     let MessageBlock::ToolResult { content, .. } = block else { return };
-    if content.chars() <= limit && !content.0.iter().any(|it| matches!(it, Block::Image { .. } | Block::Document { .. })) {
+    if content.chars() <= limit
+        && !content.0.iter().any(|it| matches!(it, Block::Image { .. } | Block::Document { .. }))
+    {
         return;
     }
     let full = content.to_text();
@@ -186,7 +189,9 @@ fn line_of(role: Role, block: &MessageBlock) -> Option<String> {
             Role::User => format!("User: {}", text::one_line(text, 400)),
             Role::Assistant => format!("You: {}", text::one_line(text, 300)),
         },
-        MessageBlock::ToolUse(call) => format!("You called {} {}", call.name, text::one_line(&call.input.to_string(), 200)),
+        MessageBlock::ToolUse(call) => {
+            format!("You called {} {}", call.name, text::one_line(&call.input.to_string(), 200))
+        }
         MessageBlock::ToolResult { content, is_error, .. } => {
             let mark = if *is_error { "failed" } else { "returned" };
             format!("  it {mark}: {}", text::one_line(&content.to_text(), 200))

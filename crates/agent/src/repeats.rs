@@ -2,7 +2,7 @@
 //! again.
 
 use std::{
-    collections::{HashMap, hash_map::DefaultHasher},
+    collections::{HashMap, HashSet, hash_map::DefaultHasher},
     hash::{Hash as _, Hasher as _},
 };
 
@@ -49,6 +49,8 @@ pub(crate) enum Effect {
 pub(crate) struct Repeats {
     limits: RepeatLimits,
     calls: HashMap<u64, Seen>,
+    /// Every call with its outcome: what is in here is nothing new.
+    known: HashSet<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -60,12 +62,13 @@ struct Seen {
 
 impl Repeats {
     pub(crate) fn new(limits: RepeatLimits) -> Self {
-        Self { limits, calls: HashMap::new() }
+        Self { limits, ..Self::default() }
     }
 
     /// The person said something: what was futile may not be any more.
     pub(crate) fn reset(&mut self) {
         self.calls.clear();
+        self.known.clear();
     }
 
     /// Asked before a call runs.
@@ -77,7 +80,10 @@ impl Repeats {
         }
         seen.times = time;
         if self.limits.stop <= time {
-            return Repeated::Stop(format!("{} was called {time} times with the same input and the same result", call.name));
+            return Repeated::Stop(format!(
+                "{} was called {time} times with the same input and the same result",
+                call.name
+            ));
         }
         Repeated::Refuse(format!(
             "Not run again: this is call number {time} with the same input, and the result was the same every time \
@@ -91,17 +97,16 @@ impl Repeats {
     /// repetition.
     pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
         let (key, outcome) = (of_call(call), of_report(report));
-        let known = self.calls.get(&key).is_some_and(|seen| seen.outcome == outcome);
-        if known {
-            if let Some(seen) = self.calls.get_mut(&key) {
-                seen.times += 1;
+        let new = self.known.insert((key, outcome));
+        if new && effect == Effect::Acted && report.error.is_none() {
+            self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
+        }
+        match self.calls.get_mut(&key) {
+            Some(seen) if seen.outcome == outcome => seen.times += 1,
+            _ => {
+                self.calls.insert(key, Seen { outcome, times: 1, first: call.id.clone() });
             }
-            return;
         }
-        if effect == Effect::Acted && report.error.is_none() {
-            self.calls.clear();
-        }
-        self.calls.insert(key, Seen { outcome, times: 1, first: call.id.clone() });
     }
 }
 
@@ -139,7 +144,8 @@ mod tests {
                 Repeated::Stop(_) => out.push('s'),
                 Repeated::Run => {
                     out.push('r');
-                    let mut report = Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
+                    let mut report =
+                        Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
                     if !result.starts_with('!') {
                         report.error = None;
                     }

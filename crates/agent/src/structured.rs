@@ -31,7 +31,8 @@ impl Structured {
     }
 
     pub(crate) fn definition(&self) -> ToolDef {
-        let about = "Hands over the final result. Call it exactly once, when you are done; its input is the result.";
+        let about =
+            "Hands over the final result. Call it exactly once, when you are done; its input is the result.";
         ToolDef::new(STRUCTURED_OUTPUT, about, wire_form(&self.schema))
     }
 

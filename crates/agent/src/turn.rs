@@ -49,6 +49,9 @@ struct Incoming {
     running: Vec<usize>,
     /// How many results are in the log.
     flushed: usize,
+    /// Whether blocks may still come. Results wait for the last block: a
+    /// message is not interrupted by its own results.
+    open: bool,
     stop: Option<StopReason>,
     futile: Option<String>,
     truncated: bool,
@@ -66,7 +69,8 @@ impl Agent {
     /// everything into the conversation.
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
         let started = Instant::now();
-        let mut stream = self.provider.stream(self.request());
+        let request = self.request();
+        let mut stream = self.provider.stream(request);
         let mut executor = self.tools.executor(cancel);
         let mut answer = Incoming::new(&self.settings.model);
         let mut streaming = true;
@@ -94,7 +98,9 @@ impl Agent {
                         }
                         self.spending.api_time += started.elapsed();
                         streaming = false;
+                        answer.open = false;
                         executor.close();
+                        self.flush(&mut answer);
                     }
                 },
                 Some((number, report)) = executor.next() => {
@@ -142,7 +148,6 @@ impl Agent {
                 answer.truncated |= matches!(bad.problem, haft_model::CallProblem::Truncated { .. });
                 self.add_block(MessageBlock::ToolUse(bad.call.clone()), answer);
                 answer.refuse(bad.call, message);
-                self.flush(answer);
             }
             Event::Repaired(repair) => self.tell(AgentEvent::Repaired(repair)),
             Event::Retrying(retry) => self.tell(AgentEvent::Retrying(retry)),
@@ -152,11 +157,8 @@ impl Agent {
 
     fn add_block(&mut self, block: MessageBlock, answer: &Incoming) {
         let uuid = uuid();
-        let origin = Origin::Model {
-            model: answer.model.clone(),
-            id: answer.message_id.clone(),
-            usage: answer.usage,
-        };
+        let origin =
+            Origin::Model { model: answer.model.clone(), id: answer.message_id.clone(), usage: answer.usage };
         self.add(vec![NewLine {
             uuid: uuid.clone(),
             message: Message::assistant(vec![block.clone()]),
@@ -180,7 +182,6 @@ impl Agent {
                 Ok(()) => answer.accept(call),
                 Err(message) => answer.refuse(call, message),
             }
-            self.flush(answer);
             return;
         }
         match self.repeats.look(&call) {
@@ -192,20 +193,21 @@ impl Agent {
             }
             Repeated::Refuse(message) => {
                 answer.refuse(call, message);
-                self.flush(answer);
             }
             Repeated::Stop(reason) => {
                 answer.refuse(call, format!("Not run: {reason}"));
                 answer.futile = Some(reason);
-                self.flush(answer);
             }
         }
     }
 
     fn effect_of(&self, call: &ToolUse) -> Effect {
         let pool = self.tools.pool.get();
-        let cx = haft_tool::CallContext::detached(call.id.clone(), std::sync::Arc::clone(&self.tools.state.cwd));
-        let parsed = pool.get(&call.name).and_then(|tool| std::sync::Arc::clone(tool).parse(call.input.clone(), &cx).ok());
+        let cx =
+            haft_tool::CallContext::detached(call.id.clone(), std::sync::Arc::clone(&self.tools.state.cwd));
+        let parsed = pool
+            .get(&call.name)
+            .and_then(|tool| std::sync::Arc::clone(tool).parse(call.input.clone(), &cx).ok());
         let looks = parsed.is_some_and(|call| call.is_read_only());
         if looks { Effect::Looked } else { Effect::Acted }
     }
@@ -213,7 +215,7 @@ impl Agent {
     /// Puts results into the conversation in the order of the calls, as far as
     /// they are there.
     fn flush(&mut self, answer: &mut Incoming) {
-        while let Some(report) = answer.done.get(&answer.flushed) {
+        while let Some(report) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
             let slot = &answer.calls[answer.flushed];
             let report = report.clone();
             if slot.ran {
@@ -274,6 +276,7 @@ impl Agent {
             self.add_block(MessageBlock::Text { text }, &answer);
         }
         executor.close();
+        answer.open = false;
         while let Some((number, report)) = executor.next().await {
             answer.done.insert(answer.running[number], report);
         }
@@ -307,6 +310,7 @@ impl Incoming {
             done: BTreeMap::new(),
             running: Vec::new(),
             flushed: 0,
+            open: true,
             stop: None,
             futile: None,
             truncated: false,

@@ -14,7 +14,7 @@ use crate::{
     args::{Options, ToolCommand},
     output::{Ended, Failure, print_bytes, print_line},
     show,
-    wiring::{self, Attended},
+    wiring::{self, Attended, Setup},
 };
 
 pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
@@ -30,7 +30,7 @@ pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
 }
 
 fn list(options: &Options) -> Ended {
-    let pool = wiring::pool(options)?;
+    let pool = Setup::new(options)?.pool()?;
     if options.json {
         let tools: Vec<Value> = pool.tools().map(|(name, tool)| described(name, tool.as_ref())).collect();
         print_line(&Value::from(tools).to_string())?;
@@ -67,7 +67,7 @@ fn described(name: &str, tool: &dyn DynTool) -> Value {
 }
 
 fn describe(name: &str, options: &Options) -> Ended {
-    let pool = wiring::pool(options)?;
+    let pool = Setup::new(options)?.pool()?;
     let Some(tool) = pool.get(name) else {
         let meant = nearest(name, pool.names(), 3);
         let hint =
@@ -134,7 +134,7 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
 }
 
 async fn call(name: String, input: Value, options: &Options) -> Ended {
-    let mut session = wiring::session(options, Attended::IfTerminal).await?;
+    let mut session = Setup::new(options)?.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
     let tool_use = ToolUse { id: "call-1".into(), name, input };
     let reports = session.run_message(vec![tool_use], &cancel).await;
@@ -179,7 +179,8 @@ struct LineCall {
 }
 
 async fn run_lines(options: &Options) -> Ended {
-    let mut session = wiring::session(options, Attended::Never).await?;
+    let mut setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::Never)?;
     let cancel = cancel_on_interrupt();
     let mut lines = BufReader::new(tokio::io::stdin());
     let (mut line, mut count) = (Vec::new(), 0_usize);
@@ -196,6 +197,7 @@ async fn run_lines(options: &Options) -> Ended {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        setup.refresh(&session);
         for report in run_line(&mut session, &line, &mut count, &cancel).await {
             failed |= report.error.is_some();
             print_line(&json_line(&report))?;
@@ -244,7 +246,7 @@ fn unreadable(id: String, problem: &str) -> Report {
 }
 
 /// Ctrl-C interrupts the calls; a second one ends the program.
-fn cancel_on_interrupt() -> CancellationToken {
+pub(crate) fn cancel_on_interrupt() -> CancellationToken {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
     tokio::spawn(async move {

@@ -23,17 +23,8 @@ impl Tools {
         Self::with_gate(tools, Gate::new(Policy::default()))
     }
 
-    /// These tools, with somebody who answers questions and hooks around calls.
-    pub fn with_ask(
-        tools: Vec<Arc<dyn DynTool>>,
-        policy: Policy,
-        ask: Arc<dyn Ask>,
-        hooks: Arc<dyn Hooks>,
-    ) -> Self {
-        Self::with_gate(tools, Gate::new(policy).with_ask(ask).with_hooks(hooks))
-    }
-
-    fn with_gate(tools: Vec<Arc<dyn DynTool>>, gate: Gate) -> Self {
+    /// These tools, behind a gate of your own: rules, hooks, somebody to ask.
+    pub fn with_gate(tools: Vec<Arc<dyn DynTool>>, gate: Gate) -> Self {
         let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let results = std::env::temp_dir().join(format!("haft-{}", std::process::id())).join("tool-results");
         let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));

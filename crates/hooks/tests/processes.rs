@@ -31,14 +31,14 @@ async fn a_timeout_is_kept_and_the_whole_group_ends() {
         tell_pid("child"),
         tell_pid("leader")
     );
-    let hooks = rig.gate(command(&line, 1.0));
+    let hooks = rig.gate(command(&line, 3.0));
     let started = Instant::now();
     let outcome = rig.ask(&hooks).await;
     let took = started.elapsed();
-    assert_eq!(*failure(&outcome), Failure::TimedOut(Duration::from_secs(1)));
-    assert!(Duration::from_secs(1) <= took, "{took:?}");
-    // The promise is 200 ms; the rest is what a loaded test machine may add.
-    assert!(took < Duration::from_millis(2500), "{took:?}");
+    assert_eq!(*failure(&outcome), Failure::TimedOut(Duration::from_secs(3)));
+    assert!(Duration::from_secs(3) <= took, "{took:?}");
+    // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
+    assert!(took < Duration::from_secs(10), "{took:?}");
     for name in ["leader", "child"] {
         let pid = pid_in(&rig.path(name)).unwrap();
         eventually("the group is gone", || !lives(pid)).await;
@@ -49,7 +49,7 @@ async fn a_timeout_is_kept_and_the_whole_group_ends() {
 async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
     let rig = Rig::default();
     let line = format!("setsid setsid bash -c '{}; exec sleep 600' & sleep 600", tell_pid("daemon"));
-    let hooks = rig.gate(command(&line, 1.0));
+    let hooks = rig.gate(command(&line, 3.0));
     let outcome = rig.ask(&hooks).await;
     assert!(matches!(failure(&outcome), Failure::TimedOut(_)));
     let pid = pid_in(&rig.path("daemon")).unwrap();

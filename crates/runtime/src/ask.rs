@@ -1,4 +1,4 @@
-use haft_permission::{Behavior, Decision, PermissionUpdate};
+use haft_permission::{Decision, PermissionUpdate};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
@@ -66,32 +66,7 @@ pub struct Unattended;
 
 impl Ask for Unattended {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
-        let message = unattended(question.decision);
+        let message = question.decision.clone().unattended().reason;
         Box::pin(async { Answer::no(message) })
-    }
-}
-
-fn unattended(decision: &Decision) -> String {
-    let mut message = format!("{}, and nobody is there to ask", decision.reason);
-    let rules: Vec<String> = decision.suggestions.iter().flat_map(allow_rules).collect();
-    if !rules.is_empty() {
-        message
-            .push_str(&format!(". To allow it next time, add {} to permissions.allow", rules.join(" and ")));
-    }
-    message
-}
-
-/// The allow rules an update would add, as people write them.
-fn allow_rules(update: &PermissionUpdate) -> Vec<String> {
-    match update {
-        PermissionUpdate::AddRules(list) if list.behavior == Behavior::Allow => list
-            .rules
-            .iter()
-            .map(|rule| match &rule.rule_content {
-                Some(content) => format!("`{}({content})`", rule.tool_name),
-                None => format!("`{}`", rule.tool_name),
-            })
-            .collect(),
-        _ => Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use haft_permission::PermissionUpdate;
 use haft_tool::{CallContext, ContextChange, ErrorKind, ProgressSink, ToolError};
 use haft_types::{AgentId, ToolUse};
 use tokio::task::{Id, JoinSet};
@@ -214,8 +215,9 @@ impl Executor {
                 ContextChange::Cwd(dir) => self.around.cwd = Arc::from(PathBuf::from(dir)),
                 ContextChange::Mode(mode) => self.pipeline.gate.set_mode(*mode),
                 ContextChange::AddDirectory(dir) => {
-                    let dir = dir.clone();
-                    self.pipeline.gate.update(|policy| policy.add_directory(dir));
+                    let directories = vec![dir.clone()];
+                    let destination = haft_permission::Destination::Session;
+                    self.pipeline.gate.apply(&PermissionUpdate::AddDirectories { directories, destination });
                 }
                 // Goes into the next request, which is the session's business.
                 ContextChange::LoadTools(_) => (),

@@ -1,9 +1,11 @@
 //! Stages three and four: hooks, then permission. Both look at the final input,
 //! and whatever rewrites the input sends it through the check again.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use haft_permission::{Behavior, Decision, Opinion, Policy};
+use haft_permission::{
+    Behavior, Decision, Destination, Opinion, PermissionUpdate, Policy, Session as Permissions,
+};
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Permit, ToolError};
 use haft_types::PermissionMode;
 use serde_json::Value;
@@ -18,7 +20,15 @@ use crate::{
 pub struct Gate {
     hooks: SessionHooks,
     ask: Arc<dyn Ask>,
-    policy: RwLock<Arc<Policy>>,
+    permissions: Arc<Permissions>,
+    keep: Option<Arc<dyn KeepUpdate>>,
+}
+
+/// Writes what a person wants remembered beyond the session to where they want
+/// it.
+pub trait KeepUpdate: Send + Sync {
+    /// Keeps one change. Whoever implements it tells the person when it cannot.
+    fn keep(&self, update: &PermissionUpdate);
 }
 
 /// A call that passed the hooks.
@@ -31,11 +41,12 @@ pub(crate) struct Hooked {
 impl Gate {
     /// No hooks, and nobody to ask.
     pub fn new(policy: Policy) -> Self {
-        Self {
-            hooks: SessionHooks::default(),
-            ask: Arc::new(Unattended),
-            policy: RwLock::new(Arc::new(policy)),
-        }
+        Self::of_session(Arc::new(Permissions::new(policy)))
+    }
+
+    /// No hooks, and nobody to ask, for permissions that others change too.
+    pub fn of_session(permissions: Arc<Permissions>) -> Self {
+        Self { hooks: SessionHooks::default(), ask: Arc::new(Unattended), permissions, keep: None }
     }
 
     /// With these hooks.
@@ -50,20 +61,28 @@ impl Gate {
         self
     }
 
-    /// What decides right now.
-    pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    /// With somewhere to keep what is to be remembered.
+    pub fn with_keep(mut self, keep: Arc<dyn KeepUpdate>) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// What decides.
+    pub fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
     }
 
     /// Changes what decides; calls that were let through already go on.
-    pub fn update(&self, change: impl FnOnce(&mut Policy)) {
-        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut policy));
+    pub fn apply(&self, update: &PermissionUpdate) {
+        self.permissions.apply(update);
+        if let Some(keep) = self.keep.as_ref().filter(|_| update.destination().persists()) {
+            keep.keep(update);
+        }
     }
 
     /// The session goes on in another mode.
     pub fn set_mode(&self, mode: PermissionMode) {
-        self.update(|policy| policy.mode = mode);
+        self.apply(&PermissionUpdate::SetMode { mode, destination: Destination::Session });
     }
 
     /// The hooks.
@@ -73,7 +92,7 @@ impl Gate {
 
     /// The mode in force.
     pub fn mode(&self) -> PermissionMode {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).mode
+        self.permissions.policy().mode
     }
 
     /// Stage three.
@@ -88,11 +107,11 @@ impl Gate {
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
-            return Err(Failure { notes, ..ToolError::new(ErrorKind::GateFailed, message).into() });
+            return Err(Failure { notes: Box::new(notes), ..ToolError::new(ErrorKind::GateFailed, message).into() });
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
-            return Err(Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() });
+            return Err(Failure { notes: Box::new(notes), ..ToolError::new(ErrorKind::Denied, message).into() });
         }
         let call = match before.rewrite {
             None => call,
@@ -118,7 +137,8 @@ impl Gate {
         cx: &CallContext,
     ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
         let Hooked { call, opinion, .. } = hooked;
-        let decision = self.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+        let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+        let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), cx).await;
         let decision = match decision.permit() {
             Ok(permit) => return Ok((call, permit)),
             Err(decision) => decision,
@@ -132,12 +152,13 @@ impl Gate {
                 Err(self.denied(tool, call.as_ref(), cx, &message, stop).await)
             }
             Answer::Allow { updated_input, updates } => {
-                self.update(|policy| updates.iter().for_each(|update| policy.apply(update)));
+                updates.iter().for_each(|update| self.apply(update));
                 let (call, decision) = match updated_input {
                     None => (call, decision),
                     Some(input) => {
                         let call = rechecked(tool, input, cx, "the one who approved the call")?;
-                        let decision = self.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+                        let policy = self.permissions.policy();
+                        let decision = policy.judge(tool.name(), call.as_ref(), cx, &opinion);
                         (call, decision)
                     }
                 };
@@ -168,7 +189,14 @@ impl Gate {
         let subject = Subject::new(tool.as_ref(), call, cx, self.mode());
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
             Some(answer) => answer,
-            None => self.ask.ask(question).await,
+            None => {
+                let answer = self.ask.ask(question).await;
+                self.permissions.person_answered(match answer {
+                    Answer::Allow { .. } => Behavior::Allow,
+                    Answer::Deny { .. } => Behavior::Deny,
+                });
+                answer
+            }
         }
     }
 
@@ -182,7 +210,7 @@ impl Gate {
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
         let message = format!("{} was not allowed to run: {reason}", tool.name());
-        let notes = Notes { stop, ..Notes::default() };
+        let notes = Box::new(Notes { stop, ..Notes::default() });
         Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
     }
 }

@@ -30,7 +30,7 @@ mod session;
 
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits};
-pub use gate::Gate;
+pub use gate::{Gate, KeepUpdate};
 pub use hooks::SessionHooks;
 pub use names::wire_name;
 pub use pipeline::Pipeline;

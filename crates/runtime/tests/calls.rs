@@ -29,7 +29,7 @@ async fn every_failing_stage_gives_one_report() {
             "Probe",
             json!({"ask": true}),
             Denied,
-            "the probe wants to be asked for, and nobody is there to ask",
+            "nobody is there to ask, and the probe wants to be asked for",
         ),
         ("Probe", json!({"fail": true}), Failed, "told to fail"),
         ("Probe", json!({"panic": "call"}), Internal, "Probe crashed (told to panic)"),

@@ -9,25 +9,56 @@
 use std::sync::Arc;
 
 use haft_tool::{DynTool, erase};
+use haft_workspace::Files;
 
 pub mod config;
+pub mod edit;
+mod files;
 mod finding;
 pub mod glob;
 pub mod grep;
 pub mod ls;
+pub mod multi_edit;
+pub mod notebook_edit;
+pub mod read;
 pub mod search;
 pub mod todo_write;
+pub mod write;
 
+pub use files::{
+    guard::{ConfigCheck, KnownShapes},
+    report::Sizes,
+};
 pub use finding::FindSettings;
 
 /// What the tools of one session share, and what they need from above.
 pub struct Services {
     /// Reads and changes settings.
     pub settings: Arc<dyn config::SettingsAccess>,
+    /// How searching tools search.
+    pub find: FindSettings,
+    /// The files of the session, and what was seen of them.
+    pub files: Arc<Files>,
+    /// How much Read shows at once.
+    pub read: read::ReadLimits,
+    /// Keeps edits from breaking files that decide what is allowed.
+    pub config_check: Arc<dyn ConfigCheck>,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
-    vec![erase(config::Config::new(Arc::clone(&services.settings))), erase(todo_write::TodoWrite::default())]
+    vec![
+        erase(config::Config::new(Arc::clone(&services.settings))),
+        erase(edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(glob::Glob::new(services.find)),
+        erase(grep::Grep::new(services.find)),
+        erase(ls::Ls::new(services.find)),
+        erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
+        erase(read::Read::new(Arc::clone(&services.files), services.read)),
+        erase(search::Search::new(services.find)),
+        erase(todo_write::TodoWrite::default()),
+        erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+    ]
 }

@@ -48,7 +48,11 @@ impl Memory {
             files.extend(read_first(dir, &["CLAUDE.md", "AGENTS.md"], places));
         }
         for dir in project_dirs(&places.cwd) {
-            files.extend(read_first(&dir, &["CLAUDE.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md", "AGENTS.md"], places));
+            files.extend(read_first(
+                &dir,
+                &["CLAUDE.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md", "AGENTS.md"],
+                places,
+            ));
             files.extend(read_first(&dir, &["CLAUDE.local.md"], places));
         }
         Self { files }
@@ -59,7 +63,9 @@ impl Memory {
         if self.files.is_empty() {
             return None;
         }
-        let mut text = String::from("# What the user and the project want you to know\nFollow it; where it contradicts itself, the later part counts.");
+        let mut text = String::from(
+            "# What the user and the project want you to know\nFollow it; where it contradicts itself, the later part counts.",
+        );
         for file in &self.files {
             text.push_str(&format!("\n\n## {}\n{}", file.path.display(), file.text.trim()));
         }
@@ -96,7 +102,9 @@ fn expanded(path: &Path, places: &MemoryPlaces, open: &mut Vec<PathBuf>) -> Opti
             in_code = !in_code;
         }
         match import(line).filter(|_| !in_code) {
-            Some(name) => out.push_str(&imported(name, path, places, open).unwrap_or_else(|| line.to_owned())),
+            Some(name) => {
+                out.push_str(&imported(name, path, places, open).unwrap_or_else(|| line.to_owned()))
+            }
             None => out.push_str(line),
         }
         out.push('\n');
@@ -166,7 +174,11 @@ mod tests {
         write(root, "home/extra.md", "extra");
         write(root, "AGENTS.md", "above the repository: not read");
         write(root, "repo/.git/HEAD", "");
-        write(root, "repo/CLAUDE.md", "project\n@docs/a.md\n```\n@docs/a.md\n```\nmail@example.com\n@missing.md");
+        write(
+            root,
+            "repo/CLAUDE.md",
+            "project\n@docs/a.md\n```\n@docs/a.md\n```\nmail@example.com\n@missing.md",
+        );
         write(root, "repo/AGENTS.md", "not read beside CLAUDE.md");
         write(root, "repo/docs/a.md", "imported\n@b.md");
         write(root, "repo/docs/b.md", "deeper\n@a.md");

@@ -1,0 +1,170 @@
+use haft_agent::{AgentEvent, EndReason, Exhausted, Spending, TurnEnd};
+use haft_types::{SessionId, Usage};
+use serde_json::{Value, json};
+
+/// Makes frames of what an agent does.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    /// The session they belong to.
+    pub session_id: SessionId,
+}
+
+/// What a session is at the beginning of a turn.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// Where it works.
+    pub cwd: String,
+    /// Names of the tools.
+    pub tools: Vec<String>,
+    /// The model.
+    pub model: String,
+    /// The permission mode.
+    pub permission_mode: String,
+    /// Where the key comes from.
+    pub api_key_source: String,
+}
+
+impl Frames {
+    /// The first frame of a turn.
+    pub fn init(&self, init: &Init) -> Value {
+        json!({
+            "type": "system", "subtype": "init", "cwd": init.cwd, "session_id": self.session_id,
+            "tools": init.tools, "mcp_servers": [], "model": init.model, "permissionMode": init.permission_mode,
+            "slash_commands": [], "apiKeySource": init.api_key_source, "claude_code_version": PROTOCOL_VERSION,
+            "output_style": "default", "agents": [], "skills": [], "plugins": [], "uuid": uuid(),
+        })
+    }
+
+    /// The frame of an event, for those that have one.
+    pub fn frame(&self, event: &AgentEvent) -> Option<Value> {
+        match event {
+            AgentEvent::Block(it) => Some(json!({
+                "type": "assistant",
+                "message": {
+                    "id": it.message_id, "type": "message", "role": "assistant", "model": it.model,
+                    "content": [it.block], "stop_reason": null, "stop_sequence": null, "usage": usage(&it.usage),
+                },
+                "parent_tool_use_id": null, "session_id": self.session_id, "uuid": it.uuid,
+            })),
+            AgentEvent::Result(it) => Some(json!({
+                "type": "user",
+                "message": {"role": "user", "content": [it.report.to_block()]},
+                "parent_tool_use_id": null, "session_id": self.session_id, "uuid": it.uuid,
+                "tool_use_result": match it.report.error {
+                    None => it.report.data.clone().unwrap_or(Value::Null),
+                    Some(_) => Value::from(format!("Error: {}", it.report.content.to_text())),
+                },
+            })),
+            AgentEvent::Said(it) => Some(json!({
+                "type": "user", "message": it.message, "parent_tool_use_id": null,
+                "session_id": self.session_id, "uuid": it.uuid, "isSynthetic": true,
+            })),
+            AgentEvent::Compacted(it) => Some(json!({
+                "type": "system", "subtype": "compact_boundary", "session_id": self.session_id, "uuid": uuid(),
+                "compact_metadata": {"trigger": "auto", "pre_tokens": it.tokens_before, "post_tokens": it.tokens_after},
+            })),
+            AgentEvent::Retrying(it) => Some(json!({
+                "type": "system", "subtype": "api_retry", "session_id": self.session_id, "uuid": uuid(),
+                "attempt": it.attempt, "max_retries": it.most, "retry_delay_ms": it.wait.as_millis(),
+                "error_status": null, "error": it.reason,
+            })),
+            AgentEvent::Notice(text) => Some(json!({
+                "type": "system", "subtype": "informational", "session_id": self.session_id, "uuid": uuid(),
+                "content": text, "level": "notice",
+            })),
+            AgentEvent::Started
+            | AgentEvent::Model(_)
+            | AgentEvent::Progress(_)
+            | AgentEvent::Repaired(_) => None,
+        }
+    }
+}
+
+/// The version of the protocol these frames follow.
+const PROTOCOL_VERSION: &str = "2.1.325";
+
+/// The last frame of a turn.
+pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, model: &str) -> Value {
+    let (subtype, is_error, terminal, errors) = outcome(&end.reason);
+    let mut frame = json!({
+        "type": "result", "subtype": subtype, "is_error": is_error,
+        "duration_ms": millis(end.duration), "duration_api_ms": millis(end.api_duration),
+        "num_turns": end.messages, "session_id": session_id, "uuid": uuid(),
+        "total_cost_usd": spent.usd, "usage": usage(&end.usage),
+        "modelUsage": {model: {
+            "inputTokens": spent.usage.input_tokens, "outputTokens": spent.usage.output_tokens,
+            "cacheReadInputTokens": spent.usage.cache_read_input_tokens,
+            "cacheCreationInputTokens": spent.usage.cache_creation_input_tokens, "costUSD": spent.usd,
+        }},
+        "permission_denials": end.denials.iter().map(|it| json!({
+            "tool_name": it.tool_name, "tool_use_id": it.tool_use_id, "tool_input": it.tool_input,
+        })).collect::<Vec<_>>(),
+        "terminal_reason": terminal,
+        "stop_reason": end.stop_reason.as_ref().and_then(|it| serde_json::to_value(it).ok()),
+    });
+    if subtype == "success" {
+        frame["result"] = match &end.reason {
+            EndReason::Failed(error) => Value::from(format!("API Error: {error}")),
+            _ => Value::from(end.text.clone()),
+        };
+    } else {
+        frame["errors"] = json!(errors);
+    }
+    if let Some(output) = &end.structured_output {
+        frame["structured_output"] = output.clone();
+    }
+    frame
+}
+
+fn outcome(reason: &EndReason) -> (&'static str, bool, &'static str, Vec<String>) {
+    match reason {
+        EndReason::Completed => ("success", false, "completed", vec![]),
+        EndReason::Stopped(_) => ("success", false, "hook_stopped", vec![]),
+        EndReason::Refused => ("success", false, "refusal", vec![]),
+        EndReason::Failed(_) => ("success", true, "api_error", vec![]),
+        EndReason::Exhausted(Exhausted::Turns(most)) => {
+            ("error_max_turns", true, "max_turns", vec![format!("Reached maximum number of turns ({most})")])
+        }
+        EndReason::Exhausted(Exhausted::Budget(most)) => (
+            "error_max_budget_usd",
+            true,
+            "budget_exhausted",
+            vec![format!("Reached maximum budget (${most})")],
+        ),
+        EndReason::Exhausted(Exhausted::Tokens(most)) => (
+            "error_during_execution",
+            true,
+            "budget_exhausted",
+            vec![format!("Reached the limit of {most} tokens")],
+        ),
+        EndReason::Exhausted(Exhausted::Time(most)) => (
+            "error_during_execution",
+            true,
+            "budget_exhausted",
+            vec![format!("Reached the limit of {most:?}")],
+        ),
+        EndReason::Interrupted => {
+            ("error_during_execution", true, "aborted_streaming", vec![String::from("Interrupted")])
+        }
+        EndReason::NoProgress(why) => ("error_during_execution", true, "no_progress", vec![why.clone()]),
+        EndReason::OutputTruncated => {
+            let why = String::from("The answers were cut by the output limit three times in a row");
+            ("error_during_execution", true, "output_truncated", vec![why])
+        }
+        EndReason::NoStructuredOutput(tried) => {
+            ("error_max_structured_output_retries", true, "structured_output_retry_exhausted", tried.clone())
+        }
+    }
+}
+
+fn usage(usage: &Usage) -> Value {
+    serde_json::to_value(usage).unwrap_or(Value::Null)
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}

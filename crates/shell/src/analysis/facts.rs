@@ -1,0 +1,247 @@
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use super::doubt::Doubt;
+
+/// Where a command line would run.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The working directory at the start, absolute.
+    pub cwd: &'a Path,
+    /// The value of `$HOME`, if it is known.
+    pub home: Option<&'a Path>,
+    /// The workspace and the directories added to it, absolute.
+    pub roots: &'a [PathBuf],
+}
+
+/// Everything that could be found out about a command line.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    /// Every simple command, wherever it is nested, and every redirection of a
+    /// group, in the order of the text. If the text was not understood, these
+    /// are guesses: good enough to refuse, never to approve.
+    pub parts: Vec<Part>,
+    /// Doubts about the command line as a whole.
+    pub doubts: Vec<Doubt>,
+    /// Where the shell may be when it is done.
+    pub end: Directory,
+}
+
+impl Analysis {
+    /// Whether nothing is in doubt, here and in every part.
+    pub fn is_certain(&self) -> bool {
+        self.doubts.is_empty() && self.parts.iter().all(|part| part.doubts.is_empty())
+    }
+
+    /// Whether nothing but reading can happen, so that it may run beside others.
+    pub fn is_read_only(&self) -> bool {
+        self.is_certain() && self.parts.iter().all(Part::is_read_only)
+    }
+}
+
+/// The directory a command runs in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Directory {
+    /// One of these: a `cd` in front may have failed.
+    OneOf(Vec<PathBuf>),
+    /// Somewhere.
+    Unknown,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self::Unknown
+    }
+}
+
+impl Directory {
+    /// The directory, if there is only one.
+    pub fn single(&self) -> Option<&Path> {
+        match self {
+            Self::OneOf(dirs) => match &dirs[..] {
+                [dir] => Some(dir),
+                _ => None,
+            },
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// One simple command and what it would do.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Bytes of the source. For text that is no slice of it (a heredoc without
+    /// its tabs), the smallest slice around it.
+    pub span: Range<usize>,
+    /// The command as written, redirections included.
+    pub text: String,
+    /// The words after quote removal. Empty for a part that only assigns or
+    /// redirects.
+    pub words: Vec<Word>,
+    /// Assignments in front of the command, by name.
+    pub assigns: Vec<String>,
+    /// Where it would run.
+    pub directory: Directory,
+    /// The words that rules are compared with.
+    pub faces: Faces,
+    /// What kind of command it is, judged by its options.
+    pub class: Class,
+    /// What it would touch.
+    pub effects: Vec<Effect>,
+    /// Why it must not be approved without a person.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Part {
+    /// Whether this part can do nothing but read.
+    pub fn is_read_only(&self) -> bool {
+        self.class == Class::ReadOnly
+            && self.doubts.is_empty()
+            && self.effects.iter().all(|effect| match effect.access {
+                Access::Read | Access::List | Access::Enter | Access::Obey => true,
+                Access::Write | Access::Delete | Access::Connect => false,
+            })
+    }
+
+    /// The removal that must never happen unasked, if this part attempts one.
+    pub fn critical_removal(&self) -> Option<&Effect> {
+        self.effects.iter().find(|effect| effect.critical)
+    }
+}
+
+/// A word after quote removal.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Word {
+    /// Exactly this.
+    Literal(String),
+    /// Whatever file names this pattern finds.
+    Pattern(String),
+    /// Known only when it runs; the source of the word.
+    Unknown(String),
+}
+
+/// The words that rules are compared with.
+#[derive(Clone, Debug, Default)]
+pub struct Faces {
+    /// A rule that allows must match one of these. A word that is computed
+    /// stands as it was written.
+    pub allow: Vec<Face>,
+    /// A rule that denies or asks applies if it matches any of these: the
+    /// command itself and everything it would run in turn, however spelled.
+    pub refuse: Vec<Vec<String>>,
+}
+
+/// One reading of a command that an allow rule may match.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Face {
+    /// The words after quote removal.
+    pub words: Vec<String>,
+    /// Which rules may cover it.
+    pub cover: Cover,
+}
+
+/// Which allow rules may cover a reading.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cover {
+    /// Any rule that matches.
+    Any,
+    /// Only a rule without wildcards, or the rule for every command: what
+    /// follows the matching words is a command of its own.
+    Exact,
+}
+
+/// What kind of command a part is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// Only reads, with exactly these options; see the effects for what.
+    ReadOnly,
+    /// Changes nothing but the files among its effects.
+    Edit(Verb),
+    /// Anything else.
+    Other,
+}
+
+/// How a command that edits files does it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verb {
+    /// `mkdir`, `touch`
+    Create,
+    /// `cp`
+    Copy,
+    /// `mv`
+    Move,
+    /// `rm`, `rmdir`
+    Remove,
+    /// `sed -i`
+    Rewrite,
+}
+
+/// Something a part would touch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Effect {
+    /// How.
+    pub access: Access,
+    /// What.
+    pub target: Target,
+    /// How that is known.
+    pub origin: Origin,
+    /// Whether everything below is meant, too.
+    pub reach: Reach,
+    /// The removal of a place that must never go unasked: the root of the file
+    /// system and what is directly in it, the home, a workspace, and all that
+    /// is above these.
+    pub critical: bool,
+}
+
+/// What happens to a target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Access {
+    /// Its content is read.
+    Read,
+    /// Its name, its size and the like are read.
+    List,
+    /// It is created or changed.
+    Write,
+    /// It is removed.
+    Delete,
+    /// It becomes the working directory.
+    Enter,
+    /// What is configured in it (hooks, helpers) may run.
+    Obey,
+    /// A network connection.
+    Connect,
+}
+
+/// What an effect is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Target {
+    /// An absolute path as the words say it: `..` and links are not resolved.
+    Path(PathBuf),
+    /// Every file that this absolute pattern finds.
+    Pattern(PathBuf),
+    /// Known only when it runs; the source of the word.
+    Unknown(String),
+}
+
+/// How an effect is known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// From a redirection.
+    Redirection,
+    /// From an operand of a command whose options are understood.
+    Operand,
+    /// A word of a command that is not understood happens to name it. Good for
+    /// refusing only.
+    Mention,
+}
+
+/// How far an effect reaches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reach {
+    /// The target alone.
+    Itself,
+    /// Everything below it, too.
+    Tree,
+}

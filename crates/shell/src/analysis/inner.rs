@@ -1,0 +1,339 @@
+//! Everything a command would run in turn, as far as its words show it.
+//!
+//! For rules that refuse. Errs towards seeing too much.
+
+use super::{
+    scan,
+    screen::is_misleading,
+    syntax::{self, AssignedValue, Command, Kind, List, Piece, Word},
+};
+
+/// Scripts inside words inside scripts are followed this far.
+const MAX_DEPTH: usize = 4;
+
+/// Longer readings are cut: no rule looks that far.
+const MAX_WORDS: usize = 200;
+
+/// More commands than this inside one command are not looked for.
+const MAX_FOUND: usize = 400;
+
+/// More text than this inside one command is not read.
+const MAX_READ: usize = 64 * 1024;
+
+/// Options of `find` and `fd` that a command follows.
+const FINDERS_OPTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+
+/// A command that takes another command among its words.
+struct Runner {
+    name: &'static str,
+    /// Options that take a value in the next word.
+    valued: &'static [&'static str],
+    /// Options without a value. Behind any other option, the next word may or
+    /// may not belong to it.
+    flags: &'static [&'static str],
+    /// Operands in front of the command.
+    operands: usize,
+}
+
+const fn runner(
+    name: &'static str,
+    flags: &'static [&'static str],
+    valued: &'static [&'static str],
+    operands: usize,
+) -> Runner {
+    Runner { name, valued, flags, operands }
+}
+
+const RUNNERS: &[Runner] = &[
+    runner("alias", &[], &[], 0),
+    runner("builtin", &[], &[], 0),
+    runner("bunx", &[], &[], 0),
+    runner("busybox", &[], &[], 0),
+    runner("chroot", &[], &[], 1),
+    runner("chrt", &["-b", "-f", "-i", "-o", "-r"], &[], 1),
+    runner("command", &["-p", "-v", "-V"], &[], 0),
+    runner("coproc", &[], &[], 0),
+    runner("dbus-run-session", &[], &[], 0),
+    runner("doas", &["-n", "-s", "-L"], &["-u", "-C"], 0),
+    runner("env", &["-i", "-", "-0", "-v", "--ignore-environment", "--null", "--debug"], &["-u", "-C", "-S"], 0),
+    runner("eval", &[], &[], 0),
+    runner("exec", &["-c", "-l"], &["-a"], 0),
+    runner("flock", &["-s", "-x", "-n", "-e", "-u", "-o", "-F"], &["-w", "-E", "-c"], 1),
+    runner("ionice", &["-t"], &["-c", "-n", "-p", "-P", "-u"], 0),
+    runner("ltrace", &["-f", "-c", "-S"], &["-o", "-e", "-p", "-u"], 0),
+    runner("nice", &[], &["-n"], 0),
+    runner("noglob", &[], &[], 0),
+    runner("nohup", &[], &[], 0),
+    runner("npx", &["-y", "--yes", "--no"], &["-p", "-c"], 0),
+    runner("nsenter", &["-m", "-u", "-i", "-n", "-p", "-U", "-a"], &["-t"], 0),
+    runner("parallel", &[], &["-j"], 0),
+    runner("runuser", &[], &["-u", "-c"], 0),
+    runner("script", &["-q", "-a", "-e", "-f"], &["-c"], 0),
+    runner("setsid", &["-c", "-f", "-w"], &[], 0),
+    runner("ssh", &["-n", "-t", "-T", "-q", "-v", "-A", "-N", "-f"], &["-i", "-p", "-l", "-o", "-F", "-J"], 1),
+    runner("stdbuf", &[], &["-i", "-o", "-e"], 0),
+    runner("strace", &["-f", "-c", "-q", "-v"], &["-o", "-e", "-p", "-s", "-u"], 0),
+    runner("su", &["-", "-l", "-m"], &["-c", "-s", "-g"], 1),
+    runner(
+        "sudo",
+        &["-A", "-b", "-E", "-H", "-k", "-n", "-P", "-S", "-s", "-i"],
+        &["-u", "-g", "-p", "-C", "-D", "-h", "-r", "-t", "-T", "-U", "-R"],
+        0,
+    ),
+    runner("systemd-run", &[], &["-p", "-u"], 0),
+    runner("taskset", &["-a"], &["-c", "-p"], 1),
+    runner("time", &["-p", "-v", "-a"], &["-o", "-f"], 0),
+    runner("timeout", &["-v", "--foreground", "--preserve-status"], &["-k", "-s"], 1),
+    runner("toybox", &[], &[], 0),
+    runner("trap", &[], &[], 0),
+    runner("unshare", &["-m", "-u", "-i", "-n", "-p", "-U", "-f", "-r"], &["-S", "-G"], 0),
+    runner("uvx", &[], &["--from"], 0),
+    runner("watch", &["-b", "-c", "-d", "-e", "-g", "-p", "-t", "-x", "-w"], &["-n", "-q"], 0),
+    runner(
+        "xargs",
+        &["-0", "-r", "-t", "-p", "-x", "-o", "--null", "--no-run-if-empty"],
+        &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s"],
+        0,
+    ),
+];
+
+/// Commands that take a script as a word.
+const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "eval", "fish", "flock", "ksh", "parallel", "runuser", "script", "sh", "ssh", "su",
+    "tcsh", "trap", "watch", "zsh",
+];
+
+/// Looks for commands inside commands, up to a limit.
+#[derive(Default)]
+struct Search {
+    found: Vec<Vec<String>>,
+    /// Bytes of text read as a script.
+    read: usize,
+    exhausted: bool,
+}
+
+/// What was found, and whether the search came to its end.
+pub(crate) struct Readings {
+    /// The command itself first.
+    pub(crate) commands: Vec<Vec<String>>,
+    /// Not everything was looked at.
+    pub(crate) exhausted: bool,
+}
+
+/// Every reading of a command.
+pub(crate) fn readings(words: &[String]) -> Readings {
+    let mut search = Search::default();
+    search.collect(words, 0);
+    Readings { commands: search.found, exhausted: search.exhausted }
+}
+
+/// The readings of a command that runs nothing in turn.
+pub(crate) fn plain_readings(words: &[String]) -> Vec<Vec<String>> {
+    let mut search = Search::default();
+    search.collect(words, MAX_DEPTH);
+    search.found
+}
+
+impl Search {
+    fn collect(&mut self, words: &[String], depth: usize) {
+        let Some(first) = words.first() else { return };
+        if MAX_FOUND <= self.found.len() {
+            self.exhausted = true;
+            return;
+        }
+        self.found.push(words.iter().take(MAX_WORDS).cloned().collect());
+        let visible: String = first.chars().filter(|c| !is_misleading(*c)).collect();
+        let name = visible.rsplit('/').next().unwrap_or_default();
+        if name != first && !name.is_empty() {
+            let mut bare: Vec<String> = words.iter().take(MAX_WORDS).cloned().collect();
+            name.clone_into(&mut bare[0]);
+            self.found.push(bare);
+        }
+        if MAX_DEPTH <= depth {
+            return;
+        }
+        if name == "find" || name == "fd" {
+            for (idx, word) in words.iter().enumerate() {
+                if FINDERS_OPTIONS.contains(&word.as_str()) {
+                    self.collect(&words[idx + 1..], depth + 1);
+                }
+            }
+        }
+        if let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) {
+            for start in starts(runner, &words[1..]) {
+                self.collect(&words[1 + start..], depth + 1);
+            }
+        }
+        for text in scripts(name, &words[1..]) {
+            self.script(&text, depth + 1);
+        }
+    }
+
+    fn script(&mut self, text: &str, depth: usize) {
+        self.read += text.len();
+        if MAX_READ < self.read {
+            self.exhausted = true;
+            return;
+        }
+        let commands = match syntax::parse(text) {
+            Ok(script) => {
+                let mut commands = Vec::new();
+                list(&script.list, &mut commands);
+                commands
+            }
+            Err(_) => scan::guesses(text),
+        };
+        for words in commands {
+            self.collect(&words, depth);
+        }
+    }
+}
+
+/// Where among the words of a runner its command may start.
+fn starts(runner: &Runner, words: &[String]) -> Vec<usize> {
+    let mut at = 0;
+    let mut unknown = 0;
+    while let Some(word) = words.get(at) {
+        if word == "--" {
+            at += 1;
+            break;
+        }
+        if runner.valued.contains(&word.as_str()) {
+            at += 2;
+        } else if word.starts_with('-') && word.len() > 1 || runner.flags.contains(&word.as_str()) {
+            let attached = runner.valued.iter().any(|option| option.len() == 2 && word.starts_with(option));
+            if !attached && !runner.flags.contains(&word.as_str()) && !word.contains('=') {
+                unknown += 1;
+            }
+            at += 1;
+        } else if scan::is_assignment(word) && runner.name != "alias" {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    let first = at + runner.operands;
+    (first.saturating_sub(usize::from(runner.operands > 0))..=first + unknown).filter(|at| *at < words.len()).collect()
+}
+
+/// The words, or stretches of them, that `name` would run as a script.
+fn scripts(name: &str, words: &[String]) -> Vec<String> {
+    let spaced = |word: &&String| word.contains([' ', '\t', '\n', ';', '|', '&', '(', '`']);
+    match name {
+        _ if SHELLS.contains(&name) => words.iter().filter(spaced).cloned().collect(),
+        // The shell evaluates subscripts in names and numbers.
+        "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test" | "typeset" | "unset" => {
+            words.iter().filter(|word| word.contains("$(") || word.contains('`')).cloned().collect()
+        }
+        "alias" => words.iter().filter_map(|word| word.split_once('=')).map(|(_, text)| text.to_owned()).collect(),
+        "env" => after(words, &["-S", "--split-string"]),
+        "npx" | "npm" | "pnpm" | "yarn" => after(words, &["-c", "--call"]),
+        "awk" | "gawk" | "mawk" => {
+            words.iter().flat_map(|word| word.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
+        }
+        "sed" => words.iter().flat_map(|word| sed_commands(word)).collect(),
+        "tar" | "rsync" => {
+            let mut out = after(words, &["-I", "-e", "--use-compress-program", "--to-command", "--rsh"]);
+            out.extend(words.iter().filter_map(|word| word.split_once("exec=")).map(|(_, text)| text.to_owned()));
+            out
+        }
+        "git" => {
+            let mut out = after(words, &["-x", "--exec", "foreach", "run"]);
+            out.extend(words.iter().filter_map(|word| word.split_once("=!")).map(|(_, text)| text.to_owned()));
+            out.extend(words.iter().filter_map(|word| word.split_once("pager=")).map(|(_, text)| text.to_owned()));
+            out
+        }
+        "vi" | "vim" | "nvim" => {
+            words.iter().filter_map(|word| word.split_once('!')).map(|(_, text)| text.to_owned()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What follows one of these words, or an `=` behind it.
+fn after(words: &[String], options: &[&str]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (idx, word) in words.iter().enumerate() {
+        if options.contains(&word.as_str()) {
+            out.extend(words.get(idx + 1).cloned());
+            out.push(words[idx + 1..].join(" "));
+        } else if let Some((name, value)) = word.split_once('=')
+            && options.contains(&name)
+        {
+            out.push(value.to_owned());
+        }
+    }
+    out
+}
+
+/// `1e rm x`, `/a/e rm x`.
+fn sed_commands(script: &str) -> Vec<String> {
+    script
+        .match_indices("e ")
+        .filter(|(at, _)| !script[..*at].ends_with(|c: char| c.is_ascii_alphabetic()))
+        .take(MAX_DEPTH)
+        .map(|(at, _)| script[at + 2..].to_owned())
+        .collect()
+}
+
+/// The words of every simple command; what is computed, as nothing.
+fn list(commands: &List, out: &mut Vec<Vec<String>>) {
+    for item in &commands.items {
+        item.first.commands.iter().for_each(|c| command(c, out));
+        item.rest.iter().flat_map(|(_, pipeline)| &pipeline.commands).for_each(|c| command(c, out));
+    }
+}
+
+fn command(it: &Command, out: &mut Vec<Vec<String>>) {
+    match &it.kind {
+        Kind::Simple { assignments, words } => {
+            out.push(words.iter().map(|w| w.literal().unwrap_or_default()).collect());
+            words.iter().for_each(|w| word(w, out));
+            for assignment in assignments {
+                match &assignment.value {
+                    AssignedValue::Scalar(value) => word(value, out),
+                    AssignedValue::Array(values) => values.iter().for_each(|w| word(w, out)),
+                }
+            }
+        }
+        Kind::Subshell(body) | Kind::Group(body) => list(body, out),
+        Kind::If { arms, otherwise } => {
+            for (condition, body) in arms {
+                list(condition, out);
+                list(body, out);
+            }
+            otherwise.iter().for_each(|body| list(body, out));
+        }
+        Kind::Loop { condition, body } => {
+            list(condition, out);
+            list(body, out);
+        }
+        Kind::For { words, body, .. } => {
+            words.iter().flatten().for_each(|w| word(w, out));
+            list(body, out);
+        }
+        Kind::ForArithmetic { header, body } => {
+            word(header, out);
+            list(body, out);
+        }
+        Kind::Case { subject, arms } => {
+            word(subject, out);
+            arms.iter().for_each(|arm| list(&arm.body, out));
+        }
+        Kind::Function { body, .. } | Kind::Coprocess(body) => command(body, out),
+        Kind::Arithmetic(body) => word(body, out),
+        Kind::Test(words) => words.iter().for_each(|w| word(w, out)),
+    }
+    it.redirects.iter().for_each(|redirect| word(&redirect.target, out));
+}
+
+fn word(it: &Word, out: &mut Vec<Vec<String>>) {
+    for piece in &it.pieces {
+        match piece {
+            Piece::Text { .. } | Piece::Parameter { .. } => (),
+            Piece::Expansion(expansion) => expansion.operands.iter().for_each(|w| word(w, out)),
+            Piece::Command { list: inner, .. } | Piece::Process { list: inner } => list(inner, out),
+            Piece::Arithmetic { body, .. } | Piece::Translated { body } => word(body, out),
+        }
+    }
+}

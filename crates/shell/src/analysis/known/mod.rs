@@ -1,0 +1,107 @@
+//! Commands whose options are known well enough to say what they touch.
+//!
+//! Every table is closed: an option, an operand or a script that is not
+//! understood completely makes the command [`Class::Other`].
+
+mod awk;
+mod builtins;
+mod edits;
+mod git;
+mod options;
+mod search;
+mod sed;
+mod simple;
+mod tools;
+
+use super::{
+    facts::{Access, Class, Reach, Verb},
+    field::Field,
+};
+
+/// What a command would do, with these words.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) class: Class,
+    pub(crate) touches: Vec<Touch>,
+}
+
+/// A word of the command that names a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Touch {
+    pub(crate) access: Access,
+    pub(crate) field: Field,
+    pub(crate) reach: Reach,
+}
+
+impl Touch {
+    pub(crate) fn new(access: Access, field: &Field) -> Self {
+        Self { access, field: field.clone(), reach: Reach::Itself }
+    }
+
+    pub(crate) fn tree(access: Access, field: &Field) -> Self {
+        Self { access, field: field.clone(), reach: Reach::Tree }
+    }
+
+    /// The directory the command runs in.
+    pub(crate) fn here(access: Access, reach: Reach) -> Self {
+        Self { access, field: Field::Literal(".".to_owned()), reach }
+    }
+}
+
+impl Verdict {
+    fn reads(touches: Vec<Touch>) -> Self {
+        Self { class: Class::ReadOnly, touches }
+    }
+
+    fn harmless() -> Self {
+        Self::reads(Vec::new())
+    }
+
+    fn edits(verb: Verb, touches: Vec<Touch>) -> Self {
+        Self { class: Class::Edit(verb), touches }
+    }
+}
+
+/// Directories in which a name stands for the system's own program.
+const SYSTEM_DIRECTORIES: &[&str] = &["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
+
+/// Judges a command by its words; wrappers are already taken off.
+pub(crate) fn classify(words: &[Field]) -> Option<Verdict> {
+    let (name, args) = words.split_first()?;
+    let name = name.literal()?;
+    let bare = SYSTEM_DIRECTORIES.iter().find_map(|dir| name.strip_prefix(dir)).unwrap_or(name);
+    if bare.contains('/') {
+        return None;
+    }
+    let builtin = if bare == name { builtins::classify(name, args) } else { None };
+    builtin
+        .or_else(|| search::classify(bare, args))
+        .or_else(|| git::classify(bare, args))
+        .or_else(|| sed::classify(bare, args))
+        .or_else(|| awk::classify(bare, args))
+        .or_else(|| edits::classify(bare, args))
+        .or_else(|| tools::classify(bare, args))
+        .or_else(|| simple::classify(bare, args))
+}
+
+/// Removals, also with options that are not understood.
+pub(crate) fn removals(words: &[Field]) -> Vec<Touch> {
+    edits::removals(words)
+}
+
+pub(crate) use builtins::target_of_cd;
+pub(crate) use search::sole_file;
+pub(crate) use sed::is_print_range;
+
+fn literals(args: &[Field]) -> Option<Vec<&str>> {
+    args.iter().map(Field::literal).collect()
+}
+
+/// Operands that are files; `-` is standard input.
+fn files(operands: &[Field], access: Access, reach: Reach) -> Vec<Touch> {
+    operands
+        .iter()
+        .filter(|field| !matches!(field, Field::Stream) && field.literal() != Some("-"))
+        .map(|field| Touch { access, field: field.clone(), reach })
+        .collect()
+}

@@ -1,0 +1,146 @@
+//! Which variables a stretch of commands may change.
+
+use super::{
+    facts::Directory,
+    state::State,
+    syntax::{Command, Kind, List, Pipeline, Word},
+};
+
+/// Commands that may set any variable.
+const SETTERS: &[&str] = &[
+    ".",
+    "declare",
+    "eval",
+    "exec",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shift",
+    "source",
+    "trap",
+    "typeset",
+    "unset",
+    "wait",
+];
+
+/// Commands that may change the working directory.
+const MOVERS: &[&str] = &[".", "cd", "eval", "exec", "popd", "pushd", "source", "builtin", "command"];
+
+/// Forgets what a command with these words may have set.
+pub(crate) fn forget(words: &[Option<&str>], state: &mut State) {
+    let Some(name) = words.first().copied().flatten() else { return };
+    match name {
+        "read" | "unset" | "export" | "readonly" | "local" | "declare" | "typeset" => {
+            for word in &words[1..] {
+                match word {
+                    Some(word) => state.set(word.split('=').next().unwrap_or(word), None),
+                    None => state.forget_variables(),
+                }
+            }
+        }
+        "printf" | "wait"
+            if !words.contains(&Some("-v"))
+                && !words.contains(&Some("-p"))
+                && words.iter().take(2).all(Option::is_some) => {}
+        "set" => (),
+        _ if SETTERS.contains(&name) => {
+            state.forget_variables();
+            if MOVERS.contains(&name) {
+                state.directory = Directory::Unknown;
+            }
+        }
+        _ => (),
+    }
+}
+
+/// Forgets whatever the bodies of a loop may set, before the loop starts.
+pub(crate) fn forget_assigned(lists: &[&List], state: &mut State) {
+    let mut changes = Changes::default();
+    lists.iter().for_each(|list| changes.list(list));
+    if changes.everything {
+        state.forget_variables();
+    }
+    for name in &changes.names {
+        state.set(name, None);
+    }
+    if changes.moves {
+        state.directory = Directory::Unknown;
+    }
+}
+
+#[derive(Default)]
+struct Changes {
+    names: Vec<String>,
+    everything: bool,
+    moves: bool,
+}
+
+impl Changes {
+    fn list(&mut self, list: &List) {
+        for item in &list.items {
+            self.pipeline(&item.first);
+            item.rest.iter().for_each(|(_, pipeline)| self.pipeline(pipeline));
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) {
+        pipeline.commands.iter().for_each(|command| self.command(command));
+    }
+
+    /// Subshells are counted, too: forgetting too much is fine. What stands in
+    /// a word (`${x:=1}`, arithmetic) is counted as everything.
+    fn command(&mut self, command: &Command) {
+        match &command.kind {
+            Kind::Simple { assignments, words } => {
+                self.names.extend(assignments.iter().map(|assignment| assignment.name.clone()));
+                let computed = words.first().is_some_and(|word| word.literal().is_none());
+                let name = words.first().and_then(Word::literal).unwrap_or_default();
+                self.everything |= computed || SETTERS.contains(&name.as_str());
+                self.moves |= computed || MOVERS.contains(&name.as_str());
+                self.everything |= words.iter().any(|word| word.literal().is_none() && assigns_inside(word));
+            }
+            Kind::Subshell(list) | Kind::Group(list) => self.list(list),
+            Kind::If { arms, otherwise } => {
+                for (condition, body) in arms {
+                    self.list(condition);
+                    self.list(body);
+                }
+                otherwise.iter().for_each(|list| self.list(list));
+            }
+            Kind::Loop { condition, body } => {
+                self.list(condition);
+                self.list(body);
+            }
+            Kind::For { name, body, .. } => {
+                self.names.push(name.clone());
+                self.list(body);
+            }
+            Kind::ForArithmetic { body, .. } => {
+                self.everything = true;
+                self.list(body);
+            }
+            Kind::Case { arms, .. } => arms.iter().for_each(|arm| self.list(&arm.body)),
+            Kind::Function { .. } | Kind::Coprocess(_) | Kind::Arithmetic(_) => {
+                self.everything = true;
+                self.moves = true;
+            }
+            Kind::Test(_) => (),
+        }
+    }
+}
+
+fn assigns_inside(word: &Word) -> bool {
+    use super::syntax::{Action, Piece};
+    word.pieces.iter().any(|piece| match piece {
+        Piece::Expansion(expansion) => expansion.action == Action::Assign,
+        Piece::Arithmetic { .. } => true,
+        _ => false,
+    })
+}

@@ -1,0 +1,426 @@
+//! From a simple command to its facts.
+
+use std::path::PathBuf;
+
+use super::{
+    critical::{is_critical, is_critical_pattern},
+    doubt::Doubt,
+    facts::{Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known},
+    field::{Field, Opaque},
+    inner, known,
+    known::Touch,
+    state::State,
+    syntax::Span,
+    text, variables, wrapper,
+};
+
+/// One word of a command, as written and as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenWord {
+    /// The source, blanks squeezed.
+    pub(crate) raw: String,
+    /// The text, if nothing in it is expanded or matched.
+    pub(crate) literal: Option<String>,
+    /// What it may become; several if a variable has several known values.
+    pub(crate) alternatives: Vec<Vec<Field>>,
+}
+
+/// A variable set in front of a command.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenAssignment {
+    pub(crate) name: String,
+    /// The source, blanks squeezed.
+    pub(crate) raw: String,
+    pub(crate) value: Option<String>,
+}
+
+/// A simple command with everything in it expanded.
+pub(crate) struct Written<'a> {
+    pub(crate) span: Span,
+    pub(crate) text: String,
+    pub(crate) assignments: Vec<WrittenAssignment>,
+    pub(crate) words: Vec<WrittenWord>,
+    /// Effects of redirections.
+    pub(crate) redirects: Vec<Effect>,
+    /// Scripts on standard input, if a shell would run them.
+    pub(crate) scripts: Vec<String>,
+    /// Texts the shell expands a second time.
+    pub(crate) evaluated: Vec<String>,
+    pub(crate) doubts: Vec<Doubt>,
+    pub(crate) state: &'a State,
+    pub(crate) place: Place<'a>,
+}
+
+/// More combinations of alternatives than this are not looked at.
+const MAX_COMBINATIONS: usize = 16;
+
+/// What follows from the readings of a command.
+#[derive(Default)]
+struct Findings {
+    class: Option<Class>,
+    effects: Vec<Effect>,
+    refuse: Vec<Vec<String>>,
+    exhausted: bool,
+}
+
+impl Written<'_> {
+    pub(crate) fn into_part(mut self) -> Part {
+        self.name_doubts();
+        let mut findings = Findings::default();
+        for words in self.combinations() {
+            self.judge(&words, &mut findings);
+        }
+        if findings.exhausted {
+            self.doubts.push(Doubt::Intricate);
+        }
+        let mut class = findings.class.unwrap_or(Class::Other);
+        if self.words.is_empty() {
+            class = self.assignments_only();
+        } else if !self.has_harmless_environment() {
+            class = Class::Other;
+        }
+        let mut effects = self.redirects.clone();
+        for effect in findings.effects {
+            if !effects.contains(&effect) {
+                effects.push(effect);
+            }
+        }
+        let faces = Faces { allow: self.allow_faces(), refuse: self.refuse_faces(findings.refuse) };
+        let words = self.words.iter().map(WrittenWord::known).collect();
+        let assigns = self.assignments.iter().map(|assignment| assignment.name.clone()).collect();
+        Part {
+            span: self.span,
+            text: self.text,
+            words,
+            assigns,
+            directory: self.state.directory.clone(),
+            faces,
+            class,
+            effects,
+            doubts: self.doubts,
+        }
+    }
+
+    fn name_doubts(&mut self) {
+        let Some(name) = self.words.first() else { return };
+        match &name.literal {
+            None => self.doubts.push(Doubt::ComputedCommand),
+            Some(text) if !text.is_ascii() => self.doubts.push(Doubt::Lookalike),
+            Some(_) => (),
+        }
+    }
+
+    /// Only variables that mean nothing may be set for good.
+    fn assignments_only(&mut self) -> Class {
+        for assignment in &self.assignments {
+            if !variables::is_harmless_in_script(&assignment.name) {
+                self.doubts.push(Doubt::Variable(assignment.name.clone()));
+            }
+        }
+        Class::ReadOnly
+    }
+
+    fn has_harmless_environment(&self) -> bool {
+        let reader = self.words.first().is_some_and(|word| word.literal.as_deref() == Some("read"));
+        self.assignments.iter().all(|assignment| {
+            variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref())
+                || (reader && assignment.name == "IFS")
+        })
+    }
+
+    /// Every way the words may turn out, as fields with their source.
+    fn combinations(&self) -> Vec<Vec<(Field, String)>> {
+        let mut out: Vec<Vec<(Field, String)>> = vec![Vec::new()];
+        for word in &self.words {
+            let followed = out.len() * word.alternatives.len() <= MAX_COMBINATIONS;
+            let unknown = vec![vec![Field::Many(Opaque::Any)]];
+            let alternatives = if followed { &word.alternatives } else { &unknown };
+            out = out
+                .iter()
+                .flat_map(|fields| {
+                    alternatives.iter().map(move |more| {
+                        let mut fields = fields.clone();
+                        fields.extend(more.iter().map(|field| (field.clone(), word.raw.clone())));
+                        fields
+                    })
+                })
+                .collect();
+        }
+        out
+    }
+
+    fn judge(&self, words: &[(Field, String)], findings: &mut Findings) {
+        let fields: Vec<Field> = words.iter().map(|(field, _)| field.clone()).collect();
+        let known: Vec<Option<&str>> = fields.iter().map(Field::literal).collect();
+        let inner = wrapper::transparent_words(&known);
+        let verdict = known::classify(&fields[inner..]);
+        let class = verdict.as_ref().map_or(Class::Other, |verdict| verdict.class);
+        findings.class = Some(match findings.class {
+            None => class,
+            Some(before) if before == class => class,
+            Some(_) => Class::Other,
+        });
+        let texts: Vec<String> = words.iter().map(|(field, raw)| shown(field, raw)).collect();
+        match verdict {
+            Some(verdict) => {
+                for touch in &verdict.touches {
+                    let source = source_of(words, &touch.field);
+                    findings.effects.extend(self.effects(touch, Origin::Operand, &source));
+                }
+            }
+            None => self.mentions(words, findings),
+        }
+        let mut readings = if class == Class::ReadOnly {
+            inner::plain_readings(&texts)
+        } else {
+            let found = inner::readings(&texts);
+            findings.exhausted |= found.exhausted;
+            found.commands
+        };
+        if matches!(known.get(inner).copied().flatten(), Some("sh" | "bash" | "dash" | "zsh" | "ksh")) {
+            for script in &self.scripts {
+                let found = inner::readings(&["sh".to_owned(), "-c".to_owned(), script.clone()]);
+                findings.exhausted |= found.exhausted;
+                readings.extend(found.commands);
+            }
+        }
+        for text in &self.evaluated {
+            let found = inner::readings(&["eval".to_owned(), text.clone()]);
+            findings.exhausted |= found.exhausted;
+            readings.extend(found.commands);
+        }
+        if 0 < inner {
+            readings.extend(inner::plain_readings(&texts[inner..]));
+        }
+        for reading in readings {
+            self.removals(&reading, findings);
+            findings.refuse.push(reading);
+        }
+    }
+
+    /// Files that the words of an unknown command may name.
+    fn mentions(&self, words: &[(Field, String)], findings: &mut Findings) {
+        for (field, raw) in words.iter().skip(1) {
+            for mention in mentioned(field) {
+                let touch = Touch::new(Access::Read, &mention);
+                findings.effects.extend(self.effects(&touch, Origin::Mention, raw));
+            }
+        }
+    }
+
+    /// Removals by a reading of the command; only the critical ones matter here.
+    fn removals(&self, reading: &[String], findings: &mut Findings) {
+        let words: Vec<Field> = reading.iter().map(|word| reread(word, self.state)).collect();
+        for touch in known::removals(&words) {
+            let source = reading.join(" ");
+            let effects = self.effects(&touch, Origin::Mention, &source);
+            findings.effects.extend(effects.into_iter().filter(|effect| effect.critical));
+        }
+    }
+
+    /// A word that names a file, as an effect for every directory it may be in.
+    fn effects(&self, touch: &Touch, origin: Origin, source: &str) -> Vec<Effect> {
+        let make = |target: Target, critical: bool| Effect {
+            access: touch.access,
+            target,
+            origin,
+            reach: touch.reach,
+            critical: critical && touch.access == Access::Delete,
+        };
+        let unknown = || {
+            let rooted = matches!(touch.field, Field::One(Opaque::Rooted) | Field::Many(Opaque::Rooted));
+            vec![make(Target::Unknown(source.to_owned()), rooted)]
+        };
+        let (paths, pattern) = match &touch.field {
+            Field::Literal(text) => (self.state.resolve(text), false),
+            Field::Glob(text) | Field::Match(text) => (self.state.resolve(text), true),
+            Field::Stream => return Vec::new(),
+            Field::Number => (self.state.resolve("0"), false),
+            Field::One(_) | Field::Many(_) => return unknown(),
+        };
+        let Some(paths) = paths else { return unknown() };
+        paths
+            .into_iter()
+            .filter(|path| touch.access == Access::Delete || !matches!(device(path), Device::Harmless))
+            .map(|path| {
+                if pattern {
+                    let critical = is_critical_pattern(&path, self.place);
+                    make(Target::Pattern(path), critical)
+                } else {
+                    let critical = is_critical(&path, self.place);
+                    make(Target::Path(path), critical)
+                }
+            })
+            .collect()
+    }
+
+    fn allow_faces(&self) -> Vec<Face> {
+        if self.words.is_empty() {
+            return Vec::new();
+        }
+        let known: Vec<Option<&str>> = self.words.iter().map(|word| word.literal.as_deref()).collect();
+        let inner = wrapper::transparent_words(&known);
+        let cover = wrapper::cover(&known[inner..]);
+        let words = |start: usize| self.words[start..].iter().map(WrittenWord::shown);
+        let mut faces = Vec::new();
+        if self.has_harmless_environment() {
+            faces.push(Face { words: words(inner).collect(), cover });
+        }
+        if 0 < inner || !self.assignments.is_empty() {
+            let assignments = self.assignments.iter().map(|assignment| assignment.raw.clone());
+            faces.push(Face { words: assignments.chain(words(0)).collect(), cover: Cover::Exact });
+        }
+        faces
+    }
+
+    fn refuse_faces(&self, mut faces: Vec<Vec<String>>) -> Vec<Vec<String>> {
+        faces.push(self.words.iter().map(|word| word.raw.clone()).collect());
+        if self.words.is_empty() {
+            faces.push(vec![text::squeeze(&self.text)]);
+        }
+        faces.retain(|face| !face.is_empty());
+        faces.sort_unstable();
+        faces.dedup();
+        faces
+    }
+}
+
+impl WrittenWord {
+    /// The text if it is known, else as it was written.
+    fn shown(&self) -> String {
+        self.literal.clone().unwrap_or_else(|| self.raw.clone())
+    }
+
+    fn known(&self) -> Known {
+        match (&self.literal, &self.alternatives[..]) {
+            (Some(text), _) => Known::Literal(text.clone()),
+            (None, [fields]) => match &fields[..] {
+                [Field::Glob(pattern)] => Known::Pattern(pattern.clone()),
+                _ => Known::Unknown(self.raw.clone()),
+            },
+            _ => Known::Unknown(self.raw.clone()),
+        }
+    }
+}
+
+/// A field as text: what it is, or how it was written.
+fn shown(field: &Field, raw: &str) -> String {
+    field.literal().map_or_else(|| raw.to_owned(), str::to_owned)
+}
+
+fn source_of(words: &[(Field, String)], field: &Field) -> String {
+    words.iter().find(|(other, _)| other == field).map_or_else(String::new, |(_, raw)| raw.clone())
+}
+
+/// A word that was written down again, as a field.
+fn reread(word: &str, state: &State) -> Field {
+    let home = state.get("HOME");
+    let home = match &home {
+        Some(super::state::Binding::OneOf(texts)) => texts.first().map(String::as_str),
+        _ => None,
+    };
+    match (word, home) {
+        ("~" | "$HOME" | "${HOME}", Some(home)) => return Field::Literal(home.to_owned()),
+        _ => (),
+    }
+    if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home)
+    {
+        return reread(&format!("{home}/{rest}"), &State::blank());
+    }
+    if word.starts_with('$') || word.is_empty() {
+        let rooted = word.contains('/');
+        return Field::One(if rooted { Opaque::Rooted } else { Opaque::Any });
+    }
+    if word.contains(['*', '?']) { Field::Glob(word.to_owned()) } else { Field::Literal(word.to_owned()) }
+}
+
+/// What in a word may name a file: the word, and what stands behind `=`, `@`
+/// and `:` in it.
+fn mentioned(field: &Field) -> Vec<Field> {
+    match field {
+        Field::Literal(text) => {
+            let mut out = Vec::new();
+            if !text.starts_with('-') {
+                out.push(text.as_str());
+            }
+            for separator in ['=', '@', ':'] {
+                out.extend(text.split_once(separator).map(|(_, rest)| rest));
+            }
+            out.retain(|text| !text.is_empty() && text.len() < 4096 && !text.contains('\n'));
+            out.into_iter().map(|text| Field::Literal(text.to_owned())).collect()
+        }
+        Field::Glob(_) | Field::Match(_) => vec![field.clone()],
+        Field::Number | Field::Stream | Field::One(_) | Field::Many(_) => Vec::new(),
+    }
+}
+
+/// The facts of a guess at a command in a text that was not understood.
+pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
+    let state = State::new(place);
+    let written = words.iter().map(|word| WrittenWord {
+        raw: word.clone(),
+        literal: Some(word.clone()),
+        alternatives: vec![vec![reread(word, &state)]],
+    });
+    let words: Vec<WrittenWord> = written.collect();
+    let text = words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
+    let written = Written {
+        span: 0..source.len(),
+        text,
+        assignments: Vec::new(),
+        words,
+        redirects: Vec::new(),
+        scripts: Vec::new(),
+        evaluated: Vec::new(),
+        doubts: Vec::new(),
+        state: &state,
+        place,
+    };
+    let mut part = written.into_part();
+    part.class = Class::Other;
+    part.faces.allow.clear();
+    part
+}
+
+/// The effect of a redirection with this target.
+pub(crate) fn redirect_effects(access: Access, field: &Field, state: &State, source: &str) -> Vec<Effect> {
+    let make = |access: Access, target: Target| Effect {
+        access,
+        target,
+        origin: Origin::Redirection,
+        reach: Reach::Itself,
+        critical: false,
+    };
+    let unknown = || vec![make(access, Target::Unknown(source.to_owned()))];
+    let Field::Literal(text) = field else {
+        return if *field == Field::Stream { Vec::new() } else { unknown() };
+    };
+    let Some(paths) = state.resolve(text) else { return unknown() };
+    paths
+        .into_iter()
+        .filter_map(|path| match device(&path) {
+            Device::None => Some(make(access, Target::Path(path))),
+            Device::Network => Some(make(Access::Connect, Target::Path(path))),
+            Device::Harmless => None,
+        })
+        .collect()
+}
+
+enum Device {
+    None,
+    Network,
+    Harmless,
+}
+
+fn device(path: &PathBuf) -> Device {
+    let path = haft_paths::lexical(path);
+    let harmless =
+        ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];
+    if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") {
+        Device::Network
+    } else if harmless.iter().any(|name| path.as_os_str() == *name) {
+        Device::Harmless
+    } else {
+        Device::None
+    }
+}

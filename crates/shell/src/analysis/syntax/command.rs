@@ -1,0 +1,405 @@
+use super::{
+    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect,
+    Word,
+    cursor::{Parsed, Parser, is_meta, is_name},
+    word::{Position, name_len},
+};
+
+/// What ends a list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Until {
+    /// The end of the text.
+    End,
+    /// `)`
+    Parenthesis,
+    /// `;;`, `;&`, `;;&` or `esac`
+    Arm,
+    /// One of these reserved words.
+    Words(&'static [&'static str]),
+}
+
+/// Words that mean something else than a command where a command may start.
+const RESERVED: &[&str] = &[
+    "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+    "if", "in", "select", "then", "time", "until", "while", "]]",
+];
+
+impl Parser<'_> {
+    /// The whole text.
+    pub(super) fn script(&mut self) -> Parsed<List> {
+        let list = self.list(Until::End)?;
+        if self.pending.is_empty() { Ok(list) } else { self.stop("a heredoc without its body") }
+    }
+
+    /// Commands up to `until`, which is left for the caller.
+    pub(super) fn list(&mut self, until: Until) -> Parsed<List> {
+        self.nested(|p| {
+            let mut list = List::default();
+            loop {
+                p.skip_lines()?;
+                if p.at(until) {
+                    return Ok(list);
+                }
+                list.items.push(p.item()?);
+                p.skip_blanks();
+                match p.peek() {
+                    Some(b';') if !matches!(p.peek_at(1), Some(b';' | b'&')) => {
+                        p.pos += 1;
+                        p.settle_operator()?;
+                    }
+                    Some(b'&') if p.peek_at(1) != Some(b'&') => {
+                        p.pos += 1;
+                        p.settle_operator()?;
+                        if let Some(item) = list.items.last_mut() {
+                            item.background = true;
+                        }
+                    }
+                    Some(b'\n') => (),
+                    _ if p.at(until) && p.ends_bare(until, &list) => return Ok(list),
+                    _ => return p.stop("unexpected text behind a command"),
+                }
+            }
+        })
+    }
+
+    /// A reserved word directly behind a command ends the list only if that is
+    /// a compound command without redirections; anything else would have taken
+    /// the word as its own.
+    fn ends_bare(&self, until: Until, list: &List) -> bool {
+        if !matches!(until, Until::Words(_)) && self.reserved() != Some("esac") {
+            return true;
+        }
+        let last = list.items.last().map(|item| item.rest.last().map_or(&item.first, |(_, pipeline)| pipeline));
+        last.and_then(|pipeline| pipeline.commands.last()).is_some_and(|command| command.redirects.is_empty())
+    }
+
+    /// A list that must not be empty.
+    pub(super) fn filled_list(&mut self, until: Until) -> Parsed<List> {
+        let list = self.list(until)?;
+        if list.items.is_empty() { self.stop("a command is missing") } else { Ok(list) }
+    }
+
+    fn at(&self, until: Until) -> bool {
+        match until {
+            Until::End => self.peek().is_none(),
+            Until::Parenthesis => self.peek() == Some(b')'),
+            Until::Arm => self.looking_at(";;") || self.looking_at(";&") || self.reserved() == Some("esac"),
+            Until::Words(words) => self.reserved().is_some_and(|word| words.contains(&word)),
+        }
+    }
+
+    /// The reserved word that is next, if the whole word is one.
+    pub(super) fn reserved(&self) -> Option<&'static str> {
+        let rest = self.rest();
+        let len = rest.bytes().take_while(|b| !is_meta(*b)).count();
+        let word = rest.get(..len)?;
+        RESERVED.iter().copied().find(|reserved| *reserved == word)
+    }
+
+    /// Takes a reserved word or stops.
+    pub(super) fn expect(&mut self, word: &'static str) -> Parsed<()> {
+        self.skip_blanks();
+        if self.reserved() != Some(word) {
+            return self.stop("a reserved word is missing");
+        }
+        self.pos += word.len();
+        Ok(())
+    }
+
+    fn item(&mut self) -> Parsed<Item> {
+        let first = self.pipeline()?;
+        let mut rest = Vec::new();
+        loop {
+            self.skip_blanks();
+            let join = match (self.peek(), self.peek_at(1)) {
+                (Some(b'&'), Some(b'&')) => Join::And,
+                (Some(b'|'), Some(b'|')) => Join::Or,
+                _ => return Ok(Item { first, rest, background: false }),
+            };
+            self.pos += 2;
+            self.settle_operator()?;
+            self.skip_lines()?;
+            rest.push((join, self.pipeline()?));
+        }
+    }
+
+    fn pipeline(&mut self) -> Parsed<Pipeline> {
+        let mut timed = false;
+        loop {
+            self.skip_blanks();
+            match self.reserved() {
+                Some("time") if self.time_prefix() => timed = true,
+                Some("!") => self.pos += 1,
+                _ => break,
+            }
+        }
+        let mut commands = vec![self.command()?];
+        loop {
+            self.skip_blanks();
+            if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
+                return Ok(Pipeline { commands, timed });
+            }
+            self.pos += 1 + usize::from(self.peek_at(1) == Some(b'&'));
+            self.settle_operator()?;
+            self.skip_lines()?;
+            commands.push(self.command()?);
+        }
+    }
+
+    /// Takes `time`, `-p` and `--`. Alone, `time` stays and is read as a
+    /// command without arguments.
+    fn time_prefix(&mut self) -> bool {
+        let start = self.pos;
+        self.pos += "time".len();
+        self.skip_blanks();
+        for option in ["-p", "--"] {
+            if self.rest().strip_prefix(option).is_some_and(|rest| rest.starts_with([' ', '\t'])) {
+                self.pos += option.len();
+                self.skip_blanks();
+            }
+        }
+        let alone = self.peek().is_none_or(|b| matches!(b, b';' | b'&' | b'|' | b'\n' | b')'));
+        if alone {
+            self.pos = start;
+        }
+        !alone
+    }
+
+    pub(super) fn command(&mut self) -> Parsed<Command> {
+        self.nested(|p| {
+            p.skip_blanks();
+            let start = p.pos;
+            let kind = match (p.peek(), p.reserved()) {
+                (None, _) => return p.stop("a command is missing"),
+                (Some(b'('), _) => p.parenthesis()?,
+                (_, Some("time")) => return p.simple(),
+                (_, Some("coproc")) => {
+                    p.pos += "coproc".len();
+                    p.notes.push(Note::Coprocess);
+                    Kind::Coprocess(Box::new(p.command()?))
+                }
+                (_, Some(word)) => p.compound(word)?,
+                _ => return p.simple(),
+            };
+            let redirects = p.redirects()?;
+            Ok(Command { kind, redirects, span: p.span(start) })
+        })
+    }
+
+    /// Redirections behind a compound command.
+    fn redirects(&mut self) -> Parsed<Vec<Redirect>> {
+        let mut redirects = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.redirect()? {
+                Some(redirect) => redirects.push(redirect),
+                None => return Ok(redirects),
+            }
+        }
+    }
+
+    fn simple(&mut self) -> Parsed<Command> {
+        let start = self.pos;
+        let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
+        let mut end = start;
+        loop {
+            self.skip_blanks();
+            if let Some(redirect) = self.redirect()? {
+                redirects.push(redirect);
+                end = self.pos;
+                continue;
+            }
+            match self.peek() {
+                Some(b'(') => match (&words[..], assignments.is_empty() && redirects.is_empty()) {
+                    ([name], true) => return self.function(name, start),
+                    _ => return self.stop("an unexpected parenthesis"),
+                },
+                _ if self.at_word() => (),
+                _ => break,
+            }
+            let position = if words.is_empty() { Position::Assignment } else { Position::Argument };
+            let word = self.word(position)?;
+            match assigned_name(&word).filter(|_| words.is_empty()) {
+                Some(target) => assignments.push(self.assignment(word, target)?),
+                None => {
+                    if words.is_empty() {
+                        self.refuse_late_keyword(&word, start)?;
+                    }
+                    words.push(word);
+                }
+            }
+            end = self.pos;
+        }
+        if assignments.is_empty() && words.is_empty() && redirects.is_empty() {
+            return self.stop("a command is missing");
+        }
+        let span = self.fixed.clone().unwrap_or(start..end);
+        Ok(Command { kind: Kind::Simple { assignments, words }, redirects, span })
+    }
+
+    /// A word spelled like a reserved one counts as such only in first place;
+    /// anywhere else the shell's answer depends on what stood before.
+    fn refuse_late_keyword(&self, word: &Word, start: usize) -> Parsed<()> {
+        match word.bare() {
+            Some("time") if word.span.start == start => Ok(()),
+            Some(text) if RESERVED.contains(&text) => self.stop("a reserved word where none is expected"),
+            _ => Ok(()),
+        }
+    }
+
+    fn function(&mut self, name: &Word, start: usize) -> Parsed<Command> {
+        let Some(name) = name.bare().map(str::to_owned) else {
+            return self.stop("a function name that is quoted or expanded");
+        };
+        self.pos += 1;
+        self.skip_blanks();
+        if !self.eat(")") {
+            return self.stop("an unexpected parenthesis");
+        }
+        let body = self.function_body()?;
+        Ok(Command { kind: Kind::Function { name, body }, redirects: Vec::new(), span: self.span(start) })
+    }
+
+    /// A compound command; anything else is no function body.
+    pub(super) fn function_body(&mut self) -> Parsed<Box<Command>> {
+        self.skip_lines()?;
+        let body = self.command()?;
+        match body.kind {
+            Kind::Simple { .. } | Kind::Function { .. } | Kind::Coprocess(_) => {
+                self.stop("a function without a body")
+            }
+            _ => Ok(Box::new(body)),
+        }
+    }
+
+    /// Takes `name=` off the word; reads an array.
+    fn assignment(&mut self, word: Word, target: Assigned) -> Parsed<Assignment> {
+        let Assigned { name, subscript, append, value: first } = target;
+        let start = word.span.start;
+        let value = if first.is_empty() && word.pieces.len() == 1 && self.peek() == Some(b'(') {
+            AssignedValue::Array(self.array()?)
+        } else {
+            let mut pieces = vec![Piece::Text { text: first, quoted: false }];
+            pieces.extend(word.pieces.into_iter().skip(1));
+            AssignedValue::Scalar(Word { pieces, span: word.span })
+        };
+        Ok(Assignment { name, subscript, append, value, span: self.span(start) })
+    }
+
+    fn array(&mut self) -> Parsed<Vec<Word>> {
+        self.pos += 1;
+        let mut words = Vec::new();
+        loop {
+            self.skip_lines()?;
+            match self.peek() {
+                Some(b')') => {
+                    self.pos += 1;
+                    return Ok(words);
+                }
+                Some(b'[') => return self.stop("a subscript in an array"),
+                _ if self.at_word() => words.push(self.nested(|p| p.word(Position::Argument))?),
+                _ => return self.stop("an array is not closed"),
+            }
+        }
+    }
+
+    /// Whether a word starts here.
+    pub(super) fn at_word(&self) -> bool {
+        match self.peek() {
+            Some(b'<' | b'>') => self.peek_at(1) == Some(b'('),
+            Some(byte) => !is_meta(byte),
+            None => false,
+        }
+    }
+
+    /// A redirection, if one is next.
+    fn redirect(&mut self) -> Parsed<Option<Redirect>> {
+        let rest = self.rest();
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let variable = variable_descriptor(rest);
+        let prefix = variable.map_or(digits, |name| name.len() + 2);
+        let Some(operator) = operator(&rest[prefix..], prefix == 0) else { return Ok(None) };
+        let (text, operator) = operator;
+        let variable = variable.map(str::to_owned);
+        self.pos += prefix + text.len();
+        self.settle_operator()?;
+        self.skip_redirect_blanks();
+        if !self.at_word() || self.peek() == Some(b'#') {
+            return self.stop("a redirection without a target");
+        }
+        // Behind `>&` and `<&`, a dash is a token of its own: `>&-1` closes the
+        // output, and `1` is an argument.
+        if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) && self.peek() == Some(b'-') {
+            let start = self.pos;
+            self.pos += 1;
+            let pieces = vec![Piece::Text { text: "-".to_owned(), quoted: false }];
+            let target = Word { pieces, span: self.span(start) };
+            return Ok(Some(Redirect { operator, variable, target, heredoc: None }));
+        }
+        let target = self.nested(|p| p.word(Position::Argument))?;
+        if operator == Operator::Heredoc {
+            return self.heredoc(target, text == "<<-", variable).map(Some);
+        }
+        Ok(Some(Redirect { operator, variable, target, heredoc: None }))
+    }
+
+    /// `#` behind an operator starts a comment as everywhere, and then the
+    /// target is missing.
+    fn skip_redirect_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) || self.looking_at("\\\n") {
+            self.pos += 1 + usize::from(self.peek() == Some(b'\\'));
+        }
+    }
+}
+
+/// Every operator, the longer ones first.
+fn operator(rest: &str, bare: bool) -> Option<(&'static str, Operator)> {
+    if rest.starts_with("<(") || rest.starts_with(">(") {
+        return None;
+    }
+    [
+        ("&>>", Operator::Append),
+        ("&>", Operator::Write),
+        ("<<<", Operator::HereString),
+        ("<<-", Operator::Heredoc),
+        ("<<", Operator::Heredoc),
+        ("<&", Operator::DuplicateIn),
+        ("<>", Operator::ReadWrite),
+        ("<", Operator::Read),
+        (">>", Operator::Append),
+        (">&", Operator::DuplicateOut),
+        (">|", Operator::Write),
+        (">", Operator::Write),
+    ]
+    .into_iter()
+    .find(|(text, _)| rest.starts_with(text) && (bare || !text.starts_with('&')))
+}
+
+/// The name in `{name}>`.
+fn variable_descriptor(rest: &str) -> Option<&str> {
+    let inside = rest.strip_prefix('{')?;
+    let (name, after) = inside.split_at(name_len(inside));
+    let after = after.strip_prefix('}')?;
+    (is_name(name) && after.starts_with(['<', '>'])).then_some(name)
+}
+
+/// The left side of an assignment and the start of its value.
+struct Assigned {
+    name: String,
+    subscript: Option<String>,
+    append: bool,
+    value: String,
+}
+
+/// Splits `name=value`, `name+=value` and `name[i]=value`.
+fn assigned_name(word: &Word) -> Option<Assigned> {
+    let Piece::Text { text, quoted: false } = word.pieces.first()? else { return None };
+    let (name, rest) = text.split_at(name_len(text));
+    let (subscript, rest) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((subscript, rest)) => (Some(subscript.to_owned()), rest),
+        None => (None, rest),
+    };
+    let (append, rest) = rest.strip_prefix('+').map_or((false, rest), |rest| (true, rest));
+    let value = rest.strip_prefix('=').filter(|_| is_name(name))?;
+    Some(Assigned { name: name.to_owned(), subscript, append, value: value.to_owned() })
+}

@@ -1,0 +1,38 @@
+//! Bash grammar, read strictly: text in, tree out, or the reason why not.
+//!
+//! Own code although parsers exist, because a decision about safety needs what
+//! they drop: which characters of a word were quoted, where in the source each
+//! command stands, and a bound on nesting that holds on a 2 MiB stack. The
+//! grammar is deliberately narrower than bash's: every corner in which bash
+//! itself looks twice (a heredoc still open at `)`, `$((` that turns out to be
+//! a command, quotes in arithmetic) is refused instead of guessed. A parser
+//! from elsewhere has to agree with this one before anything counts as certain
+//! (`witness`).
+//!
+//! **Invariant:** linear in the input, except for nesting, which is bounded by
+//! [`MAX_DEPTH`].
+
+mod ansi;
+mod command;
+mod compound;
+mod cursor;
+mod heredoc;
+mod parameter;
+mod test;
+mod tree;
+mod word;
+
+pub(crate) use cursor::{MAX_DEPTH, Stop};
+pub(crate) use tree::*;
+
+use cursor::Parser;
+
+/// Reads a whole command line.
+pub(crate) fn parse(source: &str) -> Result<Script, Stop> {
+    let mut parser = Parser::new(source);
+    let list = parser.script()?;
+    Ok(Script { list, notes: parser.notes })
+}
+
+#[cfg(test)]
+mod tests;

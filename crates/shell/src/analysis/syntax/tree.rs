@@ -1,0 +1,221 @@
+use std::{cell::OnceCell, ops::Range, rc::Rc};
+
+/// Bytes of the source.
+pub(crate) type Span = Range<usize>;
+
+/// A whole command line.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) list: List,
+    /// What was read, but is never certain.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Something that parses, but whose meaning is too subtle to rely on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Note {
+    /// Backquotes with a backslash inside: unquoted twice.
+    EscapedBackquote,
+    /// A command that runs beside the shell and talks to it.
+    Coprocess,
+}
+
+/// Commands separated by `;`, `&` or newlines.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Item>,
+}
+
+/// One element of a list.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) first: Pipeline,
+    pub(crate) rest: Vec<(Join, Pipeline)>,
+    pub(crate) background: bool,
+}
+
+/// How a pipeline depends on the one before it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Join {
+    And,
+    Or,
+}
+
+/// Commands joined by `|`.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) commands: Vec<Command>,
+    /// `time` stood in front.
+    pub(crate) timed: bool,
+}
+
+/// A command with its redirections.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) kind: Kind,
+    pub(crate) redirects: Vec<Redirect>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Simple {
+        assignments: Vec<Assignment>,
+        words: Vec<Word>,
+    },
+    Subshell(List),
+    Group(List),
+    If {
+        arms: Vec<(List, List)>,
+        otherwise: Option<List>,
+    },
+    /// `while` and `until`.
+    Loop {
+        condition: List,
+        body: List,
+    },
+    /// `for` and `select`; no words means the positional parameters.
+    For {
+        name: String,
+        words: Option<Vec<Word>>,
+        body: List,
+    },
+    ForArithmetic {
+        header: Word,
+        body: List,
+    },
+    Case {
+        subject: Word,
+        arms: Vec<Arm>,
+    },
+    Function {
+        name: String,
+        body: Box<Command>,
+    },
+    Coprocess(Box<Command>),
+    Arithmetic(Word),
+    Test(Vec<Word>),
+}
+
+/// One branch of a `case`.
+#[derive(Debug)]
+pub(crate) struct Arm {
+    pub(crate) patterns: Vec<Word>,
+    pub(crate) body: List,
+}
+
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) name: String,
+    pub(crate) subscript: Option<String>,
+    pub(crate) append: bool,
+    pub(crate) value: AssignedValue,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum AssignedValue {
+    Scalar(Word),
+    Array(Vec<Word>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    pub(crate) operator: Operator,
+    /// `{name}>`: the shell picks a descriptor and stores it in a variable.
+    pub(crate) variable: Option<String>,
+    /// Target, or the delimiter of a heredoc.
+    pub(crate) target: Word,
+    /// Filled once the line after the operator is read.
+    pub(crate) heredoc: Option<Rc<OnceCell<Word>>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Operator {
+    /// `<`
+    Read,
+    /// `>`, `>|`, `&>` and `>&` with a file name
+    Write,
+    /// `>>`, `&>>`
+    Append,
+    /// `<>`
+    ReadWrite,
+    /// `>&` and `<&`: the word decides whether it names a descriptor.
+    DuplicateOut,
+    DuplicateIn,
+    /// `<<`, `<<-`
+    Heredoc,
+    /// `<<<`
+    HereString,
+}
+
+/// A word as written, in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Word {
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// Literal characters, after quote removal.
+    Text { text: String, quoted: bool },
+    /// `$name`, `${name}` and the one-letter parameters.
+    Parameter { name: String, quoted: bool },
+    /// `${name` with something behind it.
+    Expansion(Box<Expansion>),
+    /// `$(…)` or backquotes.
+    Command { list: List, quoted: bool },
+    /// `<(…)` and `>(…)`.
+    Process { list: List },
+    /// `$((…))`.
+    Arithmetic { body: Word, quoted: bool },
+    /// `$"…"`: looked up in a message catalogue.
+    Translated { body: Word },
+}
+
+/// `${…}` with an operator.
+#[derive(Debug)]
+pub(crate) struct Expansion {
+    pub(crate) name: String,
+    pub(crate) action: Action,
+    /// Everything behind the operator that is expanded in turn.
+    pub(crate) operands: Vec<Word>,
+    pub(crate) quoted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Action {
+    /// `${#x}`, `${x#…}`, `${x%…}`, `${x/…}`, `${x^…}`, `${x:-…}`, `${x:+…}`, `${x:?…}`
+    Plain,
+    /// `${x:=…}`
+    Assign,
+    /// `${x:1:2}`: evaluates arithmetic.
+    Slice,
+    /// `${x[…]}`: evaluates arithmetic.
+    Subscript,
+    /// `${!x}`: the value names what is expanded.
+    Indirect,
+    /// `${x@P}` and its like.
+    Transform,
+}
+
+impl Word {
+    /// The text, if nothing in the word is expanded. Quoting does not matter.
+    pub(crate) fn literal(&self) -> Option<String> {
+        let mut out = String::new();
+        for piece in &self.pieces {
+            let Piece::Text { text, .. } = piece else { return None };
+            out.push_str(text);
+        }
+        Some(out)
+    }
+
+    /// The text, if the word is one stretch of unquoted characters.
+    pub(crate) fn bare(&self) -> Option<&str> {
+        match &*self.pieces {
+            [Piece::Text { text, quoted: false }] => Some(text),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,543 @@
+//! The tree of a command line, walked in the order in which it would run.
+
+use super::{
+    doubt::Doubt,
+    facts::{Access, Class, Directory, Effect, Faces, Part, Place},
+    field::{self, Field, Place as Where},
+    known, names,
+    part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
+    state::{Binding, State},
+    syntax::{
+        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline, Redirect, Span,
+        Word,
+    },
+    text, variables, wrapper,
+};
+
+pub(crate) struct Walker<'a> {
+    source: &'a str,
+    place: Place<'a>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) doubts: Vec<Doubt>,
+}
+
+/// The state after a command that succeeded, and after one that failed.
+struct Outcome {
+    success: State,
+    failure: State,
+}
+
+/// What redirections do.
+struct Redirected {
+    effects: Vec<Effect>,
+    /// Texts on standard input.
+    scripts: Vec<String>,
+    /// Texts that the shell expands a second time.
+    evaluated: Vec<String>,
+}
+
+impl Outcome {
+    fn either(state: State) -> Self {
+        Self { success: state.clone(), failure: state }
+    }
+
+    fn joined(self) -> State {
+        self.success.join(&self.failure)
+    }
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(source: &'a str, place: Place<'a>) -> Self {
+        Self { source, place, parts: Vec::new(), doubts: Vec::new() }
+    }
+
+    pub(crate) fn list(&mut self, list: &List, mut state: State) -> State {
+        for item in &list.items {
+            let after = self.item(item, state.clone());
+            if !item.background {
+                state = after;
+            }
+        }
+        state
+    }
+
+    fn item(&mut self, item: &Item, state: State) -> State {
+        let mut outcome = self.pipeline(&item.first, state);
+        for (join, pipeline) in &item.rest {
+            outcome = match join {
+                Join::And => {
+                    let Outcome { success, failure } = outcome;
+                    let after = self.pipeline(pipeline, success);
+                    Outcome { success: after.success, failure: failure.join(&after.failure) }
+                }
+                Join::Or => {
+                    let Outcome { success, failure } = outcome;
+                    let after = self.pipeline(pipeline, failure);
+                    Outcome { success: success.join(&after.success), failure: after.failure }
+                }
+            };
+        }
+        outcome.joined()
+    }
+
+    /// Every command of a pipeline proper runs in a shell of its own.
+    fn pipeline(&mut self, pipeline: &Pipeline, state: State) -> Outcome {
+        if let [command] = &pipeline.commands[..] {
+            return self.command(command, state);
+        }
+        for command in &pipeline.commands {
+            self.command(command, state.clone());
+        }
+        Outcome::either(state)
+    }
+
+    fn command(&mut self, command: &Command, mut state: State) -> Outcome {
+        if let Kind::Simple { assignments, words } = &command.kind {
+            return self.simple(command, assignments, words, state);
+        }
+        self.group_redirects(command, &mut state);
+        match &command.kind {
+            Kind::Simple { .. } => Outcome::either(state),
+            Kind::Subshell(list) => {
+                self.list(list, state.clone());
+                Outcome::either(state)
+            }
+            Kind::Group(list) => Outcome::either(self.list(list, state)),
+            Kind::If { arms, otherwise } => Outcome::either(self.conditional(arms, otherwise.as_ref(), state)),
+            Kind::Loop { condition, body } => {
+                names::forget_assigned(&[condition, body], &mut state);
+                let state = self.list(condition, state);
+                let after = self.list(body, state.clone());
+                Outcome::either(state.join(&after))
+            }
+            Kind::For { name, words, body } => {
+                let binding = self.loop_binding(command, words.as_deref(), &mut state);
+                names::forget_assigned(&[body], &mut state);
+                self.loop_variable(name);
+                let mut inside = state.clone();
+                inside.set(name, binding);
+                let mut after = self.list(body, inside);
+                after.set(name, None);
+                state.set(name, None);
+                Outcome::either(state.join(&after))
+            }
+            Kind::ForArithmetic { header, body } => {
+                self.arithmetic(header, command, &mut state);
+                names::forget_assigned(&[body], &mut state);
+                let after = self.list(body, state.clone());
+                Outcome::either(state.join(&after))
+            }
+            Kind::Case { subject, arms } => {
+                let mut doubts = Vec::new();
+                self.inspect(subject, &mut state, &mut doubts);
+                let mut joined = state.clone();
+                for arm in arms {
+                    arm.patterns.iter().for_each(|pattern| self.inspect(pattern, &mut state, &mut doubts));
+                    joined = joined.join(&self.list(&arm.body, state.clone()));
+                }
+                self.doubts.append(&mut doubts);
+                Outcome::either(joined)
+            }
+            Kind::Function { name, body } => {
+                self.doubts.push(Doubt::Function(name.clone()));
+                self.command(body, State::blank());
+                Outcome::either(State::blank())
+            }
+            Kind::Coprocess(body) => {
+                self.command(body, state.clone());
+                Outcome::either(state)
+            }
+            Kind::Arithmetic(body) => {
+                self.arithmetic(body, command, &mut state);
+                Outcome::either(state)
+            }
+            Kind::Test(words) => {
+                self.test(words, command, &mut state);
+                Outcome::either(state)
+            }
+        }
+    }
+
+    fn conditional(&mut self, arms: &[(List, List)], otherwise: Option<&List>, mut state: State) -> State {
+        let mut joined: Option<State> = None;
+        for (condition, body) in arms {
+            state = self.list(condition, state);
+            let after = self.list(body, state.clone());
+            joined = Some(joined.map_or(after.clone(), |joined| joined.join(&after)));
+        }
+        let last = match otherwise {
+            Some(list) => self.list(list, state),
+            None => state,
+        };
+        joined.map_or(last.clone(), |joined| joined.join(&last))
+    }
+
+    /// What the variable of a loop may be.
+    fn loop_binding(&mut self, command: &Command, words: Option<&[Word]>, state: &mut State) -> Option<Binding> {
+        let words = words?;
+        let mut doubts = Vec::new();
+        let mut fields = Vec::new();
+        for word in words {
+            self.inspect(word, state, &mut doubts);
+            match field::expand(word, state, Where::Argument).as_deref() {
+                Some([one]) => fields.extend(one.iter().cloned()),
+                Some(_) => fields.push(Field::Many(field::Opaque::Any)),
+                None => doubts.push(Doubt::HugeExpansion),
+            }
+        }
+        if !doubts.is_empty() {
+            let part = self.note(command, "for", doubts);
+            self.parts.push(part);
+        }
+        let texts: Option<Vec<String>> = fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
+        match (texts, &fields[..]) {
+            (Some(texts), _) if texts.len() <= super::state::MAX_ALTERNATIVES => Some(Binding::OneOf(texts)),
+            (_, [Field::Glob(pattern)]) => Some(Binding::Match(pattern.clone())),
+            _ => None,
+        }
+    }
+
+    fn loop_variable(&mut self, name: &str) {
+        if !variables::is_harmless_in_script(name) {
+            self.doubts.push(Doubt::Variable(name.to_owned()));
+        }
+    }
+
+    fn simple(&mut self, command: &Command, assignments: &[Assignment], words: &[Word], mut state: State) -> Outcome {
+        let mut doubts = Vec::new();
+        let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
+        let mut written = Vec::with_capacity(words.len());
+        for word in words {
+            self.inspect(word, &mut state, &mut doubts);
+            written.push(self.written(word, &state, &mut doubts));
+        }
+        let redirected = self.redirects(&command.redirects, &mut state, &mut doubts);
+        let name = written.first().and_then(|word| word.literal.clone());
+        if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
+            doubts.push(Doubt::Descriptor);
+        }
+        let part = Written {
+            span: command.span.clone(),
+            text: self.slice(&command.span),
+            assignments: written_assignments,
+            words: written.clone(),
+            redirects: redirected.effects,
+            scripts: redirected.scripts,
+            evaluated: redirected.evaluated,
+            doubts,
+            state: &state,
+            place: self.place,
+        };
+        self.parts.push(part.into_part());
+        if words.is_empty() {
+            for assignment in assignments {
+                let value = assigned(assignment, &state);
+                state.set(&assignment.name, value);
+            }
+            return Outcome::either(state);
+        }
+        after_command(&written, state)
+    }
+
+    fn assignments(&mut self, all: &[Assignment], state: &mut State, doubts: &mut Vec<Doubt>) -> Vec<WrittenAssignment> {
+        let mut out = Vec::with_capacity(all.len());
+        for assignment in all {
+            let value = match &assignment.value {
+                AssignedValue::Scalar(word) => {
+                    self.inspect(word, state, doubts);
+                    word.literal()
+                }
+                AssignedValue::Array(words) => {
+                    words.iter().for_each(|word| self.inspect(word, state, doubts));
+                    None
+                }
+            };
+            let evaluates = assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
+            if evaluates {
+                doubts.push(Doubt::Arithmetic);
+            }
+            let raw = text::squeeze(&self.slice(&assignment.span));
+            out.push(WrittenAssignment { name: assignment.name.clone(), raw, value });
+        }
+        out
+    }
+
+    fn written(&self, word: &Word, state: &State, doubts: &mut Vec<Doubt>) -> WrittenWord {
+        let alternatives = field::expand(word, state, Where::Argument).unwrap_or_else(|| {
+            doubts.push(Doubt::HugeExpansion);
+            vec![vec![Field::Many(field::Opaque::Any)]]
+        });
+        let literal = match &alternatives[..] {
+            [fields] => match &fields[..] {
+                [Field::Literal(text)] => word.literal().filter(|written| written == text),
+                _ => None,
+            },
+            _ => None,
+        };
+        WrittenWord { raw: text::squeeze(&self.slice(&word.span)), literal, alternatives }
+    }
+
+    /// Effects of redirections, and scripts they put on standard input.
+    fn redirects(
+        &mut self,
+        redirects: &[Redirect],
+        state: &mut State,
+        doubts: &mut Vec<Doubt>,
+    ) -> Redirected {
+        let (mut effects, mut scripts, mut evaluated) = (Vec::new(), Vec::new(), Vec::new());
+        for redirect in redirects {
+            self.inspect(&redirect.target, state, doubts);
+            if let Some(name) = &redirect.variable {
+                doubts.push(Doubt::Variable(name.clone()));
+            }
+            if let Some(body) = redirect.heredoc.as_ref().and_then(|body| body.get()) {
+                self.inspect(body, state, doubts);
+                scripts.extend(body.literal());
+                continue;
+            }
+            if redirect.operator == Operator::HereString {
+                scripts.extend(redirect.target.literal());
+                continue;
+            }
+            if redirect.operator == Operator::DuplicateOut && !is_settled(&redirect.target) {
+                doubts.push(Doubt::EvaluatedValue);
+                evaluated.extend(redirect.target.literal());
+            }
+            effects.extend(self.redirect(redirect, state));
+        }
+        Redirected { effects, scripts, evaluated }
+    }
+
+    fn redirect(&self, redirect: &Redirect, state: &State) -> Vec<Effect> {
+        let source = self.slice(&redirect.target.span);
+        let field = match field::expand(&redirect.target, state, Where::Argument).as_deref() {
+            Some([fields]) => match &fields[..] {
+                [field] => field.clone(),
+                _ => Field::Many(field::Opaque::Any),
+            },
+            _ => Field::Many(field::Opaque::Any),
+        };
+        let descriptor = |text: &str| {
+            let digits = text.strip_suffix('-').unwrap_or(text);
+            digits.bytes().all(|b| b.is_ascii_digit())
+        };
+        let both = [Access::Read, Access::Write];
+        let accesses: &[Access] = match redirect.operator {
+            Operator::DuplicateIn | Operator::DuplicateOut if field.literal().is_some_and(descriptor) => &[],
+            Operator::Read | Operator::DuplicateIn => &both[..1],
+            Operator::Write | Operator::Append | Operator::DuplicateOut => &both[1..],
+            Operator::ReadWrite => &both,
+            Operator::Heredoc | Operator::HereString => &[],
+        };
+        accesses.iter().flat_map(|access| redirect_effects(*access, &field, state, &source)).collect()
+    }
+
+    /// Redirections of a compound command are a part of their own.
+    fn group_redirects(&mut self, command: &Command, state: &mut State) {
+        if command.redirects.is_empty() {
+            return;
+        }
+        let mut doubts = Vec::new();
+        let Redirected { effects, .. } = self.redirects(&command.redirects, state, &mut doubts);
+        if effects.is_empty() && doubts.is_empty() {
+            return;
+        }
+        let mut part = self.note(command, "", doubts);
+        part.effects = effects;
+        part.directory = state.directory.clone();
+        self.parts.push(part);
+    }
+
+    /// A part that is no command: it has no words that a rule could name.
+    fn note(&self, command: &Command, name: &str, doubts: Vec<Doubt>) -> Part {
+        let text = self.slice(&command.span);
+        let refuse = if name.is_empty() { Vec::new() } else { vec![vec![text::squeeze(&text)]] };
+        Part {
+            span: command.span.clone(),
+            text,
+            words: Vec::new(),
+            assigns: Vec::new(),
+            directory: Directory::Unknown,
+            faces: Faces { allow: Vec::new(), refuse },
+            class: Class::ReadOnly,
+            effects: Vec::new(),
+            doubts,
+        }
+    }
+
+    /// `(( … ))`
+    fn arithmetic(&mut self, body: &Word, command: &Command, state: &mut State) {
+        let mut doubts = Vec::new();
+        self.inspect(body, state, &mut doubts);
+        if !is_plain_arithmetic(body, state) {
+            doubts.push(Doubt::Arithmetic);
+        }
+        let part = self.note(command, "((", doubts);
+        self.parts.push(part);
+    }
+
+    /// `[[ … ]]`: comparing numbers evaluates arithmetic, `-v` a subscript.
+    fn test(&mut self, words: &[Word], command: &Command, state: &mut State) {
+        let mut doubts = Vec::new();
+        words.iter().for_each(|word| self.inspect(word, state, &mut doubts));
+        let numeric = |word: Option<&Word>| word.is_some_and(|word| is_number(word, state));
+        for (idx, word) in words.iter().enumerate() {
+            match word.bare() {
+                Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge") => {
+                    let before = idx.checked_sub(1).and_then(|idx| words.get(idx));
+                    if !(numeric(before) && numeric(words.get(idx + 1))) {
+                        doubts.push(Doubt::Arithmetic);
+                    }
+                }
+                Some("-v" | "-R") => doubts.push(Doubt::Arithmetic),
+                _ => (),
+            }
+        }
+        let part = self.note(command, "[[", doubts);
+        self.parts.push(part);
+    }
+
+    /// Walks what is nested in a word, and notes what it evaluates.
+    fn inspect(&mut self, word: &Word, state: &mut State, doubts: &mut Vec<Doubt>) {
+        for piece in &word.pieces {
+            match piece {
+                Piece::Text { .. } | Piece::Parameter { .. } => (),
+                Piece::Command { list, .. } | Piece::Process { list } => drop(self.list(list, state.clone())),
+                Piece::Arithmetic { body, .. } => {
+                    self.inspect(body, state, doubts);
+                    if !is_plain_arithmetic(body, state) {
+                        doubts.push(Doubt::Arithmetic);
+                    }
+                }
+                Piece::Translated { body } => self.inspect(body, state, doubts),
+                Piece::Expansion(expansion) => {
+                    expansion.operands.iter().for_each(|word| self.inspect(word, state, doubts));
+                    match expansion.action {
+                        Action::Plain => (),
+                        Action::Assign => {
+                            if !variables::is_harmless_in_script(&expansion.name) {
+                                doubts.push(Doubt::Variable(expansion.name.clone()));
+                            }
+                            state.set(&expansion.name, None);
+                        }
+                        Action::Slice | Action::Subscript => doubts.push(Doubt::Arithmetic),
+                        Action::Indirect | Action::Transform => doubts.push(Doubt::EvaluatedValue),
+                    }
+                }
+            }
+        }
+    }
+
+    fn slice(&self, span: &Span) -> String {
+        self.source.get(span.clone()).unwrap_or_default().to_owned()
+    }
+}
+
+/// Whether the word behind `>&` stays what it is: the shell expands it twice
+/// when it names no descriptor, quotes or not.
+fn is_settled(word: &Word) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    word.literal().is_some_and(|text| text.chars().all(plain))
+}
+
+/// The value of an assignment, if it is known.
+fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
+    let AssignedValue::Scalar(word) = &assignment.value else { return None };
+    if assignment.append || assignment.subscript.is_some() {
+        return None;
+    }
+    let alternatives = field::expand(word, state, Where::Value)?;
+    let texts: Option<Vec<String>> = alternatives
+        .iter()
+        .map(|fields| match &fields[..] {
+            [] => Some(String::new()),
+            [field] => field.literal().map(str::to_owned),
+            _ => None,
+        })
+        .collect();
+    texts.map(Binding::OneOf)
+}
+
+/// What the shell knows after a command ran.
+fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
+    let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
+    let inner = wrapper::transparent_words(&known);
+    let Some(name) = known.get(inner).copied().flatten() else { return Outcome::either(State::blank()) };
+    match name {
+        "cd" => {
+            let fields: Option<Vec<Field>> = words[inner + 1..]
+                .iter()
+                .map(|word| match &word.alternatives[..] {
+                    [fields] => match &fields[..] {
+                        [field] => Some(field.clone()),
+                        _ => None,
+                    },
+                    _ => None,
+                })
+                .collect();
+            let target = fields.and_then(|fields| known::target_of_cd(&fields));
+            let dirs = target.as_ref().and_then(Field::literal).and_then(|text| state.resolve(text));
+            let failure = state.clone();
+            state.directory = dirs.map_or(Directory::Unknown, |dirs| {
+                Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
+            });
+            Outcome { success: state, failure }
+        }
+        "pushd" | "popd" => {
+            state.directory = Directory::Unknown;
+            Outcome::either(state)
+        }
+        _ => {
+            names::forget(&known[inner..], &mut state);
+            Outcome::either(state)
+        }
+    }
+}
+
+/// Numbers, operators, and variables that are known to hold numbers.
+fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
+    body.pieces.iter().all(|piece| match piece {
+        Piece::Text { text, .. } => {
+            let assigns = text.contains("++") || text.contains("--") || has_assignment(text);
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
+            !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
+        }
+        Piece::Parameter { name, .. } => matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state),
+        Piece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
+        _ => false,
+    })
+}
+
+/// `=` that does not compare.
+fn has_assignment(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().any(|(idx, byte)| {
+        let before = idx.checked_sub(1).map(|idx| bytes[idx]);
+        let after = bytes.get(idx + 1);
+        *byte == b'=' && after != Some(&b'=') && !matches!(before, Some(b'=' | b'!' | b'<' | b'>'))
+    })
+}
+
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii()))
+        .filter(|name| !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn holds_number(name: &str, state: &State) -> bool {
+    matches!(state.get(name), Some(Binding::OneOf(texts)) if texts.iter().all(|text| is_integer(text)))
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_number(word: &Word, state: &State) -> bool {
+    field::expand(word, state, Where::Value).is_some_and(|alternatives| {
+        alternatives.iter().all(|fields| match &fields[..] {
+            [Field::Number] => true,
+            [Field::Literal(text)] => is_integer(text),
+            _ => false,
+        })
+    })
+}

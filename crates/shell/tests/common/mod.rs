@@ -1,0 +1,96 @@
+//! A shell in a scratch directory, and ways to look at what it does.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_shell::{
+    output::{Mark, View},
+    run::{End, Job, Shell, ShellConfig, Spec},
+};
+use tempfile::TempDir;
+
+pub struct Rig {
+    pub dir: TempDir,
+    pub shell: Arc<Shell>,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut ShellConfig)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = ShellConfig::new("test", dir.path().join("state"));
+        config.capture = None;
+        config.memory = None;
+        change(&mut config);
+        std::fs::create_dir_all(dir.path().join("work")).unwrap();
+        Self { shell: Shell::open(config).unwrap(), dir }
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.dir.path().join("work").canonicalize().unwrap()
+    }
+
+    pub fn spec(&self, command: &str) -> Spec {
+        Spec {
+            call: "call_1".into(),
+            agent: "main".into(),
+            command: command.to_owned(),
+            cwd: self.work(),
+            limit: Duration::from_secs(60),
+            variables: Vec::new(),
+        }
+    }
+
+    pub fn start(&self, command: &str) -> Job {
+        self.shell.start(self.spec(command)).unwrap()
+    }
+
+    pub async fn run(&self, command: &str) -> (Job, Arc<End>) {
+        let job = self.start(command);
+        let end = job.ended().await;
+        (job, end)
+    }
+
+    /// Text and end of a command.
+    pub async fn text(&self, command: &str) -> String {
+        let (job, _) = self.run(command).await;
+        text(&job)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.shell.owner().end(Duration::from_secs(5));
+    }
+}
+
+pub fn text(job: &Job) -> String {
+    job.read(View { limit: 30_000, from: Mark::default() }).text
+}
+
+/// Waits for something that happens soon.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process lives; a dead one nobody asked about does not.
+pub fn lives(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("").starts_with(['Z', 'X']))
+}
+
+pub fn read_pid(path: &Path) -> Option<i32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
