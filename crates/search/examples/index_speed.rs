@@ -16,7 +16,8 @@ fn main() {
     let mut index = Index::default();
     for what in ["built", "brought up to date", "brought up to date"] {
         let stop = Stop::never();
-        let refresh = Refresh { cwd: &tree, filter: &filter, limits: Limits::default(), stop: &stop };
+        let refresh =
+            Refresh { cwd: &tree, filter: &filter, limits: Limits::default(), guess: |_| None, stop: &stop };
         let started = Instant::now();
         let refreshed = refresh.run(&mut index, &root);
         println!(
@@ -37,6 +38,7 @@ fn main() {
             limits: AnswerLimits { definitions: 8, usages: 8, passages: 4 },
             walk: Limits::default(),
             may_show: &|_| true,
+            guess: |_| None,
             stop: &Stop::never(),
         };
         let started = Instant::now();

@@ -113,11 +113,13 @@ impl<'a> FileSearch<'a> {
             Alphabet::Ascii => raw.count == 0,
             Alphabet::Any | Alphabet::Wide => false,
         };
-        if pointless || std::str::from_utf8(bytes).is_ok() || !charset::is_legacy(bytes) {
+        if pointless || std::str::from_utf8(bytes).is_ok() {
             return Ok(raw);
         }
         let mut readable = false;
-        for (encoding, text) in charset::readings(bytes, /*all*/ alphabet == Alphabet::Wide) {
+        for (encoding, text) in
+            charset::readings(bytes, self.query.guess, /*all*/ alphabet == Alphabet::Wide)
+        {
             readable = true;
             let found = self.decoded(&text, encoding, keep)?;
             if 0 < found.count {
@@ -239,10 +241,8 @@ impl<'a> FileSearch<'a> {
             _ if self.query.alphabet == Alphabet::Wide => self.first_strays(file)?,
             _ => None,
         };
-        Ok(match telling {
-            Some(bytes) if charset::is_legacy(&bytes) => Reading::Through(charset::guess(&bytes)),
-            _ => Reading::Utf8,
-        })
+        let encoding = telling.and_then(|bytes| (self.query.guess)(&bytes));
+        Ok(encoding.map_or(Reading::Utf8, Reading::Through))
     }
 
     /// The block with the first bytes that are no UTF-8.

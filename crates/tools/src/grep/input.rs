@@ -6,6 +6,8 @@ use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::finding;
+
 /// Finds text in files with a regular expression (ripgrep's syntax: no look-around or backreferences;
 /// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer without
 /// matches says what was left out and whether it would have matched. Reads other encodings than UTF-8 too.
@@ -121,7 +123,8 @@ impl Input {
             after: self.after.unwrap_or(around),
             only_matching: Self::is_on(self.only_matching),
         };
-        Query::new(&self.pattern, options).map_err(|problem| {
+        let query = Query::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
+        query.map_err(|problem| {
             let hint = match () {
                 () if problem.spans_lines => "Set multiline: true to match across lines",
                 () if problem.message.contains("look-around")

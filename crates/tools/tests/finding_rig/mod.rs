@@ -1,4 +1,5 @@
 //! A directory, and calls into it the way the runtime makes them.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
     fs,
