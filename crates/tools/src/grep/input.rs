@@ -71,6 +71,7 @@ pub struct Input {
 /// What to answer with.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = plain_enum)]
 pub enum OutputMode {
     /// Matching lines.
     Content,
@@ -79,6 +80,13 @@ pub enum OutputMode {
     FilesWithMatches,
     /// Number of matching lines per file.
     Count,
+}
+
+/// The names alone: the parameter says what they mean.
+fn plain_enum(schema: &mut schemars::Schema) {
+    schema.remove("oneOf");
+    schema.insert(String::from("type"), "string".into());
+    schema.insert(String::from("enum"), serde_json::json!(["content", "files_with_matches", "count"]));
 }
 
 /// How many lines or files an answer has unless asked otherwise.
