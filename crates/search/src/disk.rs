@@ -187,7 +187,7 @@ pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
         0xf97c_ff8c,
         0x4249_4e4d,
     ];
-    #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the width differs by platform")]
+    #[expect(clippy::cast_sign_loss, reason = "the width differs by platform")]
     let magic = fstatfs(fd)?.f_type as u64 & 0xffff_ffff;
     Ok(MAGIC.contains(&magic))
 }

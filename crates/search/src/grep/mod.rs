@@ -8,6 +8,7 @@ mod query;
 mod run;
 mod sink;
 
+pub use charset::Guess;
 pub(crate) use charset::to_text;
 pub use page::{FileHits, Page, Totals};
 pub use query::{Mode, PatternProblem, Query, QueryOptions};

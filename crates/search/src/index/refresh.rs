@@ -12,8 +12,8 @@ use super::{
     words::{WordSet, Words},
 };
 use crate::{
-    Entry, Filter, Lang, Limits, Root, Scratch, Stop, StopReason, Symbol, SymbolKind, Tally, Visitor, Walk,
-    grep, symbols,
+    Entry, Filter, Guess, Lang, Limits, Root, Scratch, Stop, StopReason, Symbol, SymbolKind, Tally, Visitor,
+    Walk, grep, symbols,
 };
 
 /// How an index is brought up to date.
@@ -24,6 +24,8 @@ pub struct Refresh<'a> {
     pub filter: &'a Filter,
     /// Threads and file systems.
     pub limits: Limits,
+    /// Tells encodings.
+    pub guess: Guess,
     /// When to give up.
     pub stop: &'a Stop,
 }
@@ -66,7 +68,7 @@ impl Refresh<'_> {
             walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
         }
         let known = &*index;
-        let (readers, tally) = walk.run((), || Reader::new(known));
+        let (readers, tally) = walk.run((), || Reader::new(known, self.guess));
         let stopped = self.stop.reason();
         let mut refreshed = Refreshed { stopped, tally, ..Refreshed::default() };
         let mut seen: HashSet<FileId> = HashSet::new();
@@ -101,6 +103,7 @@ impl Refresh<'_> {
 /// Looks at files on a thread of its own.
 struct Reader<'a> {
     known: &'a Index,
+    guess: Guess,
     now: i64,
     same: Vec<FileId>,
     read: Vec<ReadFile>,
@@ -128,10 +131,11 @@ struct ReadSymbol {
 }
 
 impl<'a> Reader<'a> {
-    fn new(known: &'a Index) -> Self {
+    fn new(known: &'a Index, guess: Guess) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Self {
             known,
+            guess,
             now: i64::try_from(now).unwrap_or(i64::MAX),
             same: Vec::new(),
             read: Vec::new(),
@@ -154,7 +158,7 @@ impl<'a> Reader<'a> {
         self.bytes.clear();
         file.take(MAX_FILE + 1).read_to_end(&mut self.bytes)?;
         if self.bytes.len() as u64 <= MAX_FILE {
-            match grep::to_text(&self.bytes) {
+            match grep::to_text(&self.bytes, self.guess) {
                 Some(text) => {
                     self.words.collect(&text);
                     read.words = Words::of(&self.words);
@@ -246,7 +250,7 @@ impl ReadFile {
 }
 
 impl Stamp {
-    #[expect(clippy::unnecessary_cast, clippy::allow_attributes, reason = "the width differs by platform")]
+    #[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
     fn new(stat: &Stat, now: i64) -> Self {
         let last = (stat.st_mtime as i64).max(stat.st_ctime as i64);
         Self {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use ask::Ask;
 
-use crate::{Index, Limits, Root, Stop, StopReason, SymbolKind, index::fingerprint};
+use crate::{Guess, Index, Limits, Root, Stop, StopReason, SymbolKind, index::fingerprint};
 
 /// Looks things up in an index and in the files behind it.
 pub struct Finder<'a> {
@@ -28,6 +28,8 @@ pub struct Finder<'a> {
     pub walk: Limits,
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// Tells encodings, as it did for the index.
+    pub guess: Guess,
     /// When to give up.
     pub stop: &'a Stop,
 }
@@ -161,7 +163,7 @@ impl Finder<'_> {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
             let mut results = run();
             for other in others {
-                results.extend(other.join().unwrap_or_default());
+                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             results
         });
@@ -176,7 +178,7 @@ impl Finder<'_> {
         let (file, _) = self.root.open_file(rel).ok()?;
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX), &mut bytes).ok()?;
-        match crate::grep::to_text(&bytes)? {
+        match crate::grep::to_text(&bytes, self.guess)? {
             std::borrow::Cow::Owned(text) => Some(text),
             std::borrow::Cow::Borrowed(text) if text.len() == bytes.len() => Some(bytes),
             std::borrow::Cow::Borrowed(text) => Some(text.to_vec()),

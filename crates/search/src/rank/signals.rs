@@ -20,6 +20,9 @@ pub(crate) fn path_penalty(rel: &[u8]) -> i32 {
     if is_in(&["examples", "example", "benches", "bench", "samples", "demo", "docs"]) {
         penalty += 30;
     }
+    if file.starts_with("changelog") || file.starts_with("changes") {
+        penalty += 60;
+    }
     penalty
 }
 

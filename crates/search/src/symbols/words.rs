@@ -1,5 +1,7 @@
 //! The words that begin definitions.
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use super::{Grammar, SymbolKind, braces::Scope};
 
 /// A word that begins a definition.
@@ -191,247 +193,81 @@ pub(crate) fn keyword(grammar: Grammar, word: &[u8]) -> Option<&'static Keyword>
     table(grammar).iter().find(|keyword| keyword.word.first() == word.first() && keyword.word == word)
 }
 
-/// Words that are never the name of anything.
-static RESERVED: &[&[u8]] = &[
-    b"abstract",
-    b"as",
-    b"async",
-    b"await",
-    b"break",
-    b"case",
-    b"catch",
-    b"class",
-    b"const",
-    b"continue",
-    b"default",
-    b"delete",
-    b"do",
-    b"else",
-    b"enum",
-    b"export",
-    b"extends",
-    b"extern",
-    b"final",
-    b"finally",
-    b"fn",
-    b"for",
-    b"func",
-    b"function",
-    b"goto",
-    b"if",
-    b"implements",
-    b"import",
-    b"in",
-    b"instanceof",
-    b"let",
-    b"match",
-    b"namespace",
-    b"new",
-    b"override",
-    b"package",
-    b"private",
-    b"protected",
-    b"pub",
-    b"public",
-    b"return",
-    b"sizeof",
-    b"static",
-    b"struct",
-    b"super",
-    b"switch",
-    b"template",
-    b"this",
-    b"throw",
-    b"throws",
-    b"try",
-    b"typedef",
-    b"typeof",
-    b"using",
-    b"var",
-    b"virtual",
-    b"void",
-    b"where",
-    b"while",
-    b"with",
-    b"yield",
-    b"fun",
-    b"val",
-    b"guard",
-    b"_",
-    b"elif",
-    b"not",
-    b"and",
-    b"or",
-    b"lock",
-    b"fixed",
-    b"checked",
-    b"unchecked",
-    b"nameof",
-    b"when",
-    b"defer",
-    b"select",
-    b"foreach",
-    b"echo",
-    b"print",
-    b"assert",
-    b"mut",
-    b"ref",
-    b"dyn",
-    b"impl",
-    b"loop",
-    b"unless",
-    b"until",
-    b"alignas",
-    b"decltype",
-    b"noexcept",
+/// Words that are never the name of anything, in most languages.
+const RESERVED: &str = "abstract alignas and as assert async await break case catch checked class const \
+    continue decltype default defer delete do dyn echo elif else enum export extends extern final finally fixed fn \
+    for foreach fun func function goto guard if impl implements import in instanceof let lock loop match mut \
+    namespace new noexcept nameof not or override package print private protected pub public ref return select \
+    sizeof static struct super switch template this throw throws try typedef typeof unchecked unless until using \
+    val var virtual void when where while with yield _";
+
+/// Those that are names all the same, by family.
+const USABLE: [(Family, &str); 4] = [
+    (
+        Family::Rust,
+        "and assert case catch checked class default defer delete echo export extends final finally fixed foreach fun \
+         func function goto guard implements import lock namespace new not or package print private protected public \
+         select switch template this throw throws try unless until using val var void when with",
+    ),
+    (
+        Family::JavaScript,
+        "and assert catch checked default defer delete echo export final finally fixed fn foreach fun func goto guard \
+         import lock loop match not or override package print ref select template throw unless until val when where",
+    ),
+    (
+        Family::C,
+        "checked defer echo export final finally fixed fn foreach fun func function guard import in let lock loop match \
+         override package print ref select unless until val var when where with yield",
+    ),
+    (
+        Family::Other,
+        "and checked delete echo fixed fn func let loop match not or print ref select template until",
+    ),
 ];
 
-/// Words some languages use as names all the same.
+/// Languages that reserve about the same words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Family {
+    Rust,
+    JavaScript,
+    C,
+    Other,
+}
+
+impl Family {
+    fn of(grammar: Grammar) -> Self {
+        match grammar {
+            Grammar::Rust | Grammar::Go | Grammar::Zig => Self::Rust,
+            Grammar::JavaScript | Grammar::TypeScript => Self::JavaScript,
+            Grammar::C | Grammar::Cpp => Self::C,
+            _ => Self::Other,
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Every reserved word, and the families it is reserved in.
+static RESERVED_IN: LazyLock<HashMap<&'static [u8], u8>> = LazyLock::new(|| {
+    let mut words: HashMap<&[u8], u8> =
+        RESERVED.split_whitespace().map(|word| (word.as_bytes(), 0b1111)).collect();
+    for (family, usable) in USABLE {
+        for word in usable.split_whitespace() {
+            if let Some(families) = words.get_mut(word.as_bytes()) {
+                *families &= !family.bit();
+            }
+        }
+    }
+    words
+});
+
+/// Whether a word is never the name of anything.
 pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
-    let usable: &[&[u8]] = match grammar {
-        Grammar::Rust | Grammar::Go | Grammar::Zig => &[
-            b"new",
-            b"delete",
-            b"default",
-            b"print",
-            b"class",
-            b"with",
-            b"not",
-            b"and",
-            b"or",
-            b"lock",
-            b"checked",
-            b"select",
-            b"import",
-            b"export",
-            b"catch",
-            b"this",
-            b"void",
-            b"case",
-            b"namespace",
-            b"template",
-            b"package",
-            b"assert",
-            b"when",
-            b"val",
-            b"fun",
-            b"func",
-            b"function",
-            b"finally",
-            b"throw",
-            b"throws",
-            b"public",
-            b"private",
-            b"protected",
-            b"using",
-            b"var",
-            b"until",
-            b"unless",
-            b"extends",
-            b"implements",
-            b"echo",
-            b"final",
-            b"switch",
-            b"foreach",
-            b"defer",
-            b"guard",
-            b"fixed",
-            b"goto",
-            b"try",
-        ],
-        Grammar::JavaScript | Grammar::TypeScript => &[
-            b"delete",
-            b"print",
-            b"select",
-            b"match",
-            b"lock",
-            b"not",
-            b"and",
-            b"or",
-            b"when",
-            b"fixed",
-            b"assert",
-            b"echo",
-            b"func",
-            b"fn",
-            b"fun",
-            b"val",
-            b"goto",
-            b"template",
-            b"loop",
-            b"ref",
-            b"where",
-            b"until",
-            b"guard",
-            b"defer",
-            b"catch",
-            b"finally",
-            b"throw",
-            b"default",
-            b"export",
-            b"import",
-            b"unless",
-            b"checked",
-            b"package",
-            b"foreach",
-            b"override",
-            b"final",
-        ],
-        Grammar::C | Grammar::Cpp => &[
-            b"print",
-            b"select",
-            b"match",
-            b"lock",
-            b"fixed",
-            b"when",
-            b"fn",
-            b"func",
-            b"fun",
-            b"val",
-            b"var",
-            b"let",
-            b"in",
-            b"where",
-            b"loop",
-            b"ref",
-            b"echo",
-            b"yield",
-            b"with",
-            b"function",
-            b"import",
-            b"export",
-            b"package",
-            b"final",
-            b"override",
-            b"finally",
-            b"until",
-            b"unless",
-            b"guard",
-            b"defer",
-            b"select",
-            b"checked",
-            b"foreach",
-        ],
-        _ => &[
-            b"print",
-            b"select",
-            b"match",
-            b"delete",
-            b"not",
-            b"and",
-            b"or",
-            b"template",
-            b"echo",
-            b"fixed",
-            b"until",
-            b"loop",
-            b"ref",
-            b"checked",
-            b"func",
-            b"fn",
-            b"let",
-        ],
-    };
-    let is = |it: &&[u8]| it.first() == word.first() && *it == word;
-    RESERVED.iter().any(is) && !usable.contains(&word)
+    /// `instanceof`, `implements`.
+    const LONGEST: usize = 10;
+    let may_be =
+        word.len() <= LONGEST && word.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'_');
+    may_be && RESERVED_IN.get(word).is_some_and(|families| families & Family::of(grammar).bit() != 0)
 }

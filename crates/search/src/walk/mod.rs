@@ -141,7 +141,9 @@ impl<'a> Walk<'a> {
                 // The system has no more threads: this one has to do.
                 return vec![Worker::new(self, &queue, left_out, make()).run()];
             }
-            threads.into_iter().flatten().filter_map(|thread| thread.join().ok()).collect()
+            let joined: Vec<_> = threads.into_iter().flatten().map(thread::ScopedJoinHandle::join).collect();
+            // Half of an answer must not look like a whole one.
+            joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         let mut tally = Tally::default();
         let mut visitors = Vec::new();

@@ -187,7 +187,13 @@ impl Lookup {
         // Some time is kept for the answer.
         let refresh_stop = stop.within(self.limit * 3 / 4);
         let filter = Filter::default();
-        let refresh = Refresh { cwd: &self.cx.cwd, filter: &filter, limits, stop: &refresh_stop };
+        let refresh = Refresh {
+            cwd: &self.cx.cwd,
+            filter: &filter,
+            limits,
+            guess: finding::guess,
+            stop: &refresh_stop,
+        };
         let refreshed = refresh.run(&mut index, &root);
         let may_show =
             |rel: &[u8]| self.place.may_show(&self.cx, rel) && self.globs.take(&self.place.path_of(rel));
@@ -198,6 +204,7 @@ impl Lookup {
             limits: self.input.limits(),
             walk: limits,
             may_show: &may_show,
+            guess: finding::guess,
             stop,
         };
         let found = Found {
