@@ -1,4 +1,5 @@
 use haft_agent::{AgentEvent, EndReason, Exhausted, Spending, TurnEnd};
+use haft_runtime::Report;
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ impl Frames {
             })),
             AgentEvent::Result(it) => Some(json!({
                 "type": "user",
-                "message": {"role": "user", "content": [it.report.to_block()]},
+                "message": {"role": "user", "content": [result_block(&it.report)]},
                 "parent_tool_use_id": null, "session_id": self.session_id, "uuid": it.uuid,
                 "tool_use_result": match it.report.error {
                     None => it.report.data.clone().unwrap_or(Value::Null),
@@ -222,6 +223,20 @@ fn outcome(reason: &EndReason) -> (&'static str, bool, &'static str, Vec<String>
             ("error_max_structured_output_retries", true, "structured_output_retry_exhausted", tried.clone())
         }
     }
+}
+
+/// The block that answers a call; plain text is a plain string, as the SDKs'
+/// users know it.
+fn result_block(report: &Report) -> Value {
+    let mut block = json!(report.to_block());
+    let only_text = match block["content"].as_array().map(Vec::as_slice) {
+        Some([only]) if only["type"] == "text" => Some(only["text"].clone()),
+        _ => None,
+    };
+    if let Some(text) = only_text {
+        block["content"] = text;
+    }
+    block
 }
 
 fn usage(usage: &Usage) -> Value {
