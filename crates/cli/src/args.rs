@@ -4,9 +4,18 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
+use crate::sdk_args::SdkArgs;
+
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
-#[command(name = "haft", version, about, max_term_width = 100, args_conflicts_with_subcommands = false)]
+#[command(
+    name = "haft",
+    version,
+    about,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = false,
+    args_override_self = true
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -41,13 +50,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) max_budget_usd: Option<f64>,
     /// Replaces the system prompt.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,
     /// Added to the system prompt.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
     /// JSON Schema the output must follow.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub(crate) json_schema: Option<String>,
     /// Only these tools, separated by commas; empty for none.
     #[arg(long)]
@@ -70,6 +79,9 @@ pub(crate) struct RunArgs {
     /// Say more on standard error.
     #[arg(long)]
     pub(crate) verbose: bool,
+    /// Flags of the Agent SDKs.
+    #[command(flatten)]
+    pub(crate) sdk: SdkArgs,
 }
 
 /// How the answer is printed.
@@ -109,6 +121,9 @@ pub(crate) struct Options {
     /// Settings for this run: a file, or JSON text.
     #[arg(long, global = true, value_name = "FILE-OR-JSON")]
     pub(crate) settings: Option<String>,
+    /// Which settings files are read: user, project, local, separated by commas; empty for none.
+    #[arg(long, global = true, value_name = "LIST")]
+    pub(crate) setting_sources: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

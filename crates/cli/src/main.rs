@@ -14,6 +14,8 @@ mod dev_command;
 mod output;
 mod permissions_command;
 mod print_command;
+mod sdk_args;
+mod sdk_command;
 mod show;
 mod tool_command;
 mod trust_command;
@@ -30,8 +32,14 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(err) => return sdk_args::refuse(&err),
+    };
     let Some(command) = args.command else {
+        if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
+            return sdk_command::run(&args.run, &args.options);
+        }
         return finished(print_command::run(&args.run, &args.options));
     };
     let ended = match command {

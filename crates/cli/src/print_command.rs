@@ -54,6 +54,9 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
             model: agent.settings.model.clone(),
             permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),
             api_key_source: built.key_source,
+            mcp_servers: Vec::new(),
+            output_style: String::from("default"),
+            agents: Vec::new(),
         };
         print_line(&frames.init(&init).to_string())?;
     }

@@ -1,4 +1,5 @@
 use haft_agent::{AgentEvent, EndReason, Exhausted, Spending, TurnEnd};
+use haft_runtime::Report;
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
@@ -22,6 +23,12 @@ pub struct Init {
     pub permission_mode: String,
     /// Where the key comes from.
     pub api_key_source: String,
+    /// MCP servers with their states.
+    pub mcp_servers: Vec<Value>,
+    /// How the model is to write.
+    pub output_style: String,
+    /// Names of agents.
+    pub agents: Vec<String>,
 }
 
 impl Frames {
@@ -29,9 +36,49 @@ impl Frames {
     pub fn init(&self, init: &Init) -> Value {
         json!({
             "type": "system", "subtype": "init", "cwd": init.cwd, "session_id": self.session_id,
-            "tools": init.tools, "mcp_servers": [], "model": init.model, "permissionMode": init.permission_mode,
+            "tools": init.tools, "mcp_servers": init.mcp_servers, "model": init.model, "permissionMode": init.permission_mode,
             "slash_commands": [], "apiKeySource": init.api_key_source, "claude_code_version": PROTOCOL_VERSION,
-            "output_style": "default", "agents": [], "skills": [], "plugins": [], "uuid": uuid(),
+            "output_style": init.output_style, "agents": init.agents, "skills": [], "plugins": [], "uuid": uuid(),
+        })
+    }
+
+    /// A raw event of an answer.
+    pub fn stream_event(&self, event: &Value) -> Value {
+        json!({
+            "type": "stream_event", "event": event, "parent_tool_use_id": null,
+            "session_id": self.session_id, "uuid": uuid(),
+        })
+    }
+
+    /// Something about the session, with these fields.
+    pub fn system(&self, subtype: &str, fields: Value) -> Value {
+        let mut frame = json!({
+            "type": "system", "subtype": subtype, "session_id": self.session_id, "uuid": uuid(),
+        });
+        if let (Some(frame), Value::Object(fields)) = (frame.as_object_mut(), fields) {
+            frame.extend(fields);
+        }
+        frame
+    }
+
+    /// What was said, back to who said it.
+    pub fn replay(&self, message: &Value, uuid: Option<&str>) -> Value {
+        json!({
+            "type": "user", "message": message, "parent_tool_use_id": null, "session_id": self.session_id,
+            "uuid": uuid.map_or_else(self::uuid, str::to_owned), "isReplay": true,
+        })
+    }
+
+    /// What an answer that failed looks like in the conversation.
+    pub fn api_error(&self, text: &str, kind: &str) -> Value {
+        json!({
+            "type": "assistant", "parent_tool_use_id": null, "session_id": self.session_id, "uuid": uuid(),
+            "error": kind, "is_api_error_message": true,
+            "message": {
+                "id": uuid(), "type": "message", "role": "assistant", "model": "<synthetic>",
+                "content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence",
+                "stop_sequence": "", "usage": usage(&Usage::default()),
+            },
         })
     }
 
@@ -48,7 +95,7 @@ impl Frames {
             })),
             AgentEvent::Result(it) => Some(json!({
                 "type": "user",
-                "message": {"role": "user", "content": [it.report.to_block()]},
+                "message": {"role": "user", "content": [result_block(&it.report)]},
                 "parent_tool_use_id": null, "session_id": self.session_id, "uuid": it.uuid,
                 "tool_use_result": match it.report.error {
                     None => it.report.data.clone().unwrap_or(Value::Null),
@@ -81,7 +128,7 @@ impl Frames {
 }
 
 /// The version of the protocol these frames follow.
-const PROTOCOL_VERSION: &str = "2.1.325";
+pub const PROTOCOL_VERSION: &str = "2.1.325";
 
 /// The last frame of a turn.
 pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, model: &str) -> Value {
@@ -94,7 +141,8 @@ pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, mod
         "modelUsage": {model: {
             "inputTokens": spent.usage.input_tokens, "outputTokens": spent.usage.output_tokens,
             "cacheReadInputTokens": spent.usage.cache_read_input_tokens,
-            "cacheCreationInputTokens": spent.usage.cache_creation_input_tokens, "costUSD": spent.usd,
+            "cacheCreationInputTokens": spent.usage.cache_creation_input_tokens, "webSearchRequests": 0,
+            "costUSD": spent.usd,
         }},
         "permission_denials": end.denials.iter().map(|it| json!({
             "tool_name": it.tool_name, "tool_use_id": it.tool_use_id, "tool_input": it.tool_input,
@@ -105,6 +153,16 @@ pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, mod
     if subtype == "success" {
         frame["result"] = match &end.reason {
             EndReason::Failed(error) => Value::from(format!("API Error: {error}")),
+            // A hook kept the prompt from the model.
+            EndReason::Stopped(reason) if end.turns == 0 => {
+                frame["num_turns"] = json!(0);
+                frame.as_object_mut().map(|it| it.remove("terminal_reason"));
+                Value::from(format!("UserPromptSubmit operation blocked by hook:\n{reason}"))
+            }
+            EndReason::Stopped(_) => Value::from(""),
+            EndReason::Completed if end.structured_output.is_some() => {
+                Value::from(end.structured_output.as_ref().map(Value::to_string))
+            }
             _ => Value::from(end.text.clone()),
         };
     } else {
@@ -114,6 +172,16 @@ pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, mod
         frame["structured_output"] = output.clone();
     }
     frame
+}
+
+/// The only frame of a session that cannot begin.
+pub fn failed_start(session_id: &str, error: &str) -> Value {
+    json!({
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "duration_ms": 0,
+        "duration_api_ms": 0, "num_turns": 0, "session_id": session_id, "uuid": uuid(),
+        "total_cost_usd": 0, "usage": usage(&Usage::default()), "modelUsage": {},
+        "permission_denials": [], "stop_reason": null, "errors": [error],
+    })
 }
 
 fn outcome(reason: &EndReason) -> (&'static str, bool, &'static str, Vec<String>) {
@@ -155,6 +223,20 @@ fn outcome(reason: &EndReason) -> (&'static str, bool, &'static str, Vec<String>
             ("error_max_structured_output_retries", true, "structured_output_retry_exhausted", tried.clone())
         }
     }
+}
+
+/// The block that answers a call; plain text is a plain string, as the SDKs'
+/// users know it.
+fn result_block(report: &Report) -> Value {
+    let mut block = json!(report.to_block());
+    let only_text = match block["content"].as_array().map(Vec::as_slice) {
+        Some([only]) if only["type"] == "text" => Some(only["text"].clone()),
+        _ => None,
+    };
+    if let Some(text) = only_text {
+        block["content"] = text;
+    }
+    block
 }
 
 fn usage(usage: &Usage) -> Value {

@@ -38,12 +38,17 @@ impl Setup {
             Some(resumed) => resumed,
             None => (Conversation::new(self.session_id.clone(), &self.cwd, None), Restored::default()),
         };
-        let log = LogFile::open(self.log_path(self.session_id.as_str()))
-            .map_err(|err| format!("the session log: {err}"))?;
-        conversation.set_log(log);
+        if !run.sdk.no_session_persistence {
+            let log = LogFile::open(self.log_path(self.session_id.as_str()))
+                .map_err(|err| format!("the session log: {err}"))?;
+            conversation.set_log(log);
+        }
+        if run.sdk.session_mirror {
+            conversation.mirror();
+        }
         let (provider, key_source) = provider()?;
         let (mut agent, events) =
-            Agent::new(provider, session, conversation, self.agent_settings(run), self.prompt(run));
+            Agent::new(provider, session, conversation, self.agent_settings(run), self.prompt(run)?);
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
         if let Some(schema) = &run.json_schema {
@@ -64,22 +69,34 @@ impl Setup {
         settings.fallback_model.clone_from(&run.fallback_model);
         settings.limits.max_turns = run.max_turns;
         settings.limits.max_usd = run.max_budget_usd;
+        settings.thinking = run.sdk.thinking();
+        settings.effort = run.sdk.effort.map(Into::into);
+        settings.betas =
+            run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list))).collect();
         settings
     }
 
-    fn prompt(&self, run: &RunArgs) -> Prompt {
+    fn prompt(&self, run: &RunArgs) -> Result<Prompt, Failure> {
+        let from_file = match &run.sdk.system_prompt_file {
+            None => None,
+            Some(path) => {
+                Some(std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?)
+            }
+        };
+        // Without any source of settings nobody is asked for memory either.
+        let without_memory = self.options.setting_sources.as_deref().is_some_and(|it| it.trim().is_empty());
         let places = MemoryPlaces {
             user: self.store.places().user.clone(),
             cwd: self.cwd.clone(),
             home: self.home.clone(),
         };
-        Prompt {
-            base: run.system_prompt.clone().map_or(Base::Haft, Base::Replaced),
+        Ok(Prompt {
+            base: run.system_prompt.clone().or(from_file).map_or(Base::Haft, Base::Replaced),
             environment: Environment::of(&self.cwd),
-            memory: Memory::load(&places),
+            memory: if without_memory { Memory::default() } else { Memory::load(&places) },
             deferred_tools: Vec::new(),
             append: run.append_system_prompt.clone(),
-        }
+        })
     }
 
     /// The conversation to go on with, if one is named.
@@ -102,7 +119,8 @@ impl Setup {
         } else {
             self.session_id = id.into();
         }
-        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, None);
+        let until = run.sdk.resume_session_at.as_deref();
+        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
         Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
     }
 
@@ -114,10 +132,12 @@ impl Setup {
             .chars()
             .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
             .collect();
-        self.state_dir().join("projects").join(key)
+        // Whoever moves the configuration looks for sessions there.
+        let moved = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
+        moved.unwrap_or_else(|| self.state_dir()).join("projects").join(key)
     }
 
-    fn log_path(&self, id: &str) -> PathBuf {
+    pub(super) fn log_path(&self, id: &str) -> PathBuf {
         self.log_dir().join(format!("{id}.jsonl"))
     }
 }

@@ -12,11 +12,11 @@ use std::{
     sync::Arc,
 };
 
-use haft_config::{Argument, Feature, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
+use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
 use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
 use haft_runtime::{
-    Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
+    Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_tool::{DynTool, erase};
@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) session_id: SessionId,
     /// Only these tools, if somebody said so.
     pub(crate) only_tools: Option<Vec<String>>,
+    /// The program that embeds us, if it answers questions.
+    pub(crate) asker: Option<Arc<dyn Ask>>,
 }
 
 impl Setup {
@@ -68,7 +70,10 @@ impl Setup {
         let cwd = cwd(options)?;
         let places = Places::detect(&cwd, &|name| std::env::var_os(name));
         let arguments = options.settings.iter().map(|value| Argument::settings(value, &cwd)).collect();
-        let load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
+        let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
+        if let Some(sources) = &options.setting_sources {
+            load.layers = setting_sources(sources)?;
+        }
         let store = Arc::new(SettingsStore::open(places, load));
         let loaded = store.current();
         for notice in loaded.problems.iter().chain(&loaded.warnings) {
@@ -82,6 +87,7 @@ impl Setup {
             options: options.clone(),
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
+            asker: None,
         })
     }
 
@@ -181,9 +187,12 @@ impl Setup {
     fn gate(&self, policy: Policy, attended: Attended) -> Gate {
         let keep = keep::KeepInSettings { store: Arc::clone(&self.store) };
         let hooks =
-            SessionHooks::new(self.hooks(), self.session_id.clone(), self.session_dir().join("log.jsonl"));
+            SessionHooks::new(self.hooks(), self.session_id.clone(), self.log_path(self.session_id.as_str()));
         let gate =
             Gate::of_session(Arc::new(Permissions::new(policy))).with_hooks(hooks).with_keep(Arc::new(keep));
+        if let Some(asker) = &self.asker {
+            return gate.with_ask(Arc::clone(asker));
+        }
         let asks = attended == Attended::IfTerminal
             && !self.loaded.settings.permissions.deny_instead_of_prompting
             && AskTerminal::is_there();
@@ -211,6 +220,19 @@ impl Setup {
         };
         (settings.hooks.clone(), ports)
     }
+}
+
+/// The files `--setting-sources` names.
+fn setting_sources(text: &str) -> Result<Vec<Layer>, Failure> {
+    let layer = |name: &str| match name {
+        "user" => Ok(Layer::User),
+        "project" => Ok(Layer::Project),
+        "local" => Ok(Layer::Local),
+        other => {
+            Err(Failure::Message(format!("`{other}` is no settings source; use user, project or local")))
+        }
+    };
+    text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(layer).collect()
 }
 
 /// The directory to work in.
