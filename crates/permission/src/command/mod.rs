@@ -34,13 +34,14 @@ impl CommandJudge for ShellCommands {
     }
 
     fn propose(&self, line: &str, place: &CommandPlace<'_>) -> Vec<String> {
-        let analysis = self.analyse(line, place);
-        if analysis.doubt.is_some() {
+        let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
+        let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
+        let found = shell::analyse(line, here);
+        if !found.is_certain() {
             return Vec::new();
         }
-        let wants_rule = |part: &&CommandPart| part.nature != Nature::ReadOnly;
-        let parts: Vec<&CommandPart> = analysis.parts.iter().filter(wants_rule).collect();
-        let proposed: Vec<String> = parts.iter().filter_map(|part| proposal(part)).collect();
+        let parts: Vec<&Part> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
+        let proposed: Vec<String> = parts.iter().filter_map(|part| shell::propose(part)).collect();
         // A rule for some parts would only lead to the next question.
         if proposed.len() == parts.len() { proposed } else { Vec::new() }
     }
@@ -87,6 +88,8 @@ fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
 /// another place (a repository's hooks and helpers) can run.
 fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
     match effect.access {
+        // Wherever links lead is not known before it runs.
+        _ if effect.reach == Reach::LinkedTree => false,
         Access::Connect => false,
         Access::Obey => match &effect.target {
             Target::Path(path) => haft_paths::lexical(path) == place.cwd,
@@ -128,7 +131,7 @@ fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
     };
     let reach = match effect.reach {
         Reach::Itself => FileReach::Itself,
-        Reach::Tree => FileReach::Tree,
+        Reach::Tree | Reach::LinkedTree => FileReach::Tree,
     };
     let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
         // A word of a command nobody understands may mean either.
@@ -152,83 +155,4 @@ fn is_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
 fn inside_root(form: &Path, root: &Path) -> bool {
     haft_paths::is_inside(form, root)
         || haft_paths::real(root).is_ok_and(|root| haft_paths::is_inside(form, &root))
-}
-
-/// Commands whose second word says what they do: the rule keeps it.
-const WITH_SUBCOMMANDS: &[&str] = &[
-    "apt",
-    "brew",
-    "bun",
-    "cargo",
-    "conda",
-    "docker",
-    "dotnet",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "helm",
-    "kubectl",
-    "make",
-    "mix",
-    "mvn",
-    "npm",
-    "npx",
-    "pip",
-    "pip3",
-    "pnpm",
-    "poetry",
-    "rustup",
-    "terraform",
-    "uv",
-    "yarn",
-];
-
-/// Commands for which only the very same line may run again: they run what
-/// they are given, or cannot be taken back.
-const NEVER_GENERALISED: &[&str] = &[
-    "bash", "chmod", "chown", "curl", "dd", "deno", "doas", "env", "eval", "exec", "find", "flock", "ionice",
-    "kill", "killall", "mkfs", "node", "perl", "php", "pkill", "python", "python3", "rm", "rmdir", "ruby",
-    "scp", "setsid", "sh", "ssh", "sudo", "tee", "truncate", "watch", "wget", "xargs", "zsh",
-];
-
-/// Second words that change the world outside the workspace.
-const OUTWARD: &[&str] = &[
-    "clean",
-    "login",
-    "publish",
-    "push",
-    "release",
-    "remove",
-    "reset",
-    "restore",
-    "rm",
-    "run-script",
-    "uninstall",
-];
-
-/// The rule a person would have written: as far as the words that name the
-/// task, and no further.
-fn proposal(part: &CommandPart) -> Option<String> {
-    let face = part.allow_faces.first().filter(|face| face.coverage == Coverage::AnyRule)?;
-    let words: Vec<&str> = face.words.iter().map(String::as_str).collect();
-    let (first, rest) = words.split_first()?;
-    if part.concern.is_some() || first.contains('/') || *first == "rm" {
-        return None;
-    }
-    if NEVER_GENERALISED.contains(first) {
-        let interpreter = matches!(*first, "python" | "python3" | "node" | "perl" | "ruby" | "php" | "deno");
-        return interpreter.then(|| face.text.clone());
-    }
-    let task = rest.first().filter(|word| !word.starts_with('-'));
-    match task {
-        Some(task) if WITH_SUBCOMMANDS.contains(first) && OUTWARD.contains(task) => None,
-        Some(task) if WITH_SUBCOMMANDS.contains(first) => match (*task, rest.get(1)) {
-            // `npm run build` names its task with the third word.
-            ("run", Some(script)) if !script.starts_with('-') => Some(format!("{first} run {script} *")),
-            _ => Some(format!("{first} {task} *")),
-        },
-        _ if WITH_SUBCOMMANDS.contains(first) => Some(face.text.clone()),
-        _ => Some(format!("{first} *")),
-    }
 }

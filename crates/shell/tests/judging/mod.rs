@@ -82,9 +82,7 @@ impl Judge<'_> {
         }
         let operands = || part.effects.iter().filter(|effect| effect.origin == Origin::Operand);
         let protected = operands().any(|effect| match &effect.target {
-            Target::Path(path) => {
-                matches!(effect.access, Access::Write | Access::Delete) && is_protected(path)
-            }
+            Target::Path(path) => matches!(effect.access, Access::Write | Access::Delete) && is_protected(path),
             _ => false,
         });
         let ruled = everything
@@ -119,8 +117,7 @@ impl Judge<'_> {
             Access::Obey => lexical(path) == self.cwd,
             Access::Connect => false,
             Access::Write | Access::Delete => {
-                if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path))
-                {
+                if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path)) {
                     return false;
                 }
                 let ruled = self.rules.allow.iter().any(|rule| {
@@ -137,8 +134,7 @@ impl Judge<'_> {
             Target::Unknown(_) => return false,
         };
         let reads = matches!(effect.access, Access::Read | Access::Write | Access::Delete);
-        let writes =
-            matches!(effect.access, Access::Write | Access::Delete) || effect.origin == Origin::Mention;
+        let writes = matches!(effect.access, Access::Write | Access::Delete) || effect.origin == Origin::Mention;
         rules.iter().any(|rule| {
             let (applies, pattern) = match spec(rule) {
                 ("Read", Some(pattern)) => (reads, pattern),
@@ -146,11 +142,9 @@ impl Judge<'_> {
                 _ => return false,
             };
             let found = matches!(effect.target, Target::Pattern(_))
-                && globset::Glob::new(&path.to_string_lossy()).is_ok_and(|glob| {
-                    glob.compile_matcher().is_match(self.cwd.join(pattern.trim_start_matches("./")))
-                });
-            applies
-                && (found || [lexical(path), real(path)].iter().any(|path| self.path_matches(pattern, path)))
+                && globset::Glob::new(&path.to_string_lossy())
+                    .is_ok_and(|glob| glob.compile_matcher().is_match(self.cwd.join(pattern.trim_start_matches("./"))));
+            applies && (found || [lexical(path), real(path)].iter().any(|path| self.path_matches(pattern, path)))
         })
     }
 
@@ -193,22 +187,8 @@ fn wildcard(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 const PROTECTED: &[&str] = &[
-    ".git",
-    ".claude",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".cargo",
-    ".devcontainer",
-    ".gitconfig",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".zshrc",
-    ".zprofile",
-    ".profile",
-    ".ripgreprc",
-    ".mcp.json",
+    ".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".gitconfig", ".gitmodules", ".bashrc",
+    ".bash_profile", ".zshrc", ".zprofile", ".profile", ".ripgreprc", ".mcp.json",
 ];
 
 fn is_protected(path: &Path) -> bool {
