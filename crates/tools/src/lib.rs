@@ -11,13 +11,19 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 use haft_workspace::Files;
 
+pub mod bash;
 pub mod config;
 pub mod edit;
 mod files;
 mod finding;
 pub mod glob;
 pub mod grep;
+pub mod monitor;
 pub mod read;
+pub mod repl;
+pub mod sleep;
+pub mod task_output;
+pub mod task_stop;
 pub mod todo_write;
 pub mod write;
 
