@@ -11,6 +11,7 @@ use std::sync::Arc;
 use haft_tool::{DynTool, erase};
 use haft_workspace::Files;
 
+pub mod bash;
 pub mod config;
 pub mod edit;
 mod files;
@@ -18,10 +19,15 @@ mod finding;
 pub mod glob;
 pub mod grep;
 pub mod ls;
+pub mod monitor;
 pub mod multi_edit;
 pub mod notebook_edit;
 pub mod read;
+pub mod repl;
 pub mod search;
+pub mod sleep;
+pub mod task_output;
+pub mod task_stop;
 pub mod todo_write;
 pub mod write;
 

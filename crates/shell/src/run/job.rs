@@ -6,11 +6,11 @@ use std::{
 };
 
 use haft_types::{AgentId, CallId};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
-    own::{Owner, Process},
+    own::{Lifetime, Owner, Process},
 };
 
 /// A command to run.
@@ -28,6 +28,10 @@ pub struct Spec {
     pub limit: Duration,
     /// Variables of this command alone.
     pub variables: Vec<(String, String)>,
+    /// How long what it starts may live.
+    pub lifetime: Lifetime,
+    /// A descriptor of ours it gets as its number three, to talk with us.
+    pub channel: Option<Arc<OwnedFd>>,
 }
 
 /// Why a command was stopped.
@@ -124,6 +128,11 @@ pub(crate) struct Shared {
 pub(crate) struct Control {
     pub(crate) stop: Option<Stop>,
     pub(crate) stop_at: Option<Instant>,
+    /// Somebody wants the foreground of the command interrupted, as from a
+    /// keyboard.
+    pub(crate) interrupt: bool,
+    /// Those who wait until everything printed so far is in the spool.
+    pub(crate) flush: Vec<oneshot::Sender<()>>,
 }
 
 impl Shared {
@@ -208,6 +217,23 @@ impl Job {
     pub fn stop(&self, why: Stop) {
         self.0.control().stop.get_or_insert(why);
         self.wake();
+    }
+
+    /// Interrupts what it does, as from a keyboard. It may go on.
+    pub fn interrupt(&self) {
+        self.0.control().interrupt = true;
+        self.wake();
+    }
+
+    /// Waits until everything it has printed so far can be read.
+    pub async fn flush(&self) {
+        let (sender, receiver) = oneshot::channel();
+        self.0.control().flush.push(sender);
+        self.wake();
+        tokio::select! {
+            _ = receiver => {}
+            () = self.gone() => {}
+        }
     }
 
     /// Changes when it is stopped at the latest.

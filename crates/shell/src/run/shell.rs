@@ -85,6 +85,9 @@ const REGISTRIES: &str = "processes";
 /// Where output is, below the state directory.
 const OUTPUTS: &str = "tasks";
 
+/// The descriptor a command talks with us through, if it does.
+const CHANNEL: RawFd = 3;
+
 /// Runs the commands of one session.
 #[derive(Debug)]
 pub struct Shell {
@@ -189,7 +192,12 @@ impl Shell {
             started,
             phase: watch::Sender::new(Phase::Running),
             printed: watch::Sender::new(0),
-            control: Mutex::new(Control { stop: None, stop_at: started.checked_add(spec.limit) }),
+            control: Mutex::new(Control {
+                stop: None,
+                stop_at: started.checked_add(spec.limit),
+                interrupt: false,
+                flush: Vec::new(),
+            }),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             asked: Notify::new(),
             spec,
@@ -198,7 +206,8 @@ impl Shell {
 
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
         self.prepared();
-        let mark = self.owner.announce(&shared.spec.call, &shared.spec.command)?;
+        let spec = &shared.spec;
+        let mark = self.owner.announce(&spec.call, &spec.command, spec.lifetime)?;
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
@@ -215,18 +224,20 @@ impl Shell {
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
+        let mut descriptors = vec![
+            (self.null.as_fd(), 0),
+            (output_end.as_fd(), 1),
+            (output_end.as_fd(), 2),
+            (status_end.as_fd(), self.descriptors.status),
+            (prelude.as_fd(), self.descriptors.prelude),
+        ];
+        descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
         let launch = Launch {
             program: &bash,
             argv: &[c"bash", c"--norc", c"--noprofile", c"-c", &command],
             environment: &self.environment(spec, mark),
             directory: &directory,
-            descriptors: &[
-                (self.null.as_fd(), 0),
-                (output_end.as_fd(), 1),
-                (output_end.as_fd(), 2),
-                (status_end.as_fd(), self.descriptors.status),
-                (prelude.as_fd(), self.descriptors.prelude),
-            ],
+            descriptors: &descriptors,
         };
         let cgroup = self.memory_group(shared);
         let pid = launch.start()?;
