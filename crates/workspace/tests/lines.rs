@@ -1,5 +1,11 @@
 //! Line ranges of files of any size, against the obvious way.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::type_complexity, missing_docs, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::type_complexity,
+    missing_docs,
+    reason = "test code"
+)]
 
 use std::io::Write;
 

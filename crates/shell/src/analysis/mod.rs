@@ -22,7 +22,8 @@ mod wrapper;
 pub use critical::is_critical;
 pub use doubt::{Doubt, Weight};
 pub use facts::{
-    Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb, Word,
+    Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb,
+    Word,
 };
 pub use screen::MAX_CHARS;
 

@@ -8,8 +8,8 @@ use crate::analysis::{facts::Access, field::Field, variables};
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     match name {
-        ":" | "true" | "false" | "echo" | "help" | "jobs" | "times" | "wait" | "exit" | "return" | "break"
-        | "continue" | "type" => Some(Verdict::harmless()),
+        ":" | "true" | "false" | "echo" | "help" | "jobs" | "times" | "wait" | "exit" | "return"
+        | "break" | "continue" | "type" => Some(Verdict::harmless()),
         "cd" => cd(args),
         "command" => lookup(args),
         "dirs" | "umask" | "ulimit" | "alias" => {
@@ -75,7 +75,9 @@ fn printf(args: &[Field]) -> Option<Verdict> {
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         rest = rest[at + 1..].trim_start_matches(['-', '+', ' ', '#', '0', '\'', '*', '.']);
-        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't'));
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't')
+        });
         match rest.chars().next() {
             Some('n') => return None,
             Some('%') => rest = &rest[1..],
@@ -110,8 +112,8 @@ fn set(args: &[Field]) -> Option<Verdict> {
 }
 
 const UNARY: &[&str] = &[
-    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t", "-u", "-w",
-    "-x", "-z", "-a", "-G",
+    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t",
+    "-u", "-w", "-x", "-z", "-a", "-G",
 ];
 
 const BINARY: &[&str] =
