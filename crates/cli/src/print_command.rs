@@ -64,7 +64,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let shown = show(built.events, run.output_format, run.verbose, frames);
     let end = async {
         let end = agent.run(UserInput::text(prompt), &cancel).await;
-        agent.tools.close().await;
+        setup.close(&agent.tools).await;
         let (spent, model) = (*agent.spending(), agent.settings.model.clone());
         // The agent goes, and with it the sender of events: showing ends too.
         drop(agent);

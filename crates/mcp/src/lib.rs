@@ -5,6 +5,7 @@ mod client;
 mod config;
 mod serve;
 mod supervise;
+mod tools;
 mod transport;
 mod wire;
 
@@ -24,6 +25,7 @@ pub use serve::{
     ServerOptions, TokenCheck, ToolServer, serve_http, serve_http_handler, serve_stdio,
 };
 pub use supervise::{AskError, Enabled, Event, Manager, ManagerOptions, Noise, ServerState, ServerStatus};
+pub use tools::resource_tools;
 pub use transport::{
     ChannelEnds, ChannelServer, Connector, HostedServer, Inbox, InheritEnv, McpConnection, OpenError,
     Outgoing, StdioCommand, Transport,

@@ -9,7 +9,8 @@ mod settings_access;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
@@ -19,6 +20,7 @@ use haft_runtime::{
     Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
+use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_types::SessionId;
 use haft_workspace::Workspace;
@@ -160,6 +162,18 @@ impl Setup {
         let mut state = SessionState::new(self.cwd.clone());
         state.home = self.home.as_deref().map(Arc::from);
         Ok(Session::new(Arc::new(Pipeline::new(gate, results)), pool, state))
+    }
+
+    /// The session is over: ends what hooks and commands left running.
+    pub(crate) async fn close(&self, session: &Session) {
+        /// How long processes may take to go.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        session.close().await;
+        let Some(tasks) = self.tasks.get().cloned() else { return };
+        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await;
+        if !ended.unwrap_or(true) {
+            complain("some processes of this session are still running");
+        }
     }
 
     /// Takes over settings that changed since they were read.

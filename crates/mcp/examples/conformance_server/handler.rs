@@ -1,6 +1,8 @@
 //! The production server, plus prompts, resources and completion, which the
 //! suite wants and a pool of tools has not.
 
+#![expect(deprecated, reason = "clients of the older protocol still use what the newer one calls deprecated")]
+
 use std::sync::Arc;
 
 use haft_mcp::ToolServer;

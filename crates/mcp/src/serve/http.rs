@@ -1,4 +1,4 @@
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -157,37 +157,31 @@ fn local_origins() -> Vec<String> {
 }
 
 /// Lets nobody in who may not come in.
-fn guard(
-    State(auth): State<HttpAuth>,
-    request: Request,
-    next: Next,
-) -> impl Future<Output = Response> + Send {
-    async move {
-        let token = bearer(&request).map(str::to_owned);
-        let (welcome, challenge) = match &auth {
-            HttpAuth::Anyone => (true, String::new()),
-            HttpAuth::Token(wanted) => {
-                let known = token.is_some_and(|token| same(token.as_bytes(), wanted.as_bytes()));
-                (known, String::from("Bearer"))
-            }
-            HttpAuth::Resource { metadata, check } => {
-                let good = match &token {
-                    Some(token) => check.is_good(token).await,
-                    None => false,
-                };
-                let resource = metadata["resource"].as_str().unwrap_or_default().trim_end_matches("/mcp");
-                (good, format!("Bearer resource_metadata=\"{resource}{WELL_KNOWN}/mcp\""))
-            }
-        };
-        if welcome {
-            return next.run(request).await;
+async fn guard(State(auth): State<HttpAuth>, request: Request, next: Next) -> Response {
+    let token = bearer(&request).map(str::to_owned);
+    let (welcome, challenge) = match &auth {
+        HttpAuth::Anyone => (true, String::new()),
+        HttpAuth::Token(wanted) => {
+            let known = token.is_some_and(|token| same(token.as_bytes(), wanted.as_bytes()));
+            (known, String::from("Bearer"))
         }
-        let mut refusal = StatusCode::UNAUTHORIZED.into_response();
-        if let Ok(challenge) = HeaderValue::try_from(challenge) {
-            refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        HttpAuth::Resource { metadata, check } => {
+            let good = match &token {
+                Some(token) => check.is_good(token).await,
+                None => false,
+            };
+            let resource = metadata["resource"].as_str().unwrap_or_default().trim_end_matches("/mcp");
+            (good, format!("Bearer resource_metadata=\"{resource}{WELL_KNOWN}/mcp\""))
         }
-        refusal
+    };
+    if welcome {
+        return next.run(request).await;
     }
+    let mut refusal = StatusCode::UNAUTHORIZED.into_response();
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    refusal
 }
 
 fn bearer(request: &Request) -> Option<&str> {

@@ -55,9 +55,8 @@ pub(super) fn list(store: &ResultStore) -> ListResourcesResult {
     found.sort_by(|a, b| b.cmp(a));
     let resource = |(_, name, bytes): (_, String, u64)| json!({"uri": format!("{SCHEME}{name}"), "name": name, "mimeType": "text/plain", "size": bytes});
     let resources: Vec<_> = found.into_iter().take(MAX_LISTED).map(resource).collect();
-    let mut result = ListResourcesResult::default();
-    result.resources = serde_json::from_value(json!(resources)).unwrap_or_default();
-    result
+    let resources = serde_json::from_value(json!(resources)).unwrap_or_default();
+    ListResourcesResult::with_all_items(resources)
 }
 
 /// One result. Only plain names within the directory are looked up.
