@@ -1,6 +1,5 @@
 use super::{
-    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect,
-    Word,
+    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect, Word,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
 };
@@ -20,8 +19,8 @@ pub(super) enum Until {
 
 /// Words that mean something else than a command where a command may start.
 const RESERVED: &[&str] = &[
-    "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
-    "if", "in", "select", "then", "time", "until", "while", "]]",
+    "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+    "select", "then", "time", "until", "while", "]]",
 ];
 
 impl Parser<'_> {
