@@ -448,3 +448,71 @@ async fn the_python_sdk_works_unchanged() {
     assert!(!path("secret.txt").exists());
     assert_eq!(model.refusals(), [""; 0]);
 }
+
+/// A directory with the TypeScript SDK in it, made once; `None` with a loud
+/// word where it cannot be had.
+fn node_modules() -> Option<PathBuf> {
+    const PINNED: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-sdk-node");
+    let ready = dir.join("ready-0.3.325");
+    if ready.is_file() {
+        return Some(dir);
+    }
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).unwrap();
+    // The optional packages are the SDK's own executables, which nobody needs here.
+    let install = std::process::Command::new("npm")
+        .args(["install", "--omit=optional"])
+        .args(PINNED)
+        .current_dir(&dir)
+        .output();
+    if install.is_ok_and(|it| it.status.success()) && std::fs::write(&ready, "").is_ok() {
+        return Some(dir);
+    }
+    eprintln!("SKIPPED: {PINNED:?} cannot be installed here");
+    None
+}
+
+#[tokio::test]
+async fn the_typescript_sdk_works_unchanged() {
+    let Some(dir) = node_modules() else { return };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent_sdk/tour.mjs");
+    std::fs::copy(example, dir.join("tour.mjs")).unwrap();
+    let haft = Haft::new();
+    let turns = vec![
+        Turn::text("Hello!"),
+        Turn::tool("mcp__calc__add", json!({"a": 1, "b": 2})),
+        Turn::tool("Write", json!({"file_path": haft.ws().join("sum.txt"), "content": "3"})),
+        Turn::text("Done."),
+    ];
+    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let output = Command::new("node")
+        .arg(dir.join("tour.mjs"))
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", haft.home())
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .env("HAFT", env!("CARGO_BIN_EXE_haft"))
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said: Vec<&str> = stdout.lines().collect();
+    assert_eq!(
+        said,
+        [
+            "servers: ",
+            "result: success Hello!",
+            "servers: calc connected",
+            "hook: mcp__calc__add",
+            "add: 1 2",
+            "asked: Write",
+            "result: success Done.",
+        ],
+        "{stderr}"
+    );
+    assert_eq!(std::fs::read_to_string(haft.ws().join("sum.txt")).unwrap(), "from the host");
+    assert_eq!(model.refusals(), [""; 0]);
+}

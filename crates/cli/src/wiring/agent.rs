@@ -120,6 +120,9 @@ impl Setup {
             self.session_id = id.into();
         }
         let until = run.sdk.resume_session_at.as_deref();
+        if let Some(uuid) = until.filter(|uuid| !names_line(&path, uuid)) {
+            return Err(Failure::Message(format!("No message found with message.uuid of: {uuid}")));
+        }
         let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
         Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
     }
@@ -140,6 +143,14 @@ impl Setup {
     pub(super) fn log_path(&self, id: &str) -> PathBuf {
         self.log_dir().join(format!("{id}.jsonl"))
     }
+}
+
+/// Whether a log has a line of this name.
+fn names_line(log: &Path, uuid: &str) -> bool {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let named =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|it| it["uuid"] == uuid);
+    text.lines().any(|line| line.contains(uuid) && named(line))
 }
 
 fn newest(dir: &Path) -> Option<String> {
