@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// The commands of the session, once its tools are there.
+    tasks: OnceLock<Arc<Tasks>>,
 }
 
 impl Setup {
@@ -90,6 +92,7 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            tasks: OnceLock::new(),
         })
     }
 
