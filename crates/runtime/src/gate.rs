@@ -107,11 +107,17 @@ impl Gate {
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
-            return Err(Failure { notes: Box::new(notes), ..ToolError::new(ErrorKind::GateFailed, message).into() });
+            return Err(Failure {
+                notes: Box::new(notes),
+                ..ToolError::new(ErrorKind::GateFailed, message).into()
+            });
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
-            return Err(Failure { notes: Box::new(notes), ..ToolError::new(ErrorKind::Denied, message).into() });
+            return Err(Failure {
+                notes: Box::new(notes),
+                ..ToolError::new(ErrorKind::Denied, message).into()
+            });
         }
         let call = match before.rewrite {
             None => call,

@@ -84,7 +84,11 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars)),
         erase(search::Search::new(services.find)),
         erase(sleep::Sleep::new(tasks())),
-        erase(task_output::TaskOutput::new(tasks(), Arc::new(task_output::NoOtherTasks), services.bash.shown_chars)),
+        erase(task_output::TaskOutput::new(
+            tasks(),
+            Arc::new(task_output::NoOtherTasks),
+            services.bash.shown_chars,
+        )),
         erase(task_stop::TaskStop::new(tasks(), Arc::new(task_output::NoOtherTasks))),
         erase(todo_write::TodoWrite::default()),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),

@@ -26,7 +26,8 @@ pub use critical::is_critical;
 pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning};
 pub use facts::{
-    Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb, Word,
+    Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb,
+    Word,
 };
 pub use propose::propose;
 pub use screen::MAX_CHARS;

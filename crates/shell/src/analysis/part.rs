@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use super::{
     critical::{is_critical, is_critical_pattern},
     doubt::Doubt,
-    facts::{
-        Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known,
-    },
+    facts::{Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known},
     field::{Field, Opaque},
     inner, known,
     known::Touch,
@@ -325,7 +323,8 @@ fn reread(word: &str, state: &State) -> Field {
         ("~" | "$HOME" | "${HOME}", Some(home)) => return Field::Literal(home.to_owned()),
         _ => (),
     }
-    if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home) {
+    if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home)
+    {
         return reread(&format!("{home}/{rest}"), &State::blank());
     }
     if word.starts_with('$') || word.is_empty() {
@@ -415,7 +414,8 @@ enum Device {
 
 fn device(path: &PathBuf) -> Device {
     let path = haft_paths::lexical(path);
-    let harmless = ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];
+    let harmless =
+        ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];
     if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") {
         Device::Network
     } else if harmless.iter().any(|name| path.as_os_str() == *name) {

@@ -68,7 +68,9 @@ impl State {
             Some(there) if there == binding => true,
             Some(Binding::OneOf(there)) => match binding {
                 Binding::OneOf(here) => {
-                    here.extend(there.iter().filter(|text| !here.contains(text)).cloned().collect::<Vec<_>>());
+                    here.extend(
+                        there.iter().filter(|text| !here.contains(text)).cloned().collect::<Vec<_>>(),
+                    );
                     here.len() <= MAX_ALTERNATIVES
                 }
                 Binding::Match(_) => false,
@@ -92,7 +94,9 @@ impl State {
 }
 
 fn join_directories(here: Directory, there: &Directory) -> Directory {
-    let (Directory::OneOf(mut dirs), Directory::OneOf(more)) = (here, there) else { return Directory::Unknown };
+    let (Directory::OneOf(mut dirs), Directory::OneOf(more)) = (here, there) else {
+        return Directory::Unknown;
+    };
     for dir in more {
         if !dirs.contains(dir) {
             dirs.push(dir.clone());

@@ -33,7 +33,10 @@ impl Parsed {
     }
 
     pub(super) fn values<'a>(&'a self, names: &'a [&'a str]) -> impl Iterator<Item = &'a Field> {
-        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(_, value)| value.as_ref())
     }
 }
 
@@ -90,7 +93,12 @@ impl Parsed {
         Some(())
     }
 
-    fn short<'a>(&mut self, list: &str, cluster: &str, args: &mut impl Iterator<Item = &'a Field>) -> Option<()> {
+    fn short<'a>(
+        &mut self,
+        list: &str,
+        cluster: &str,
+        args: &mut impl Iterator<Item = &'a Field>,
+    ) -> Option<()> {
         if cluster.bytes().all(|b| b.is_ascii_digit()) && list.split(' ').any(|token| token == "-#") {
             self.options.push((cluster.to_owned(), None));
             return Some(());
@@ -189,7 +197,10 @@ mod tests {
     #[test]
     fn whatever_is_not_listed_is_refused() {
         for args in ["-c", "-ac", "--al", "--all=1", "--lines", "-n", "--output=x", "-12x", "-aZ"] {
-            assert!(parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(), "{args}");
+            assert!(
+                parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(),
+                "{args}"
+            );
         }
         let glob = [Field::Glob("*".to_owned())];
         assert!(parse("-a", &glob, Surprise::Refused).is_none());
