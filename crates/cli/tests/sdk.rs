@@ -1,5 +1,5 @@
 //! `haft --input-format stream-json`: raw lines, and the real Python SDK.
-#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 mod common;
 

@@ -64,12 +64,8 @@ pub struct Services {
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
-    let bash = bash::Bash::new(
-        tasks(),
-        Arc::clone(&services.commands),
-        Arc::clone(&services.roots),
-        services.bash.clone(),
-    );
+    let bash =
+        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash);
     vec![
         erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),

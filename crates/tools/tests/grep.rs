@@ -128,7 +128,7 @@ async fn no_matches_says_what_was_not_looked_at() {
     rig.write("bin", b"\0needle");
     rig.write("bin2", b"\0");
     fs::create_dir(rig.ws.join("locked")).unwrap();
-    fs::set_permissions(rig.ws.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(rig.ws.join("locked"), fs::Permissions::from_mode(0o0)).unwrap();
     let can_read_anyway = fs::read_dir(rig.ws.join("locked")).is_ok();
     let unreadable = if can_read_anyway { "" } else { ", 1 unreadable (locked: permission denied)" };
     let text = rig.text(&grep(), json!({"pattern": "needle"})).await;

@@ -3,7 +3,14 @@
 //!
 //! The faults come from `strace`, which stops a child at the N-th call of a
 //! kind, for every N.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(
+    clippy::type_complexity,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "test code"
+)]
 
 mod support;
 

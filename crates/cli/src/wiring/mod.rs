@@ -26,7 +26,7 @@ use haft_types::SessionId;
 use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
-pub(crate) use policy::{command_judge, policy_of_rules};
+pub(crate) use policy::policy_of_rules;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
 

@@ -12,7 +12,7 @@ use super::{Setup, absolute, split_rules};
 use crate::output::Failure;
 
 /// What takes command lines apart.
-pub(crate) fn command_judge() -> Arc<dyn CommandJudge> {
+fn command_judge() -> Arc<dyn CommandJudge> {
     Arc::new(ShellCommands)
 }
 

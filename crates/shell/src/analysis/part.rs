@@ -1,7 +1,5 @@
 //! From a simple command to its facts.
 
-use std::path::PathBuf;
-
 use super::{
     critical::{is_critical, is_critical_pattern},
     doubt::Doubt,
@@ -319,9 +317,8 @@ fn reread(word: &str, state: &State) -> Field {
         Some(super::state::Binding::OneOf(texts)) => texts.first().map(String::as_str),
         _ => None,
     };
-    match (word, home) {
-        ("~" | "$HOME" | "${HOME}", Some(home)) => return Field::Literal(home.to_owned()),
-        _ => (),
+    if let ("~" | "$HOME" | "${HOME}", Some(home)) = (word, home) {
+        return Field::Literal(home.to_owned());
     }
     if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home)
     {
@@ -412,7 +409,7 @@ enum Device {
     Harmless,
 }
 
-fn device(path: &PathBuf) -> Device {
+fn device(path: &std::path::Path) -> Device {
     let path = haft_paths::lexical(path);
     let harmless =
         ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];
