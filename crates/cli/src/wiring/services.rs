@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use haft_shell::run::{Shell, ShellConfig, Tasks};
-use haft_tools::{FindSettings, KnownShapes, Services,
+use haft_tools::{
+    FindSettings, KnownShapes, Services,
     bash::{AnalysedFacts, BashSettings},
     config::SettingsAccess,
     read::ReadLimits,
@@ -20,7 +21,8 @@ use crate::output::Failure;
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let services = services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    let services =
+        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
     Ok(services)
 }
@@ -55,7 +57,8 @@ fn services(
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
     let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
-    let shell = Shell::open(ShellConfig::new(id, state_dir)).map_err(|err| format!("commands cannot run: {err}"))?;
+    let shell =
+        Shell::open(ShellConfig::new(id, state_dir)).map_err(|err| format!("commands cannot run: {err}"))?;
     let roots = workspace.roots();
     Ok(Services {
         tasks: Tasks::new(shell),
