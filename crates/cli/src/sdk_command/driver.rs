@@ -59,7 +59,6 @@ pub(super) struct Driver {
     pub(super) later: Vec<Change>,
     pub(super) agents: Vec<String>,
     pub(super) last_failed: bool,
-    pub(super) api_failed: bool,
 }
 
 /// Whether and how the state of the session is told.
@@ -218,7 +217,6 @@ impl Driver {
         let Some(agent) = self.agent.take() else { return };
         self.begin_servers(&[]);
         self.state("running");
-        self.api_failed = false;
         let init = Init {
             cwd: self.cwd.clone(),
             tools: Vec::new(),

@@ -95,7 +95,6 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         later: Vec::new(),
         agents: Vec::new(),
         last_failed: false,
-        api_failed: false,
     })
 }
 
