@@ -39,7 +39,7 @@ async fn every_failing_stage_gives_one_report() {
         ),
         ("Probe", json!({"fail": true}), Failed, "told to fail"),
         ("Probe", json!({"panic": "call"}), Internal, "Probe crashed (told to panic)"),
-        ("Probe", json!({"panic": "is_read_only"}), Internal, "told to panic"),
+        ("Probe", json!({"panic": "is_read_only"}), Internal, "asked to panic in a question"),
     ] {
         check(Setup::default(), name, input, Some(kind), text).await;
     }

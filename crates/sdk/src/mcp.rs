@@ -94,7 +94,7 @@ impl McpConnection for Connection {
                 Err(HostError::Closed) => return Err(HostError::Closed.to_string()),
                 Err(error) => return refused(id, &error.to_string()),
             };
-            let reply = answer["mcp_response"].take();
+            let reply = answer.get_mut("mcp_response").map(Value::take).unwrap_or_default();
             match (id, reply) {
                 // Notifications are acknowledged with something nobody asked for.
                 (None, _) => Ok(None),

@@ -88,8 +88,7 @@ fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
 /// another place (a repository's hooks and helpers) can run.
 fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
     match effect.access {
-        // Wherever links lead is not known before it runs.
-        _ if effect.reach == Reach::LinkedTree => false,
+        _ if effect.reach == Reach::LinkedTree && links_lead_out(&effect.target, place) => false,
         Access::Connect => false,
         Access::Obey => match &effect.target {
             Target::Path(path) => haft_paths::lexical(path) == place.cwd,
@@ -97,6 +96,41 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
         },
         Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
     }
+}
+
+/// As many names as are looked at before a tree counts as unknown.
+const MOST_NAMES: usize = 4_000;
+
+/// Whether a command that follows links may leave the workspace through one of
+/// them. A tree too large to look through counts as if it did.
+fn links_lead_out(target: &Target, place: &CommandPlace<'_>) -> bool {
+    let mut open = match target {
+        Target::Path(path) => vec![path.clone()],
+        Target::Pattern(path) => vec![literal_parent(path)],
+        Target::Unknown(_) => return true,
+    };
+    let mut seen = 0;
+    while let Some(dir) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            seen += 1;
+            let Ok(kind) = entry.file_type() else { return true };
+            if MOST_NAMES < seen || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place)) {
+                return true;
+            }
+            if kind.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    false
+}
+
+/// The directory a pattern begins in.
+fn literal_parent(pattern: &Path) -> PathBuf {
+    let is_plain =
+        |part: &std::path::Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    pattern.components().take_while(is_plain).collect()
 }
 
 fn concern(part: &Part) -> Option<Concern> {
