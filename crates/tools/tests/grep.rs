@@ -87,6 +87,7 @@ async fn answers_come_in_pages() {
     for (input, want) in [
         (json!({"head_limit": 2}), "f00.txt\nf01.txt\n[files 1-2 of 12; next page: offset 2]"),
         (json!({"head_limit": 2, "offset": 10}), "f10.txt\nf11.txt"),
+        (json!({"head_limit": 2, "offset": u64::MAX}), "No entries at this offset: there are 12 files"),
         (json!({"head_limit": 2, "offset": 12}), "No entries at this offset: there are 12 files"),
         (
             json!({"head_limit": 3, "offset": 1, "output_mode": "content"}),

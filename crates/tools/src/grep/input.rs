@@ -92,6 +92,12 @@ fn plain_enum(schema: &mut schemars::Schema) {
 /// How many lines or files an answer has unless asked otherwise.
 const USUAL_LIMIT: usize = 250;
 
+/// No answer is as long.
+const MAX_OFFSET: usize = 1 << 40;
+
+/// More lines around a match are the file itself.
+const MAX_CONTEXT: usize = 10_000;
+
 /// More globs in one parameter are nothing anybody means.
 const MAX_GLOBS: usize = 64;
 
@@ -110,7 +116,7 @@ impl Input {
             Some(0) => usize::MAX,
             Some(limit) => limit,
         };
-        Page { offset: self.offset.unwrap_or(0), limit }
+        Page { offset: self.offset.unwrap_or(0).min(MAX_OFFSET), limit }
     }
 
     fn is_on(flag: Option<bool>) -> bool {
@@ -127,8 +133,8 @@ impl Input {
             },
             ignore_case: Self::is_on(self.ignore_case),
             multiline: Self::is_on(self.multiline),
-            before: self.before.unwrap_or(around),
-            after: self.after.unwrap_or(around),
+            before: self.before.unwrap_or(around).min(MAX_CONTEXT),
+            after: self.after.unwrap_or(around).min(MAX_CONTEXT),
             only_matching: Self::is_on(self.only_matching),
         };
         let query = Query::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
