@@ -74,17 +74,17 @@ impl Judge<'_> {
                     Fix::Become(texts.into_iter().map(|text| MessageBlock::Text { text }).collect())
                 }
             },
-            (Role::Assistant, MessageBlock::Thinking { signature, model, .. }) => {
-                self.thinking(!signature.is_empty(), model.as_deref(), report)
+            (Role::Assistant, MessageBlock::Thinking { thinking, signature, model }) => {
+                self.thinking(thinking, signature, model.as_deref(), report)
             }
             (Role::Assistant, MessageBlock::RedactedThinking { data, model }) => {
-                self.thinking(!data.is_empty(), model.as_deref(), report)
+                self.thinking(data, data, model.as_deref(), report)
             }
             (Role::Assistant, MessageBlock::ToolUse(call)) => call_fix(call, report),
             (Role::User, MessageBlock::ToolResult { .. }) => self.result(block, attached, report),
             (Role::User, MessageBlock::Image { source }) => self.image(source, report).into_message(),
-            (Role::User, MessageBlock::Document { source, .. }) => {
-                self.document(source, report).into_message()
+            (Role::User, MessageBlock::Document { source, title }) => {
+                self.document(source, title.as_deref(), report).into_message()
             }
             (Role::Assistant, MessageBlock::Other(value)) => self.other(value, report),
             (role, _) => {
@@ -113,12 +113,23 @@ impl Judge<'_> {
         }
     }
 
-    fn thinking(&self, signed: bool, model: Option<&str>, report: &mut Report) -> Fix<MessageBlock> {
+    fn thinking(
+        &self,
+        text: &str,
+        signature: &str,
+        model: Option<&str>,
+        report: &mut Report,
+    ) -> Fix<MessageBlock> {
         if self.thinking == ThinkingRule::None {
             return Fix::Drop;
         }
-        if !signed && self.thinking == ThinkingRule::Signed {
+        if signature.is_empty() && self.thinking == ThinkingRule::Signed {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
+            return Fix::Drop;
+        }
+        // Untouched or not at all, and with a NUL in it nobody takes it.
+        if text.contains('\0') || signature.contains('\0') {
+            report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "there is a NUL in it");
             return Fix::Drop;
         }
         match model {
@@ -200,7 +211,7 @@ impl Judge<'_> {
                 Fix::Become(texts) => Fix::Become(texts.into_iter().map(Block::text).collect()),
             },
             Block::Image { source } => self.image(source, report),
-            Block::Document { source, .. } => self.document(source, report),
+            Block::Document { source, title } => self.document(source, title.as_deref(), report),
             Block::ToolReference { tool_name } => {
                 let wire = wire_name(tool_name);
                 if wire == *tool_name {
@@ -262,7 +273,7 @@ impl Judge<'_> {
         }
     }
 
-    fn document(&self, source: &MediaSource, report: &mut Report) -> Fix<Block> {
+    fn document(&self, source: &MediaSource, title: Option<&str>, report: &mut Report) -> Fix<Block> {
         let number = media::fingerprint(source);
         let mut replaced = |why: String| {
             let words = Block::text(format!("[document removed: {why}]"));
@@ -283,6 +294,7 @@ impl Judge<'_> {
             return replaced("this model reads no PDFs".to_owned());
         }
         let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let clean_title = title.and_then(clean_text);
         let bytes = media::decoded(data);
         let pages = self.pages(&bytes);
         match pages {
@@ -291,10 +303,11 @@ impl Judge<'_> {
                 let most = self.media.pdf_pages;
                 replaced(format!("it has {pages} pages, the limit is {most}; read it in parts with `pages`"))
             }
-            Some(_) if media_type != "application/pdf" => {
+            Some(_) if media_type != "application/pdf" || clean_title.is_some() => {
                 let source =
                     MediaSource::Base64 { media_type: "application/pdf".to_owned(), data: data.clone() };
-                Fix::Become(vec![Block::Document { source, title: None }])
+                let title = clean_title.or_else(|| title.map(str::to_owned));
+                Fix::Become(vec![Block::Document { source, title }])
             }
             Some(_) => Fix::Keep,
         }

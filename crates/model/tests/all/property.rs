@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     lint::{base64, png},
-    support::{MODEL, Make, anthropic, ask, chat, quick, responses, start},
+    support::{MODEL, Make, anthropic, ask, cases, chat, quick, responses, start},
 };
 
 const OTHER: &str = "claude-sonnet-4-6";
@@ -108,7 +108,7 @@ fn block() -> impl Strategy<Value = MessageBlock> {
             MessageBlock::ToolResult { tool_use_id: id.into(), content: Content(content), is_error }
         }),
         1 => source().prop_map(|source| MessageBlock::Image { source }),
-        1 => source().prop_map(|source| MessageBlock::Document { source, title: Some("t".to_owned()) }),
+        1 => (source(), text()).prop_map(|(source, title)| MessageBlock::Document { source, title: Some(title) }),
         1 => prop_oneof![
             Just(json!({"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"q": "\u{1}"}})),
             Just(json!({"type": "text"})),
@@ -131,7 +131,7 @@ pub fn tools() -> ToolSet {
     ToolSet::new([ToolDef::new("Read", "d", json!({"type": "object"})), late])
 }
 
-fn check(make: Make, model: &str, cases: u32) {
+fn check(make: Make, model: &str, usual: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mock =
         runtime.block_on(start(Script { keep_requests: Some(1), ..Script::of([Turn::text("ok").always()]) }));
@@ -142,8 +142,11 @@ fn check(make: Make, model: &str, cases: u32) {
         Just(Thinking::Adaptive),
         Just(Thinking::Budget { tokens: 1500 })
     ];
-    let mut runner =
-        TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: cases(usual),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     runner
         .run(&(history(), thinking, any::<bool>()), |(messages, thinking, with_tools)| {
             let mut asked = Request { thinking, ..Request::new(model, messages) };

@@ -119,3 +119,8 @@ pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<Event>, O
     }
     (out, None)
 }
+
+/// How many cases a property is tried with; more when somebody asks for it.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("HAFT_TEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
