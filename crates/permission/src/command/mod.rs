@@ -76,7 +76,10 @@ fn narrow(part: &mut CommandPart) {
 }
 
 fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
-    let plain = part.doubts.is_empty() && part.effects.iter().all(|effect| stays_plain(effect, place));
+    let leaves = follows_links(part)
+        && part.effects.iter().any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, place));
+    let plain =
+        part.doubts.is_empty() && !leaves && part.effects.iter().all(|effect| stays_plain(effect, place));
     match part.class {
         Class::ReadOnly if plain => Nature::ReadOnly,
         Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if plain => Nature::EditsFiles,
@@ -88,7 +91,6 @@ fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
 /// another place (a repository's hooks and helpers) can run.
 fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
     match effect.access {
-        _ if effect.reach == Reach::LinkedTree && links_lead_out(&effect.target, place) => false,
         Access::Connect => false,
         Access::Obey => match &effect.target {
             Target::Path(path) => haft_paths::lexical(path) == place.cwd,
@@ -96,6 +98,18 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
         },
         Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
     }
+}
+
+/// Whether the command was told to follow links (`grep -R`, `find -L`).
+fn follows_links(part: &Part) -> bool {
+    let options = part.words.iter().filter_map(|word| match word {
+        shell::Word::Literal(text) => Some(text.as_str()),
+        shell::Word::Pattern(_) | shell::Word::Unknown(_) => None,
+    });
+    let mut options = options.take_while(|word| *word != "--").filter(|word| word.starts_with('-'));
+    options.any(|word| {
+        word.starts_with("--dereference") || (!word.starts_with("--") && word.contains(['R', 'L']))
+    })
 }
 
 /// As many names as are looked at before a tree counts as unknown.
