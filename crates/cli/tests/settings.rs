@@ -36,6 +36,22 @@ fn hooks_of_the_user_run_and_can_deny() {
 }
 
 #[test]
+fn the_condition_of_a_hook_is_a_rule() {
+    let haft = Haft::new();
+    haft.write("a.txt", "x\n");
+    haft.write("b.txt", "y\n");
+    let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": "exit 2", "if": "Read(./a.txt)"}]}]}}"#;
+    haft.write_home(".haft/settings.json", hook);
+    let read = |name: &str| json!({"name": "Read", "input": {"file_path": name}});
+    let reports = haft.reports(&[], &[read("a.txt"), read("b.txt")]);
+    assert_eq!(
+        (&reports[0]["error_kind"], &reports[1]["is_error"]),
+        (&json!("denied"), &json!(false)),
+        "{reports:?}"
+    );
+}
+
+#[test]
 fn a_project_runs_nothing_before_it_is_trusted() {
     let haft = Haft::new();
     haft.write("a.txt", "x\n");

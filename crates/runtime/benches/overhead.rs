@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_permission::Policy;
+use haft_permission::{Behavior, Destination, Origin, Policy};
 use haft_runtime::{Gate, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_tool::{CallContext, DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, tool};
 use haft_types::ToolUse;
@@ -66,7 +66,14 @@ async fn no_op() {
 }
 
 fn policy_with_200_rules() -> Policy {
-    Policy::default()
+    let origin = Origin::new("bench", Destination::Session);
+    let rule = |idx: usize| match idx % 4 {
+        0 => format!("Bash(tool{idx} *)"),
+        1 => format!("Read(./dir{idx}/**)"),
+        2 => format!("Edit(//opt/{idx}/*.txt)"),
+        _ => format!("mcp__server{idx}__*"),
+    };
+    Policy::builder("/").rules(&origin, Behavior::Allow, (0..200).map(rule)).build()
 }
 
 fn external(idx: usize, exposure: Exposure) -> Arc<dyn DynTool> {

@@ -3,10 +3,11 @@
 mod batch;
 mod phantom;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use haft_permission::{Behavior, Decision, Opinion, Policy, explain};
 use haft_tool::CallContext;
+use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     output::{Ended, Failure, print_bytes, print_line},
     show,
     tool_command::read_input,
-    wiring::Setup,
+    wiring::{Setup, policy_of_rules},
 };
 
 pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
@@ -62,6 +63,17 @@ fn judge(policy: &Policy, pool: &haft_runtime::Pool, tool: &str, input: Value, c
     let call = phantom::call(pool, tool, input, cx);
     let name = pool.get(tool).map_or(tool, |tool| tool.name());
     policy.judge(name, call.as_ref(), cx, &Opinion::None)
+}
+
+/// Whether a rule speaks about a call: what the `if` of a hook asks. A call the
+/// rule would deny is one it speaks about.
+pub(crate) fn rule_matches(rule: &str, tool: &str, input: &Value, cwd: &Path, home: Option<&Path>) -> bool {
+    let rules =
+        [(Behavior::Deny, vec![rule.to_owned()]), (Behavior::Ask, Vec::new()), (Behavior::Allow, Vec::new())];
+    let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
+    let pool = haft_runtime::Pool::assemble(Vec::new(), Vec::new());
+    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("if", cwd) };
+    judge(&policy, &pool, tool, input.clone(), &cx).behavior == Behavior::Deny
 }
 
 fn painted(decision: &Decision) -> String {
