@@ -1,6 +1,8 @@
 //! Shows what is in a file.
 
 mod content;
+#[cfg(feature = "media")]
+mod media;
 mod notebook;
 mod output;
 mod page;

@@ -135,6 +135,9 @@ pub struct PdfFile {
     pub page_count: usize,
     /// The pages shown, as number and text.
     pub pages: Vec<(usize, String)>,
+    /// Pages shown as pictures, in the result only: number, MIME type, base64.
+    #[serde(skip)]
+    pub images: Vec<(usize, String, String)>,
     /// What follows the pages for the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,

@@ -1,0 +1,146 @@
+use std::io::Cursor;
+
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+use image::{
+    DynamicImage, GenericImageView, ImageDecoder, ImageReader, Limits, Rgb, RgbImage,
+    codecs::jpeg::JpegEncoder,
+};
+
+use super::super::sniff::ImageFormat;
+
+/// A picture as it is sent.
+#[derive(Debug)]
+pub(super) struct Picture {
+    pub(super) media_type: &'static str,
+    pub(super) data: Vec<u8>,
+    pub(super) original: (u32, u32),
+    pub(super) shown: (u32, u32),
+}
+
+/// Longest side that providers take when a request has many pictures.
+const MAX_SIDE: u32 = 2000;
+
+/// A picture up to this size is sent as it is.
+const SMALL: usize = 500 * 1024;
+
+/// No picture is larger when it is sent: base64 makes 5 MB of it at most.
+const MAX_DATA: usize = 3_600_000;
+
+/// Pixels that are unpacked at most.
+const MAX_PIXELS: u64 = 200_000_000;
+
+/// Memory for one picture.
+const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
+
+/// Checks a picture and makes it fit.
+pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat) -> Result<Picture, String> {
+    let original = dimensions(&bytes, format)?;
+    let image = decode(&bytes, format)?;
+    let (width, height) = image.dimensions();
+    if width.max(height) <= MAX_SIDE && bytes.len() <= SMALL {
+        let media_type = format.media_type();
+        return Ok(Picture { media_type, data: bytes, original, shown: (width, height) });
+    }
+    shrink(image, original)
+}
+
+fn reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
+    let format = match format {
+        ImageFormat::Png => image::ImageFormat::Png,
+        ImageFormat::Jpeg => image::ImageFormat::Jpeg,
+        ImageFormat::Gif => image::ImageFormat::Gif,
+        ImageFormat::WebP => image::ImageFormat::WebP,
+    };
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_MEMORY);
+    reader.limits(limits);
+    reader
+}
+
+fn broken(err: &image::ImageError) -> String {
+    format!("it cannot be read: {err}")
+}
+
+/// The size, before anything is unpacked.
+fn dimensions(bytes: &[u8], format: ImageFormat) -> Result<(u32, u32), String> {
+    let (width, height) = reader(bytes, format).into_dimensions().map_err(|err| broken(&err))?;
+    if width == 0 || height == 0 {
+        return Err("it has no pixels".to_owned());
+    }
+    if MAX_PIXELS < u64::from(width) * u64::from(height) {
+        return Err(format!("its {width}×{height} pixels are too many to unpack"));
+    }
+    Ok((width, height))
+}
+
+fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, String> {
+    let mut decoder = reader(bytes, format).into_decoder().map_err(|err| broken(&err))?;
+    let orientation = decoder.orientation().ok();
+    let mut image = DynamicImage::from_decoder(decoder).map_err(|err| broken(&err))?;
+    if let Some(orientation) = orientation {
+        image.apply_orientation(orientation);
+    }
+    Ok(image)
+}
+
+/// Makes a picture smaller until it fits.
+pub(super) fn shrink(image: DynamicImage, original: (u32, u32)) -> Result<Picture, String> {
+    let mut side = MAX_SIDE;
+    let flat = flatten(image);
+    loop {
+        let small = resize(&flat, side)?;
+        let shown = small.dimensions();
+        if flat.dimensions() == shown || side <= MAX_SIDE {
+            for quality in [80, 60] {
+                let data = jpeg(&small, quality)?;
+                if data.len() <= MAX_DATA {
+                    return Ok(Picture { media_type: "image/jpeg", data, original, shown });
+                }
+            }
+        }
+        if side < 64 {
+            return Err("it cannot be made small enough".to_owned());
+        }
+        side = side * 3 / 4;
+    }
+}
+
+/// Without transparency, on white.
+fn flatten(image: DynamicImage) -> RgbImage {
+    if !image.color().has_alpha() {
+        return image.into_rgb8();
+    }
+    let image = image.into_rgba8();
+    let mut flat = RgbImage::new(image.width(), image.height());
+    for (from, to) in image.pixels().zip(flat.pixels_mut()) {
+        let [red, green, blue, alpha] = from.0.map(u16::from);
+        let blend = |it: u16| u8::try_from((it * alpha + 255 * (255 - alpha)) / 255).unwrap_or(u8::MAX);
+        *to = Rgb([blend(red), blend(green), blend(blue)]);
+    }
+    flat
+}
+
+fn resize(image: &RgbImage, side: u32) -> Result<RgbImage, String> {
+    let (width, height) = image.dimensions();
+    let longest = width.max(height);
+    if longest <= side {
+        return Ok(image.clone());
+    }
+    let scaled = |it: u32| {
+        let scaled = u64::from(it) * u64::from(side) / u64::from(longest);
+        u32::try_from(scaled).unwrap_or(side).max(1)
+    };
+    let mut out = DynamicImage::ImageRgb8(RgbImage::new(scaled(width), scaled(height)));
+    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom));
+    Resizer::new()
+        .resize(&DynamicImage::ImageRgb8(image.clone()), &mut out, &options)
+        .map_err(|err| format!("it cannot be made smaller: {err}"))?;
+    Ok(out.into_rgb8())
+}
+
+fn jpeg(image: &RgbImage, quality: u8) -> Result<Vec<u8>, String> {
+    let mut data = Vec::new();
+    JpegEncoder::new_with_quality(&mut data, quality).encode_image(image).map_err(|err| broken(&err))?;
+    Ok(data)
+}
