@@ -6,7 +6,7 @@ use std::{
 };
 
 /// How long a document may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Deeply nested documents need a deep stack.
 const STACK: usize = 64 * 1024 * 1024;
