@@ -134,7 +134,8 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
 }
 
 async fn call(name: String, input: Value, options: &Options) -> Ended {
-    let mut session = Setup::new(options)?.session(Attended::IfTerminal)?;
+    let setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
     let tool_use = ToolUse { id: "call-1".into(), name, input };
     let reports = session.run_message(vec![tool_use], &cancel).await;
@@ -146,7 +147,7 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
             print_bytes(for_people(report).as_bytes())?;
         }
     }
-    session.close().await;
+    setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -179,7 +180,8 @@ struct LineCall {
 }
 
 async fn run_lines(options: &Options) -> Ended {
-    let mut session = Setup::new(options)?.session(Attended::Never)?;
+    let mut setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::Never)?;
     let cancel = cancel_on_interrupt();
     let mut lines = BufReader::new(tokio::io::stdin());
     let (mut line, mut count) = (Vec::new(), 0_usize);
@@ -196,12 +198,13 @@ async fn run_lines(options: &Options) -> Ended {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        setup.refresh(&session);
         for report in run_line(&mut session, &line, &mut count, &cancel).await {
             failed |= report.error.is_some();
             print_line(&json_line(&report))?;
         }
     }
-    session.close().await;
+    setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -244,7 +247,7 @@ fn unreadable(id: String, problem: &str) -> Report {
 }
 
 /// Ctrl-C interrupts the calls; a second one ends the program.
-fn cancel_on_interrupt() -> CancellationToken {
+pub(crate) fn cancel_on_interrupt() -> CancellationToken {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
     tokio::spawn(async move {

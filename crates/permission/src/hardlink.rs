@@ -1,9 +1,4 @@
-use std::{
-    collections::HashMap,
-    fs::Metadata,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashMap, fs::Metadata, os::unix::fs::MetadataExt, path::PathBuf};
 
 /// How many entries of a named directory are looked at.
 const MAX_ENTRIES: usize = 256;
@@ -16,12 +11,16 @@ pub(crate) fn linked_id(metadata: &Metadata) -> Option<FileId> {
     (metadata.is_file() && 1 < metadata.nlink()).then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// The named path of which `path` is another hard link.
-pub(crate) fn same_file(path: &Path, named: &[(PathBuf, usize)]) -> Option<(PathBuf, usize)> {
+/// The named path that is the same file. Who it is, is asked only if there is
+/// anything to compare it with.
+pub(crate) fn same_file(
+    id: impl Fn() -> Option<FileId>,
+    named: &[(PathBuf, usize)],
+) -> Option<(PathBuf, usize)> {
     if named.is_empty() {
         return None;
     }
-    let id = linked_id(&std::fs::symlink_metadata(path).ok()?)?;
+    let id = id()?;
     linked_files(named).remove(&id)
 }
 

@@ -21,7 +21,9 @@
 mod agent;
 mod auto;
 mod builder;
+mod command;
 mod decision;
+mod expansion;
 mod explain;
 mod hardlink;
 mod judge;
@@ -44,14 +46,15 @@ mod update;
 pub use agent::{AgentRights, Delegation};
 pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest};
 pub use builder::PolicyBuilder;
+pub use command::ShellCommands;
 pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
 pub use explain::{Preview, explain, preview};
 pub use names::Names;
 pub use plain::PlainWords;
 pub use policy::{Boundary, Enforcement, Policy};
 pub use port::{
-    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileUse, FileUseKind, Nature,
-    Through,
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
+    FileUse, FileUseKind, Nature, Through,
 };
 pub use rule::{Origin, RuleEntry, Warning};
 pub use session::Session;

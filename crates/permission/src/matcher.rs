@@ -114,6 +114,15 @@ impl PathMatcher {
         best
     }
 
+    /// A rule that could be about something below a directory. Patterns are not
+    /// looked into: one that starts on the way counts.
+    pub(crate) fn may_match_below(&self, dir: &Path) -> Option<usize> {
+        let exact = self.exact.iter().filter(|(path, _)| Path::new(path).starts_with(dir));
+        let exact = exact.flat_map(|(_, entries)| entries).map(|entry| entry.rule).min();
+        let globs = self.globs.iter().filter(|it| it.base.starts_with(dir) || dir.starts_with(&it.base));
+        first(exact, globs.flat_map(|group| &group.entries).map(|entry| entry.rule).min())
+    }
+
     /// Paths that rules name outright.
     pub(crate) fn named(&self) -> &[(PathBuf, usize)] {
         &self.named

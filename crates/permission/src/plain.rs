@@ -1,4 +1,4 @@
-use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Coverage, Face, Nature};
+use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
 
 /// Understands command lines made of plain words and nothing else.
 ///
@@ -25,7 +25,6 @@ impl CommandJudge for PlainWords {
             text: line.trim().to_owned(),
             allow_faces: if doubt.is_none() { deny_faces.clone() } else { Vec::new() },
             deny_faces,
-            coverage: Coverage::AnyRule,
             nature: Nature::Other,
             files: Vec::new(),
             concern: None,

@@ -198,10 +198,14 @@ impl Policy {
         warnings.collect()
     }
 
+    /// Whether a sandbox keeps the path rules.
+    pub(crate) fn is_enforced(&self) -> bool {
+        self.inner.blueprint.enforcement == Enforcement::Sandboxed
+    }
+
     /// Whether path rules exist that a command could get around.
     pub(crate) fn is_advisory(&self) -> bool {
-        let own =
-            self.inner.blueprint.enforcement == Enforcement::Advisory && self.inner.rules.forbids_paths();
+        let own = !self.is_enforced() && self.inner.rules.forbids_paths();
         own || self.parent().is_some_and(Self::is_advisory)
     }
 

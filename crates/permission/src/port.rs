@@ -49,8 +49,6 @@ pub struct CommandPart {
     /// What a deny or ask rule is compared with: also the command behind
     /// wrappers, assignments and absolute paths.
     pub deny_faces: Vec<Face>,
-    /// Which allow rules reach far enough.
-    pub coverage: Coverage,
     /// What the command does by its nature.
     pub nature: Nature,
     /// Files it names.
@@ -66,23 +64,34 @@ pub struct Face {
     pub words: Vec<String>,
     /// The same with a blank between them.
     pub text: String,
+    /// Which allow rules reach far enough; a deny always does.
+    pub coverage: Coverage,
 }
 
 impl Face {
     /// Takes the words of a command.
     pub fn new(words: Vec<String>) -> Self {
-        Self { text: words.join(" "), words }
+        Self { text: words.join(" "), words, coverage: Coverage::AnyRule }
+    }
+
+    /// Limits which allow rules reach far enough.
+    pub fn covered_by(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
+        self
     }
 }
 
-/// Which allow rules reach far enough for a command.
+/// Which allow rules reach far enough for a reading of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Coverage {
     /// Every rule that matches.
     AnyRule,
     /// Only a rule that spells the whole command, because the command runs
-    /// another one.
+    /// another one, and the rule for every command.
     ExactRule,
+    /// Only the rule for every command, because this one changes what others
+    /// mean.
+    WholeRule,
 }
 
 /// What a command does by its nature, its options considered.
@@ -99,12 +108,43 @@ pub enum Nature {
 /// One file a command names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileUse {
-    /// Absolute, but with its dots: a link before `..` matters.
-    pub path: PathBuf,
+    /// Which.
+    pub target: FileTarget,
     /// Whether it is read or written.
     pub kind: FileUseKind,
     /// How the command names it.
     pub through: Through,
+    /// Whether everything below is meant, too.
+    pub reach: FileReach,
+}
+
+impl FileUse {
+    /// A file that is an operand and nothing more.
+    pub fn operand(path: impl Into<PathBuf>, kind: FileUseKind) -> Self {
+        let target = FileTarget::Path(path.into());
+        Self { target, kind, through: Through::Operand, reach: FileReach::Itself }
+    }
+}
+
+/// Which file a command names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FileTarget {
+    /// This one: absolute, but with its dots, because a link before `..`
+    /// matters.
+    Path(PathBuf),
+    /// Every one that this absolute pattern of the shell finds.
+    Pattern(PathBuf),
+    /// Known only when it runs; the source of the word.
+    Unknown(String),
+}
+
+/// How far the use of a file reaches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileReach {
+    /// The file alone.
+    Itself,
+    /// Everything below it.
+    Tree,
 }
 
 /// What happens to a file.
@@ -124,6 +164,9 @@ pub enum Through {
     /// By redirection, which the shell does and no rule about the command
     /// covers.
     Redirection,
+    /// A word of a command that is not understood happens to name it: good for
+    /// refusing only.
+    Mention,
 }
 
 /// Why a command asks whatever the rules say.

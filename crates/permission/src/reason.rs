@@ -83,6 +83,13 @@ pub(crate) enum Why {
     Address(&'static str),
     /// The command line is in doubt.
     Doubt(String),
+    /// A command uses a whole directory, and a rule forbids some of it.
+    Below {
+        rule: RuleEntry,
+        path: PathBuf,
+    },
+    /// Which file is used is known only when the command runs.
+    UnknownFile(String),
     /// The command reads and nothing else.
     CommandReads,
     /// The mode denies what would ask.
@@ -156,6 +163,17 @@ impl fmt::Display for Why {
             Self::Path(problem) => write!(f, "{problem}"),
             Self::Address(problem) => f.write_str(problem),
             Self::Doubt(text) => f.write_str(&shown::text(text)),
+            Self::Below { rule, path } => {
+                write!(
+                    f,
+                    "the command uses all of {}, and {} may forbid some of it",
+                    shown::path(path),
+                    Cited(rule)
+                )
+            }
+            Self::UnknownFile(text) => {
+                write!(f, "which file `{}` means is known only when the command runs", shown::text(text))
+            }
             Self::CommandReads => f.write_str("the command only reads what may be read"),
             Self::DontAsk { inner } => {
                 write!(f, "{} mode denies what would ask: {inner}", PermissionMode::DontAsk)

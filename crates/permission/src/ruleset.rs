@@ -5,10 +5,11 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use globset::GlobMatcher;
 
 use crate::{
-    Behavior, CommandPart, Coverage, Names, RuleEntry, Warning,
-    hardlink::same_file,
+    Behavior, CommandPart, Coverage, Face, Names, RuleEntry, Warning,
+    hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
     places::Anchors,
     rule::{self, About, Family, Parsed, Reading, Rule},
@@ -205,11 +206,14 @@ impl RuleSet {
         let by_pattern =
             numbers.into_iter().map(|number| &self.rules[number]).find(|rule| match &rule.about {
                 About::Command(pattern) if rule.entry.behavior == behavior => {
-                    let reaches = part.coverage == Coverage::AnyRule
-                        || behavior != Behavior::Allow
-                        || !pattern.is_prefix();
-                    let text = !faces.is_empty() && !pattern.is_prefix() && pattern.matches_text(&part.text);
-                    reaches && (text || faces.iter().any(|face| pattern.matches(face, reading)))
+                    let reaches = |face: &Face| match face.coverage {
+                        _ if behavior != Behavior::Allow => true,
+                        Coverage::AnyRule => true,
+                        Coverage::ExactRule => !pattern.is_prefix(),
+                        Coverage::WholeRule => false,
+                    };
+                    let spelt = || !pattern.is_prefix() && pattern.matches_text(&part.text);
+                    faces.iter().any(|face| reaches(face) && (pattern.matches(face, reading) || spelt()))
                 }
                 _ => false,
             });
@@ -217,7 +221,7 @@ impl RuleSet {
     }
 
     /// Numbers of the rules that could match a command, in order.
-    fn command_candidates(&self, part: &CommandPart, faces: &[crate::Face]) -> Vec<usize> {
+    fn command_candidates(&self, part: &CommandPart, faces: &[Face]) -> Vec<usize> {
         let words = faces.iter().filter_map(|face| face.text.split(' ').next());
         let written = part.text.split_whitespace().next();
         let mut numbers: Vec<usize> = self.commands.anywhere.clone();
@@ -319,17 +323,40 @@ impl<'a> Paths<'a> {
         hits.next()
     }
 
-    /// The rule that forbids a file of which `path` is another hard link.
+    /// The rule that forbids a file under another of its names.
     pub(crate) fn find_same_file(
         &self,
-        path: &Path,
+        id: impl Fn() -> Option<FileId>,
         using: PathUse,
         behavior: Behavior,
     ) -> Option<(&'a Rule, PathBuf)> {
         let families = Self::families(using, behavior).iter();
         families.into_iter().find_map(|family| {
-            let (named, number) = same_file(path, self.matcher(*family, behavior).named())?;
+            let (named, number) = same_file(&id, self.matcher(*family, behavior).named())?;
             Some((&self.set.rules[number], named))
+        })
+    }
+
+    /// A rule that forbids something below a directory.
+    pub(crate) fn find_below(&self, dir: &Path, using: PathUse) -> Option<&'a Rule> {
+        let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
+        let lists =
+            forbidding.flat_map(|it| Self::families(using, it).iter().map(move |family| (*family, it)));
+        let mut hits =
+            lists.filter_map(|(family, behavior)| self.matcher(family, behavior).may_match_below(dir));
+        hits.next().map(|number| &self.set.rules[number])
+    }
+
+    /// A rule that forbids a path of this shape by its name, whether or not it
+    /// exists yet.
+    pub(crate) fn find_named(&self, shape: &GlobMatcher, using: PathUse) -> Option<(&'a Rule, PathBuf)> {
+        let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
+        let lists =
+            forbidding.flat_map(|it| Self::families(using, it).iter().map(move |family| (*family, it)));
+        lists.into_iter().find_map(|(family, behavior)| {
+            let named = self.matcher(family, behavior).named();
+            let (path, number) = named.iter().find(|(path, _)| shape.is_match(path))?;
+            Some((&self.set.rules[*number], path.clone()))
         })
     }
 

@@ -4,7 +4,6 @@
 mod common;
 
 use std::{
-    path::PathBuf,
     pin::pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
@@ -13,8 +12,8 @@ use std::{
 use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
     Analysis, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandJudge, CommandPart,
-    CommandPlace, Concern, Coverage, Decision, Face, FileUse, FileUseKind, Nature, Opinion, Policy, Session,
-    Source, Through,
+    CommandPlace, Concern, Coverage, Decision, Enforcement, Face, FileReach, FileTarget, FileUse,
+    FileUseKind, Nature, Opinion, Policy, Session, Source, Through,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -229,7 +228,6 @@ fn part(text: &str, nature: Nature) -> CommandPart {
         text: text.to_owned(),
         allow_faces: vec![face.clone()],
         deny_faces: vec![face],
-        coverage: Coverage::AnyRule,
         nature,
         files: vec![],
         concern: None,
@@ -237,7 +235,7 @@ fn part(text: &str, nature: Nature) -> CommandPart {
 }
 
 fn file(path: &str, kind: FileUseKind, through: Through) -> FileUse {
-    FileUse { path: PathBuf::from(path), kind, through }
+    FileUse { through, ..FileUse::operand(path, kind) }
 }
 
 #[track_caller]
@@ -267,7 +265,7 @@ fn the_strictest_part_of_a_line_decides() {
     line(Default, make, &[ls.clone(), build.clone()], None, Allow);
     line(Default, none, &[ls.clone(), build.clone()], None, Ask);
     line(Default, make, &[ls.clone(), build.clone()], Some("unclear"), Ask);
-    line(BypassPermissions, none, &[build.clone()], Some("unclear"), Allow);
+    line(BypassPermissions, none, std::slice::from_ref(&build), Some("unclear"), Allow);
     line(DontAsk, none, std::slice::from_ref(&ls), Some("unclear"), Deny);
     line(Default, Rules { deny: &["Bash(ls)"], ..make }, &[build.clone(), ls.clone()], None, Deny);
     line(Default, Rules { ask: &["Bash(ls)"], ..make }, &[build.clone(), ls.clone()], None, Ask);
@@ -312,9 +310,14 @@ fn the_strictest_part_of_a_line_decides() {
     line(AcceptEdits, none, std::slice::from_ref(&redirected), None, Allow);
     line(Plan, none, &[redirected], None, Deny);
 
-    let exact = CommandPart { coverage: Coverage::ExactRule, ..part("watch ls", Other) };
+    let face = |coverage| part("watch ls", Other).allow_faces.remove(0).covered_by(coverage);
+    let exact = CommandPart { allow_faces: vec![face(Coverage::ExactRule)], ..part("watch ls", Other) };
     line(Default, Rules { allow: &["Bash(watch:*)"], ..none }, std::slice::from_ref(&exact), None, Ask);
-    line(Default, Rules { allow: &["Bash(watch ls)"], ..none }, &[exact], None, Allow);
+    line(Default, Rules { allow: &["Bash(watch ls)"], ..none }, std::slice::from_ref(&exact), None, Allow);
+    line(Default, Rules { allow: &["Bash"], ..none }, &[exact], None, Allow);
+    let whole = CommandPart { allow_faces: vec![face(Coverage::WholeRule)], ..part("watch ls", Other) };
+    line(Default, Rules { allow: &["Bash(watch ls)"], ..none }, std::slice::from_ref(&whole), None, Ask);
+    line(Default, Rules { allow: &["Bash"], ..none }, &[whole], None, Allow);
     let nobodys = CommandPart { allow_faces: vec![], ..build.clone() };
     line(Default, Rules { allow: &["Bash", "Bash(make:*)"], ..none }, &[nobodys], None, Ask);
 
@@ -345,4 +348,85 @@ fn at_most_five_rules_are_proposed() {
     };
     assert!(list.rules.len() <= 5);
     assert_eq!(list.rules[0].text(), "Bash(the line)");
+}
+
+/// A real directory, because patterns and trees are looked up.
+#[test]
+fn patterns_trees_and_files_nobody_knows() {
+    use FileUseKind::{Read, Write};
+    use Nature::{EditsFiles, Other, ReadOnly};
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let ws = root.join("ws");
+    std::fs::create_dir_all(ws.join("sub/.git")).unwrap();
+    std::fs::create_dir_all(ws.join("plain")).unwrap();
+    for file in [".env", "a.txt", "plain/b.txt"] {
+        std::fs::write(ws.join(file), "x").unwrap();
+    }
+    std::os::unix::fs::symlink(root.join("outside"), ws.join("plain/out.lnk")).unwrap();
+    let judged = |enforcement, mode, rules: Rules<'_>, part: CommandPart| {
+        let analysis = Analysis { parts: vec![part], doubt: None };
+        let builder =
+            Policy::builder(&ws).mode(mode).enforcement(enforcement).commands(Arc::new(Prepared(analysis)));
+        let policy = with_rules(builder, rules).build();
+        policy.judge("Bash", &Call::command("line"), &context(&ws, None), &Opinion::None)
+    };
+    let check = |mode, rules, part: CommandPart, want| {
+        let decision = judged(Enforcement::Advisory, mode, rules, part.clone());
+        assert_eq!(decision.behavior, want, "{rules:?} {part:?}\n{decision:?}");
+    };
+    let using = |target: FileTarget, kind, through, reach, nature| CommandPart {
+        files: vec![FileUse { target, kind, through, reach }],
+        ..part("x y", nature)
+    };
+    let (itself, tree) = (FileReach::Itself, FileReach::Tree);
+    let pattern = |text: &str| FileTarget::Pattern(ws.join(text));
+    let unknown = || FileTarget::Unknown(String::from("$f"));
+    let whole = |text: &str| FileTarget::Path(ws.join(text));
+    let none = Rules::default();
+    let deny = Rules { deny: &["Read(./.env)"], ..none };
+    let denied_yet_allowed = Rules { allow: &["Bash"], ..deny };
+    let operand = Through::Operand;
+
+    let reading = |text: &str| using(pattern(text), Read, operand, itself, ReadOnly);
+    check(Default, none, reading("*.txt"), Allow);
+    check(Default, deny, reading("*.txt"), Allow);
+    check(Default, deny, reading(".e*"), Deny);
+    check(Default, denied_yet_allowed, reading("*"), Deny);
+    check(Default, none, reading("plain/*.txt"), Allow);
+    check(Default, none, reading("plain/*.lnk"), Ask);
+    check(Default, none, reading("../*"), Ask);
+    check(Default, none, reading("gone/*"), Allow);
+    // What does not exist yet has a name all the same.
+    check(Default, Rules { deny: &["Read(./later)"], ..none }, reading("lat*"), Deny);
+    let touching = |text: &str| using(pattern(text), Write, operand, itself, EditsFiles);
+    check(AcceptEdits, none, touching("*.txt"), Allow);
+    check(AcceptEdits, none, touching("plain/*"), Ask);
+
+    let f = |nature| using(unknown(), Read, operand, itself, nature);
+    check(Default, none, f(ReadOnly), Ask);
+    check(Default, Rules { allow: &["Bash"], ..none }, f(ReadOnly), Allow);
+    check(Default, denied_yet_allowed, f(ReadOnly), Ask);
+    check(BypassPermissions, deny, f(Other), Allow);
+    let into = using(unknown(), Write, Through::Redirection, itself, ReadOnly);
+    check(Default, Rules { allow: &["Bash", "Edit"], ..none }, into.clone(), Ask);
+    check(AcceptEdits, none, into, Ask);
+
+    let searching = |text: &str| using(whole(text), Read, operand, tree, ReadOnly);
+    check(Default, none, searching("."), Allow);
+    check(Default, deny, searching("."), Ask);
+    check(Default, denied_yet_allowed, searching("."), Ask);
+    check(Default, deny, searching("plain"), Allow);
+    let sandboxed = judged(Enforcement::Sandboxed, Default, deny, searching("."));
+    assert_eq!(sandboxed.behavior, Allow);
+    let removing = |text: &str| using(whole(text), Write, operand, tree, EditsFiles);
+    check(AcceptEdits, none, removing("plain"), Allow);
+    check(AcceptEdits, none, removing("sub"), Ask);
+    check(AcceptEdits, deny, removing("."), Ask);
+
+    let mention = |text: &str, reach| using(whole(text), Read, Through::Mention, reach, Other);
+    check(Default, denied_yet_allowed, mention(".env", itself), Deny);
+    check(Default, denied_yet_allowed, mention("a.txt", itself), Allow);
+    check(Default, denied_yet_allowed, mention(".", tree), Ask);
+    check(Default, Rules { allow: &["Bash"], ..none }, mention("../../etc", itself), Allow);
 }

@@ -1,5 +1,11 @@
 //! Every stage of a tool call, seen from outside: `tool_use` in, one report out.
-#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+#![allow(
+    clippy::type_complexity,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "test code"
+)]
 
 mod common;
 

@@ -32,6 +32,8 @@ async fn role_session() {
             cwd: state.to_owned(),
             limit: Duration::from_secs(600),
             variables: Vec::new(),
+            lifetime: haft_shell::own::Lifetime::Session,
+            channel: None,
         };
         shell.start(spec).unwrap()
     };

@@ -1,5 +1,11 @@
 //! Write: nothing is overwritten that was not seen.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "test code"
+)]
 
 mod file_rig;
 

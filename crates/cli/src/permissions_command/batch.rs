@@ -5,7 +5,6 @@ use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 use haft_permission::Behavior;
 use haft_runtime::Pool;
 use haft_tool::CallContext;
-use haft_tools::Services;
 use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::judge;
 use crate::{
     output::{Ended, print_line},
-    wiring::{no_settings, policy_of_rules},
+    wiring::{Scratch, policy_of_rules, scratch_services},
 };
 
 /// One question.
@@ -44,7 +43,8 @@ struct Rules {
 /// One answer per line, in order. A line that cannot be read is denied, and
 /// says why: a policy test must not pass because it was misspelt.
 pub(super) fn run() -> Ended {
-    let services = Services { settings: no_settings() };
+    let scratch = Scratch::new()?;
+    let services = scratch_services(&scratch)?;
     let pool = Pool::assemble(haft_tools::base(&services), Vec::new());
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line?;

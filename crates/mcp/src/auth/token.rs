@@ -85,8 +85,9 @@ impl Authorize for OAuthTokens {
             if is_about_to_end(&record) && record.can_be_refreshed() {
                 // If it fails, the old token may still do; if not, the server will say so.
                 self.refresh(record.access_token().as_deref()).await;
+                return self.file.load()?.access_token();
             }
-            self.file.load()?.access_token()
+            record.access_token()
         })
     }
 

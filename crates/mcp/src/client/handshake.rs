@@ -17,9 +17,8 @@ pub(crate) const MODERN: &str = "2026-07-28";
 /// Revisions that begin with `initialize`, newest first.
 pub(crate) const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// How long a server may be silent about the modern question before the old
-/// one is asked as well.
-const PATIENCE: Duration = Duration::from_millis(2500);
+/// How long a level of log messages may take to be set.
+const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -72,6 +71,8 @@ enum Probe {
     Ready(ServerInfo),
     /// It does not speak the modern protocol; nothing is begun yet.
     Legacy,
+    /// It does, but took the first message amiss.
+    Again,
     /// The connection ended.
     Gone,
     Failed(ConnectError),
@@ -112,10 +113,14 @@ impl Handshake<'_> {
                 Err(err) => return Err(err.into()),
             }
         }
-        let info = match self.probe(&peer).await {
+        let mut probe = self.probe(&peer).await;
+        if matches!(probe, Probe::Again) {
+            probe = self.probe(&peer).await;
+        }
+        let info = match probe {
             Probe::Ready(info) => return Ok(self.session(peer, info)),
             Probe::Failed(err) => return Err(err),
-            Probe::Legacy => initialize(&peer, &self.identity, self.limit).await,
+            Probe::Legacy | Probe::Again => initialize(&peer, &self.identity, self.limit).await,
             Probe::Gone => {
                 let peer = self.open(current, self.connector).await?;
                 let info = initialize(&peer, &self.identity, self.limit).await?;
@@ -160,21 +165,21 @@ impl Handshake<'_> {
         let options = RequestOptions::within(self.limit);
         let discover = peer.request("server/discover", params, &options);
         tokio::pin!(discover);
-        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut discover).await {
+        if let Ok(answer) = tokio::time::timeout(self.connector.patience(), &mut discover).await {
             return judge(peer, answer);
         }
         let initialize = initialize(peer, &self.identity, self.limit);
         tokio::pin!(initialize);
         tokio::select! {
             answer = &mut discover => match judge(peer, answer) {
-                Probe::Legacy => settle(initialize.await),
+                Probe::Legacy | Probe::Again => settle(initialize.await),
                 other => other,
             },
             answer = &mut initialize => match answer {
                 Ok(info) => Probe::Ready(info),
                 // It does not know `initialize`; it may still answer the other question.
                 Err(CallError::Rpc(_)) => match judge(peer, discover.await) {
-                    Probe::Legacy => settle(answer),
+                    Probe::Legacy | Probe::Again => settle(answer),
                     other => other,
                 },
                 Err(_) => settle(answer),
@@ -203,6 +208,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
                 Probe::Legacy
             }
         }
+        Err(CallError::Rpc(error)) if offers(&error, MODERN) => Probe::Again,
         Err(CallError::Rpc(_)) => Probe::Legacy,
         Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
         // Not a word about the protocol: a proxy, a missing page, an old server.
@@ -253,16 +259,20 @@ pub(super) async fn initialize(
 fn set_level(peer: Peer, level: String) {
     tokio::spawn(async move {
         let params = Map::from_iter([(String::from("level"), json!(level))]);
-        let _ = peer.request("logging/setLevel", params, &RequestOptions::within(PATIENCE * 4)).await;
+        let _ = peer.request("logging/setLevel", params, &RequestOptions::within(LEVEL_LIMIT)).await;
     });
 }
 
 fn other_version(error: &RpcError) -> Option<&'static str> {
+    LEGACY.iter().find(|version| offers(error, version)).copied()
+}
+
+/// Whether a refusal names this version as one the server knows.
+fn offers(error: &RpcError, version: &str) -> bool {
     let data = error.data.as_ref();
     let offered =
         data.and_then(|it| it["supported"].as_array().or_else(|| it["supportedVersions"].as_array()));
-    let offered = offered.map(Vec::as_slice).unwrap_or_default();
-    LEGACY.iter().find(|version| offered.iter().any(|it| it == **version)).copied()
+    offered.is_some_and(|it| it.iter().any(|it| it == version))
 }
 
 fn negotiated(peer: &Peer, version: &str) {

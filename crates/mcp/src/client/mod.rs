@@ -23,3 +23,8 @@ pub(crate) fn call_headers(
 ) -> Vec<(String, String)> {
     headers::header_params(schema).map(|params| headers::headers_of(&params, arguments)).unwrap_or_default()
 }
+
+/// Whether the header annotations of a schema are valid.
+pub(crate) fn check_header_annotations(schema: &serde_json::Value) -> Result<(), String> {
+    headers::header_params(schema).map(drop)
+}

@@ -5,7 +5,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    client::hex,
+    client::{Era, hex},
     transport::{Connector, StdioCommand},
 };
 
@@ -26,6 +26,8 @@ pub struct ServerConfig {
     pub always_load: bool,
     /// Asks it for log messages from this level on.
     pub log_level: Option<String>,
+    /// Which protocol it speaks, for servers that take the question amiss.
+    pub era: Option<Era>,
 }
 
 impl ServerConfig {
@@ -40,6 +42,7 @@ impl ServerConfig {
             timeouts,
             always_load: false,
             log_level: None,
+            era: None,
         }
     }
 

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     adapt::{self, Agreed},
-    client::{ConnectError, Era, Session, Signal, Skipped, ToolDef, tools},
+    client::{ConnectError, Era, Session, Signal, Skipped, ToolDef, check_header_annotations, tools},
+    config::Endpoint,
     wire::{CallError, RequestOptions, RpcError},
 };
 
@@ -27,7 +28,10 @@ impl Server {
     /// Reads the list of tools of a fresh session.
     pub(super) async fn take_tools(&self, session: &Arc<Session>) -> Result<(), ConnectError> {
         let listing = session.list("tools/list", "tools").await?;
-        let (defs, mut skipped) = tools(listing.items);
+        let (mut defs, mut skipped) = tools(listing.items);
+        if session.info().era == Era::Modern && matches!(self.config.endpoint, Endpoint::Http(_)) {
+            leave_out_bad_headers(&mut defs, &mut skipped);
+        }
         if let Some(problem) = listing.problem {
             skipped.push(Skipped { name: String::from("tools/list"), reason: problem });
         }
@@ -177,4 +181,16 @@ impl Server {
             }
         });
     }
+}
+
+/// A tool whose header annotations are wrong cannot be called over HTTP: who
+/// routes by them would act on something else than the server.
+fn leave_out_bad_headers(defs: &mut Vec<ToolDef>, skipped: &mut Vec<Skipped>) {
+    defs.retain(|def| match check_header_annotations(&def.input_schema) {
+        Ok(()) => true,
+        Err(reason) => {
+            skipped.push(Skipped { name: def.name.clone(), reason });
+            false
+        }
+    });
 }

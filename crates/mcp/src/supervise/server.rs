@@ -287,13 +287,13 @@ impl Server {
             _ => &self.context.dials,
         };
         let _permit = gate.acquire().await;
-        let era = self.slot().info.as_ref().map(|info| info.era);
+        let known = self.slot().info.as_ref().map(|info| info.era);
         let identity = ClientIdentity::new(&self.context.host, self.config.log_level.clone());
         let handshake = Handshake {
             connector: self.connector.as_ref(),
             incoming: Arc::new(self.client_side()),
             identity,
-            era,
+            era: self.config.era.or(known),
             limit: self.config.timeouts.startup,
         };
         let session = Arc::new(handshake.connect().await?);

@@ -10,7 +10,7 @@ mod stdio;
 mod web;
 mod websocket;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
@@ -35,6 +35,13 @@ pub trait Connector: Send + Sync + 'static {
     /// Which protocol the server speaks, where that is known beforehand.
     fn era(&self) -> Option<Era> {
         None
+    }
+
+    /// How long a server may be silent about the modern question before the
+    /// old one is asked as well: old servers do not always answer what they do
+    /// not know.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(2500)
     }
 
     /// Another way to the same server, for servers too old for this one.

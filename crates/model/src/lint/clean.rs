@@ -7,25 +7,16 @@ use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolU
 use serde_json::{Value, json};
 
 use super::{
-    RepairKind, Report,
+    RepairKind, Report, ThinkingRule,
     media::{self, ImageFault, ImageLimit, MediaPort, MediaRules},
     text::{clean_text, clean_value},
 };
 use crate::name::{wire_id, wire_name};
 
-/// What thinking may go back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ThinkingPolicy {
-    /// What this model wrote and signed.
-    Signed,
-    /// None: the form has no place for it, or it was refused.
-    None,
-}
-
 /// What a message is judged by.
 pub(crate) struct Judge<'a> {
     pub(crate) model: &'a str,
-    pub(crate) thinking: ThinkingPolicy,
+    pub(crate) thinking: ThinkingRule,
     pub(crate) media: &'a MediaRules,
     pub(crate) images: bool,
     pub(crate) documents: bool,
@@ -123,10 +114,10 @@ impl Judge<'_> {
     }
 
     fn thinking(&self, signed: bool, model: Option<&str>, report: &mut Report) -> Fix<MessageBlock> {
-        if self.thinking == ThinkingPolicy::None {
+        if self.thinking == ThinkingRule::None {
             return Fix::Drop;
         }
-        if !signed {
+        if !signed && self.thinking == ThinkingRule::Signed {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
             return Fix::Drop;
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     lint::{base64, png},
-    support::{MODEL, anthropic, ask, quick, start},
+    support::{MODEL, Make, anthropic, ask, chat, quick, responses, start},
 };
 
 const OTHER: &str = "claude-sonnet-4-6";
@@ -131,26 +131,22 @@ pub fn tools() -> ToolSet {
     ToolSet::new([ToolDef::new("Read", "d", json!({"type": "object"})), late])
 }
 
-#[test]
-fn every_history_is_taken() {
+fn check(make: Make, model: &str, cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mock =
         runtime.block_on(start(Script { keep_requests: Some(1), ..Script::of([Turn::text("ok").always()]) }));
-    let provider = anthropic(&mock, quick());
+    let provider = make(&mock, quick());
     let set = Arc::new(tools());
     let thinking = prop_oneof![
         Just(Thinking::Default),
         Just(Thinking::Adaptive),
         Just(Thinking::Budget { tokens: 1500 })
     ];
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() });
     runner
         .run(&(history(), thinking, any::<bool>()), |(messages, thinking, with_tools)| {
-            let mut asked = Request { thinking, ..Request::new(MODEL, messages) };
+            let mut asked = Request { thinking, ..Request::new(model, messages) };
             if with_tools {
                 asked.tools = Arc::clone(&set);
             }
@@ -163,4 +159,19 @@ fn every_history_is_taken() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn every_history_is_taken() {
+    check(anthropic, MODEL, 400);
+}
+
+#[test]
+fn every_history_is_taken_by_chat() {
+    check(chat, "gpt-4.1", 150);
+}
+
+#[test]
+fn every_history_is_taken_by_responses() {
+    check(responses, "gpt-5", 150);
 }

@@ -1,6 +1,6 @@
 use haft_types::PermissionMode;
 
-use super::{FileSpot, Level, Role, Ruling, Standing, Tally, Wish, by_rule, path::Speaker};
+use super::{FileSpot, FileWhat, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
     reason::{Action, Why},
@@ -23,7 +23,7 @@ impl Level<'_> {
             let ruling = self.command(part, files, line);
             tally.add(self.settle(ruling.about(shown::text(&part.text))));
             for file in redirected {
-                tally.add(self.settle(self.path(file.using, &file.located, Speaker::Nobody)));
+                tally.add(self.settle(self.redirection(file)));
             }
         }
         if let Some(doubt) = doubt {
@@ -36,6 +36,14 @@ impl Level<'_> {
         let stricter =
             [self.command_concern(part), self.command_plan(part), self.command_forbidden(part, files)];
         stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
+    }
+
+    /// Where the shell itself reads or writes.
+    fn redirection(&self, file: &FileSpot) -> Ruling {
+        match (&file.what, self.file(file)) {
+            (FileWhat::Unknown(text), ruling) => ruling.about(shown::text(text)),
+            (_, ruling) => ruling,
+        }
     }
 
     fn command_plan(&self, part: &CommandPart) -> Option<Ruling> {
@@ -54,7 +62,9 @@ impl Level<'_> {
     /// question.
     fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
         let operands = files.iter().filter(|file| file.through == Through::Operand);
-        let rulings = operands.map(|file| self.path(file.using, &file.located, Speaker::Nobody));
+        let mentions = files.iter().filter(|file| file.through == Through::Mention);
+        let rulings =
+            operands.map(|file| self.file(file)).chain(mentions.filter_map(|file| self.below(file)));
         let strictest = rulings.reduce(|a, b| b.stricter(a));
         let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
         match (part.nature, &strictest) {
@@ -85,11 +95,8 @@ impl Level<'_> {
         if let Some(why) = hit(Behavior::Deny) {
             return Some(Ruling::denied(why));
         }
-        let located = |file: &FileSpot| match &file.located {
-            Ok(located) => self.path_forbidden(file.using, located, Speaker::Nobody),
-            Err(problem) => Some(Ruling::denied(Why::Path(*problem))),
-        };
-        let by_files = files.iter().filter_map(located).max_by_key(|ruling| ruling.standing);
+        let by_files =
+            files.iter().filter_map(|file| self.file_forbidden(file)).max_by_key(|ruling| ruling.standing);
         match (by_files, hit(Behavior::Ask)) {
             (Some(files), _) if files.standing == Standing::Denied => Some(files),
             (_, Some(why)) => Some(Ruling::firm(why)),

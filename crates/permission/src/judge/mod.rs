@@ -1,6 +1,7 @@
 //! One level of the chain judges one call.
 
 mod facts;
+mod file;
 mod line;
 mod path;
 mod ruling;
@@ -11,7 +12,7 @@ use std::{cell::OnceCell, sync::Arc};
 use haft_tool::Verdict;
 use haft_types::PermissionMode;
 
-pub(crate) use facts::{Facts, FileSpot, Touch};
+pub(crate) use facts::{Facts, FileSpot, FileWhat, Spotted, Touch};
 pub(crate) use ruling::{Ruling, Standing, Tally, Wish};
 
 use crate::{
@@ -56,8 +57,8 @@ impl<'a> Level<'a> {
         }
         for touch in &self.facts.touches {
             match touch {
-                Touch::Path { using, located, .. } => {
-                    tally.add(self.settle(self.path(*using, located, path::Speaker::Tool)))
+                Touch::Path { using, spotted, .. } => {
+                    tally.add(self.settle(self.path(*using, spotted, path::Speaker::Tool)));
                 }
                 Touch::Command { line, parts, doubt } => self.line(line, parts, doubt.as_deref(), &mut tally),
                 Touch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
@@ -141,8 +142,8 @@ impl<'a> Level<'a> {
     fn all_handed_down(&self) -> bool {
         let Role::Above(received) = self.role else { return false };
         let handed = |touch: &Touch| match touch {
-            Touch::Path { using, located: Ok(located), .. } => self.handed_path(*using, located).is_some(),
-            Touch::Path { located: Err(_), .. } => false,
+            Touch::Path { using, spotted: Ok(it), .. } => self.handed_path(*using, &it.located).is_some(),
+            Touch::Path { spotted: Err(_), .. } => false,
             Touch::Command { parts, doubt, .. } => {
                 doubt.is_none() && parts.iter().all(|(part, _)| self.command_handed(part))
             }

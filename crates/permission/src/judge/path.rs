@@ -3,7 +3,7 @@ use std::path::Path;
 use haft_paths::{Located, PathProblem};
 use haft_types::PermissionMode;
 
-use super::{Level, Role, Ruling, Standing, Wish, by_rule};
+use super::{Level, Role, Ruling, Spotted, Standing, Wish, by_rule};
 use crate::{
     Behavior, Boundary,
     matcher::PathUse,
@@ -31,15 +31,16 @@ impl Level<'_> {
     pub(super) fn path(
         &self,
         using: PathUse,
-        located: &Result<Located, PathProblem>,
+        spotted: &Result<Spotted, PathProblem>,
         speaker: Speaker,
     ) -> Ruling {
-        let located = match located {
-            Ok(located) => located,
+        let spotted = match spotted {
+            Ok(spotted) => spotted,
             Err(problem) => return Ruling::denied(Why::Path(*problem)).about(verb(using).to_owned()),
         };
+        let located = &spotted.located;
         let allowed = self.path_allowed(using, located, speaker);
-        let stricter = [self.path_forbidden(using, located, speaker), self.path_guarded(using, located)];
+        let stricter = [self.path_forbidden(using, spotted, speaker), self.path_guarded(using, located)];
         let ruling = stricter.into_iter().flatten().fold(allowed, Ruling::stricter);
         ruling.about(subject(using, located))
     }
@@ -48,19 +49,20 @@ impl Level<'_> {
     pub(super) fn path_forbidden(
         &self,
         using: PathUse,
-        located: &Located,
+        spotted: &Spotted,
         speaker: Speaker,
     ) -> Option<Ruling> {
+        let located = &spotted.located;
         let by_tool = speaker == Speaker::Tool && self.shielded();
         let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
         if let Role::Acting = self.role
             && let Some(held) = self.policy.held_back()
-            && let Some((rule, _)) = self.path_hit(held, using, located, Behavior::Deny)
+            && let Some((rule, _)) = self.path_hit(held, using, spotted, Behavior::Deny)
         {
             return Some(Ruling::denied(self.policy.delegate_only(rule)));
         }
         let hit = |behavior| {
-            let hit = self.path_hit(self.policy.rules(), using, located, behavior);
+            let hit = self.path_hit(self.policy.rules(), using, spotted, behavior);
             hit.filter(|_| !shielded).map(|(rule, via)| path_rule(rule, using, located, via))
         };
         if let Some(why) = hit(Behavior::Deny) {
@@ -168,9 +170,10 @@ impl Level<'_> {
         &self,
         rules: &'s RuleSet,
         using: PathUse,
-        located: &Located,
+        spotted: &Spotted,
         behavior: Behavior,
     ) -> Option<(&'s Rule, Via)> {
+        let located = &spotted.located;
         let paths = rules.paths(self.anchors());
         if let Some(rule) = paths.find(&located.lexical, using, behavior) {
             return Some((rule, Via::Name));
@@ -180,7 +183,7 @@ impl Level<'_> {
         {
             return Some((rule, Via::Link(located.real.clone())));
         }
-        let (rule, named) = paths.find_same_file(&located.real, using, behavior)?;
+        let (rule, named) = paths.find_same_file(|| spotted.linked_id(), using, behavior)?;
         Some((rule, Via::SameFile(named)))
     }
 

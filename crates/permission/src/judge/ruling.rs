@@ -155,7 +155,8 @@ impl Why {
             Self::Rule { rule, .. }
             | Self::BrokenRule { rule, .. }
             | Self::Incomparable(rule)
-            | Self::DelegateOnly { rule, .. } => Some(&rule.text),
+            | Self::DelegateOnly { rule, .. }
+            | Self::Below { rule, .. } => Some(&rule.text),
             Self::DontAsk { inner } => inner.rule(),
             _ => None,
         }
@@ -168,7 +169,8 @@ impl Why {
             Self::Rule { rule, .. }
             | Self::BrokenRule { rule, .. }
             | Self::Incomparable(rule)
-            | Self::DelegateOnly { rule, .. } => Source::Rule(rule.text.to_string()),
+            | Self::DelegateOnly { rule, .. }
+            | Self::Below { rule, .. } => Source::Rule(rule.text.to_string()),
             Self::Inside { .. }
             | Self::Plan(_)
             | Self::Bypass
@@ -183,7 +185,8 @@ impl Why {
             | Self::Kernel(_)
             | Self::Path(_)
             | Self::Address(_)
-            | Self::Doubt(_) => Source::SafetyCheck,
+            | Self::Doubt(_)
+            | Self::UnknownFile(_) => Source::SafetyCheck,
             Self::Classifier { .. } => Source::Classifier,
             Self::NotAmongTools { .. } | Self::NoRule(_) | Self::NearMiss { .. } => Source::Other,
         }

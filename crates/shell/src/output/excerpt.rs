@@ -46,17 +46,40 @@ const TAIL_READ: u64 = 8 << 20;
 /// What an error line may take.
 const ERROR_LINE: usize = 300;
 
-/// What a person scans a long log for.
-static SERIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i-u)\b(?:errors?|failed|failures?|panicked|exception|traceback|fatal|segmentation fault|undefined reference)\b").ok()
-});
-/// What may explain it.
-static SUSPICIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i-u)\b(?:fail|panic|assertion|denied|not found|cannot|unresolved|killed|warning)\b").ok()
-});
+/// What a person scans a long log for. Spelled out in the usual cases: that way
+/// the search skips to candidates many bytes at a time, which `(?i)` cannot.
+const WORDS: [&[&str]; 2] = [
+    &[
+        "error",
+        "errors",
+        "failed",
+        "failure",
+        "failures",
+        "panicked",
+        "exception",
+        "traceback",
+        "fatal",
+        "segmentation fault",
+        "undefined reference",
+    ],
+    &["fail", "panic", "assertion", "denied", "not found", "cannot", "unresolved", "killed", "warning"],
+];
+static SERIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| words(&WORDS[..1]));
+static SUSPICIOUS: LazyLock<Option<Regex>> = LazyLock::new(|| words(&WORDS));
 /// Lines that mention errors only to say that there are none.
 static NONE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i-u)\b(?:0|no) (?:errors?|failures?|failed)\b").ok());
+
+fn words(lists: &[&[&str]]) -> Option<Regex> {
+    let mut forms: Vec<String> = Vec::new();
+    for word in lists.iter().copied().flatten() {
+        let (first, rest) = word.split_at(1);
+        forms.extend([(*word).to_owned(), first.to_uppercase() + rest, word.to_uppercase()]);
+    }
+    // `IOException`, `TypeError` and `ERR_FAILED` count too: only the end of a
+    // word is asked for.
+    Regex::new(&format!(r"(?-u)(?:{})(?:[^a-z]|$)", forms.join("|"))).ok()
+}
 
 /// The part of a spool that fits a view.
 pub fn excerpt(spool: &Spool, view: View) -> Excerpt {
@@ -240,13 +263,18 @@ struct Found {
 }
 
 impl Found {
-    fn push(&mut self, number: u64, line: &str, budget: usize) {
-        let cost = line.chars().count() + 10;
-        if budget < self.chars + cost {
+    fn push(&mut self, number: u64, line: &[u8], budget: usize) {
+        if budget < self.chars {
+            self.unseen += 1;
+            return;
+        }
+        let shown = clean(&line[..line.len().min(ERROR_LINE * 4)]);
+        let shown = haft_types::text::head(shown.trim_end(), ERROR_LINE).to_owned();
+        self.chars += shown.chars().count() + 10;
+        if budget < self.chars {
             self.unseen += 1;
         } else {
-            self.chars += cost;
-            self.lines.push((number, line.to_owned()));
+            self.lines.push((number, shown));
         }
     }
 }
@@ -303,23 +331,20 @@ fn render_middle(lines: &[(u64, String)], unseen: usize, unsearched: u64) -> Str
 }
 
 fn search(raw: &[u8], lines_before: u64, budget: usize, serious: &mut Found, suspicious: &mut Found) {
-    let (Some(error), Some(hint), Some(none)) = (&*SERIOUS, &*SUSPICIOUS, &*NONE) else { return };
-    for (pattern, found) in [(error, serious), (hint, suspicious)] {
-        let (mut at, mut number) = (0, lines_before);
-        while let Some(hit) = pattern.find_at(raw, at) {
-            let start = memchr::memrchr(b'\n', &raw[at..hit.start()]).map_or(at, |it| at + it + 1);
-            let end = memchr::memchr(b'\n', &raw[hit.end()..]).map_or(raw.len(), |it| hit.end() + it);
-            number += memchr::memchr_iter(b'\n', &raw[at..start]).count() as u64;
-            let line = &raw[start..end];
-            if !none.is_match(line) {
-                let shown = clean(&line[..line.len().min(ERROR_LINE * 4)]);
-                found.push(number + 1, haft_types::text::head(shown.trim_end(), ERROR_LINE), budget);
-            }
-            at = (end + 1).min(raw.len());
-            number += 1;
-            if at == raw.len() {
-                break;
-            }
+    let (Some(error), Some(any), Some(none)) = (&*SERIOUS, &*SUSPICIOUS, &*NONE) else { return };
+    let (mut at, mut number) = (0, lines_before);
+    while at < raw.len()
+        && let Some(hit) = any.find_at(raw, at)
+    {
+        let start = memchr::memrchr(b'\n', &raw[at..hit.start()]).map_or(at, |it| at + it + 1);
+        let end = memchr::memchr(b'\n', &raw[hit.start()..]).map_or(raw.len(), |it| hit.start() + it);
+        number += memchr::memchr_iter(b'\n', &raw[at..start]).count() as u64;
+        let line = &raw[start..end];
+        if !none.is_match(line) {
+            let found = if error.is_match(line) { &mut *serious } else { &mut *suspicious };
+            found.push(number + 1, line, budget);
         }
+        at = (end + 1).min(raw.len());
+        number += 1;
     }
 }

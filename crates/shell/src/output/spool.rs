@@ -23,7 +23,7 @@ pub struct SpoolLimits {
 
 impl Default for SpoolLimits {
     fn default() -> Self {
-        Self::with_cap(64 << 20)
+        Self::with_cap(32 << 20)
     }
 }
 

@@ -10,7 +10,7 @@ mod registry;
 mod search;
 
 pub use mark::{COOKIE, Mark};
-pub use owner::{Owned, Owner};
+pub use owner::{Lifetime, Owned, Owner};
 pub use process::{Process, ProcessId};
 pub use registry::{Leftover, leftovers};
 

@@ -38,6 +38,16 @@ struct Call {
     detached: bool,
 }
 
+/// How long the processes of a call may live.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Lifetime {
+    /// As long as the session.
+    #[default]
+    Session,
+    /// As long as they like.
+    Detached,
+}
+
 /// The processes of one call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owned {
@@ -71,13 +81,16 @@ impl Owner {
     }
 
     /// Announces a call whose process is about to start.
-    pub(crate) fn announce(&self, call: &str, command: &str) -> io::Result<Mark> {
+    pub(crate) fn announce(&self, call: &str, command: &str, lifetime: Lifetime) -> io::Result<Mark> {
         let mark = Mark::new(&self.session, call);
         let since = process::ticks_since_boot().saturating_sub(1);
         let command = haft_types::text::one_line(command, 200);
         let mut inner = self.inner();
         if let Some(registry) = &mut inner.registry {
             registry.call(call, &mark, since, &command)?;
+            if lifetime == Lifetime::Detached {
+                registry.detached(&mark)?;
+            }
         }
         let entry = Call {
             call: call.to_owned(),
@@ -86,7 +99,7 @@ impl Owner {
             since,
             root: None,
             seen: HashSet::new(),
-            detached: false,
+            detached: lifetime == Lifetime::Detached,
         };
         inner.calls.insert(mark.cookie.clone(), entry);
         Ok(mark)

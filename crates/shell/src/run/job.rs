@@ -6,11 +6,11 @@ use std::{
 };
 
 use haft_types::{AgentId, CallId};
-use tokio::sync::watch;
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
-    own::{Owner, Process},
+    own::{Lifetime, Owner, Process},
 };
 
 /// A command to run.
@@ -28,6 +28,10 @@ pub struct Spec {
     pub limit: Duration,
     /// Variables of this command alone.
     pub variables: Vec<(String, String)>,
+    /// How long what it starts may live.
+    pub lifetime: Lifetime,
+    /// A descriptor of ours it gets as its number three, to talk with us.
+    pub channel: Option<Arc<OwnedFd>>,
 }
 
 /// Why a command was stopped.
@@ -56,6 +60,8 @@ pub enum Exit {
     NotStarted(String),
     /// It was told to end and has not done so yet.
     Ending,
+    /// It was a feed, and this is how it closed.
+    Closed(String),
 }
 
 /// Where the shell was in the end.
@@ -114,12 +120,19 @@ pub(crate) struct Shared {
     pub(crate) control: Mutex<Control>,
     /// Written to when `control` changed.
     pub(crate) wake: OwnedFd,
+    /// The same for those who wait otherwise.
+    pub(crate) asked: Notify,
 }
 
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) stop: Option<Stop>,
     pub(crate) stop_at: Option<Instant>,
+    /// Somebody wants the foreground of the command interrupted, as from a
+    /// keyboard.
+    pub(crate) interrupt: bool,
+    /// Those who wait until everything printed so far is in the spool.
+    pub(crate) flush: Vec<oneshot::Sender<()>>,
 }
 
 impl Shared {
@@ -206,6 +219,23 @@ impl Job {
         self.wake();
     }
 
+    /// Interrupts what it does, as from a keyboard. It may go on.
+    pub fn interrupt(&self) {
+        self.0.control().interrupt = true;
+        self.wake();
+    }
+
+    /// Waits until everything it has printed so far can be read.
+    pub async fn flush(&self) {
+        let (sender, receiver) = oneshot::channel();
+        self.0.control().flush.push(sender);
+        self.wake();
+        tokio::select! {
+            _ = receiver => {}
+            () = self.gone() => {}
+        }
+    }
+
     /// Changes when it is stopped at the latest.
     pub fn set_limit(&self, limit: Duration) {
         self.0.control().stop_at = self.0.started.checked_add(limit);
@@ -213,6 +243,7 @@ impl Job {
     }
 
     fn wake(&self) {
+        self.0.asked.notify_one();
         rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes()).ok();
     }
 
@@ -241,9 +272,20 @@ impl Job {
         self.0.spool().read_range(0..most).unwrap_or_default()
     }
 
-    /// What it printed, as far as it was kept, from here on.
-    pub fn raw_from(&self, from: u64, most: u64) -> Vec<u8> {
-        self.0.spool().read_range(from..from.saturating_add(most)).unwrap_or_default()
+    /// What it printed and was kept from here on, in one piece, and where that
+    /// piece begins.
+    pub fn raw_from(&self, from: u64, most: u64) -> (u64, Vec<u8>) {
+        let spool = self.0.spool();
+        let (mut start, mut end) = (from, from.saturating_add(most));
+        if let Some(hole) = spool.hole() {
+            if hole.contains(&start) {
+                start = hole.end;
+                end = start.saturating_add(most);
+            } else if start < hole.start {
+                end = end.min(hole.start);
+            }
+        }
+        (start, spool.read_range(start..end).unwrap_or_default())
     }
 
     /// What it printed is this kind of data and no text.
@@ -287,8 +329,63 @@ impl End {
         }
     }
 
-    /// Whether its shell ran to its end and returned zero.
+    /// Whether it ran to its end and nothing says that it failed.
     pub fn is_success(&self) -> bool {
-        self.exit == Exit::Code(0) && self.stopped.is_none()
+        matches!(self.exit, Exit::Code(0) | Exit::Closed(_)) && self.stopped.is_none()
+    }
+}
+
+/// The writing end of a job without a process: lines from elsewhere, kept and
+/// bounded as if a command had printed them.
+#[derive(Debug)]
+pub struct Feed(pub(crate) Arc<Shared>);
+
+impl Feed {
+    /// Takes the next bytes.
+    pub fn write(&self, bytes: &[u8]) {
+        let mut spool = self.0.spool();
+        spool.write(bytes);
+        self.0.printed.send_replace(spool.total());
+        if spool.is_over_limit() {
+            self.0.control().stop.get_or_insert(Stop::OutputLimit);
+            self.0.asked.notify_one();
+        }
+    }
+
+    /// Waits until somebody wants it to end, or its time is up.
+    pub async fn asked_to_stop(&self) -> Stop {
+        loop {
+            let (stop, stop_at) = {
+                let control = self.0.control();
+                (control.stop, control.stop_at)
+            };
+            if let Some(why) = stop {
+                return why;
+            }
+            let time = async {
+                match stop_at {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.0.asked.notified() => {}
+                () = time => return Stop::TimedOut,
+            }
+        }
+    }
+
+    /// Ends it.
+    pub fn end(self, how: String, stopped: Option<Stop>) {
+        self.0.spool().settle();
+        let end = End {
+            exit: Exit::Closed(how),
+            stopped,
+            elapsed: self.0.started.elapsed(),
+            cwd: Cwd::Untold,
+            left: Vec::new(),
+            out_of_memory: false,
+        };
+        self.0.phase.send_replace(Phase::Gone(Arc::new(end)));
     }
 }

@@ -10,10 +10,15 @@ mod cgroup;
 pub(crate) mod collect;
 mod job;
 mod launch;
+mod lines;
+mod notice;
 mod shell;
 mod supervise;
+mod tasks;
 mod wait;
 
 pub use cgroup::parse_bytes;
-pub use job::{Cwd, End, Exit, Job, Phase, Spec, Stop};
+pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop};
+pub use notice::{News, Notice, Status, signal_name};
 pub use shell::{Shell, ShellConfig};
+pub use tasks::{About, Foreground, Kind, TaskInfo, TaskRead, Tasks, Until};

@@ -20,7 +20,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Resource, getrlimit},
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
@@ -28,7 +28,7 @@ use crate::{
     own::{COOKIE, Mark, Owner},
     run::{
         cgroup::Group,
-        job::{Control, Cwd, End, Exit, Job, Phase, Shared, Spec},
+        job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
         launch::Launch,
         supervise::{Started, Supervisor},
     },
@@ -84,6 +84,9 @@ impl ShellConfig {
 const REGISTRIES: &str = "processes";
 /// Where output is, below the state directory.
 const OUTPUTS: &str = "tasks";
+
+/// The descriptor a command talks with us through, if it does.
+const CHANNEL: RawFd = 3;
 
 /// Runs the commands of one session.
 #[derive(Debug)]
@@ -162,20 +165,7 @@ impl Shell {
 
     /// Starts a command. Returns at once; whatever goes wrong is how it ended.
     pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = format!("bash_{number}");
-        let started = Instant::now();
-        let shared = Arc::new(Shared {
-            spool: Mutex::new(self.spools.spool(&id)),
-            id,
-            owner: Arc::clone(&self.owner),
-            started,
-            phase: watch::Sender::new(Phase::Running),
-            printed: watch::Sender::new(0),
-            control: Mutex::new(Control { stop: None, stop_at: started.checked_add(spec.limit) }),
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            spec,
-        });
+        let shared = self.shared(spec, "bash")?;
         let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
         let run = move || match shell.spawn(&shared).and_then(|it| Supervisor::new(Arc::clone(&shared), it)) {
             Ok(supervisor) => supervisor.run(),
@@ -185,9 +175,39 @@ impl Shell {
         Ok(job)
     }
 
+    /// A job without a process: whoever holds the feed writes what it prints.
+    pub fn feed(&self, spec: Spec) -> io::Result<(Job, Feed)> {
+        let shared = self.shared(spec, "feed")?;
+        Ok((Job(Arc::clone(&shared)), Feed(shared)))
+    }
+
+    fn shared(&self, spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = format!("{kind}_{number}");
+        let started = Instant::now();
+        Ok(Arc::new(Shared {
+            spool: Mutex::new(self.spools.spool(&id)),
+            id,
+            owner: Arc::clone(&self.owner),
+            started,
+            phase: watch::Sender::new(Phase::Running),
+            printed: watch::Sender::new(0),
+            control: Mutex::new(Control {
+                stop: None,
+                stop_at: started.checked_add(spec.limit),
+                interrupt: false,
+                flush: Vec::new(),
+            }),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            asked: Notify::new(),
+            spec,
+        }))
+    }
+
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
         self.prepared();
-        let mark = self.owner.announce(&shared.spec.call, &shared.spec.command)?;
+        let spec = &shared.spec;
+        let mark = self.owner.announce(&spec.call, &spec.command, spec.lifetime)?;
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
@@ -204,18 +224,20 @@ impl Shell {
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
+        let mut descriptors = vec![
+            (self.null.as_fd(), 0),
+            (output_end.as_fd(), 1),
+            (output_end.as_fd(), 2),
+            (status_end.as_fd(), self.descriptors.status),
+            (prelude.as_fd(), self.descriptors.prelude),
+        ];
+        descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
         let launch = Launch {
             program: &bash,
             argv: &[c"bash", c"--norc", c"--noprofile", c"-c", &command],
             environment: &self.environment(spec, mark),
             directory: &directory,
-            descriptors: &[
-                (self.null.as_fd(), 0),
-                (output_end.as_fd(), 1),
-                (output_end.as_fd(), 2),
-                (status_end.as_fd(), self.descriptors.status),
-                (prelude.as_fd(), self.descriptors.prelude),
-            ],
+            descriptors: &descriptors,
         };
         let cgroup = self.memory_group(shared);
         let pid = launch.start()?;

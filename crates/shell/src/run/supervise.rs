@@ -124,6 +124,19 @@ impl Supervisor {
 
     /// Takes orders, and gives them when a limit is reached.
     fn obey(&mut self) {
+        let (interrupt, flush) = {
+            let mut control = self.shared.control();
+            (std::mem::take(&mut control.interrupt), std::mem::take(&mut control.flush))
+        };
+        if interrupt && self.handle.is_some() {
+            kill_process_group(self.process.pid, Signal::INT).ok();
+        }
+        if !flush.is_empty() {
+            self.read_output(usize::MAX);
+            for waiting in flush {
+                waiting.send(()).ok();
+            }
+        }
         if self.stopping.is_some() {
             return;
         }

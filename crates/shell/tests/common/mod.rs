@@ -45,6 +45,8 @@ impl Rig {
             cwd: self.work(),
             limit: Duration::from_secs(60),
             variables: Vec::new(),
+            lifetime: haft_shell::own::Lifetime::Session,
+            channel: None,
         }
     }
 

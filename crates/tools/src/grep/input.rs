@@ -6,6 +6,8 @@ use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::finding;
+
 /// Finds text in files with a regular expression (ripgrep's syntax: no look-around or backreferences;
 /// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer without
 /// matches says what was left out and whether it would have matched. Reads other encodings than UTF-8 too.
@@ -69,6 +71,7 @@ pub struct Input {
 /// What to answer with.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = plain_enum)]
 pub enum OutputMode {
     /// Matching lines.
     Content,
@@ -77,6 +80,13 @@ pub enum OutputMode {
     FilesWithMatches,
     /// Number of matching lines per file.
     Count,
+}
+
+/// The names alone: the parameter says what they mean.
+fn plain_enum(schema: &mut schemars::Schema) {
+    schema.remove("oneOf");
+    schema.insert(String::from("type"), "string".into());
+    schema.insert(String::from("enum"), serde_json::json!(["content", "files_with_matches", "count"]));
 }
 
 /// How many lines or files an answer has unless asked otherwise.
@@ -121,7 +131,8 @@ impl Input {
             after: self.after.unwrap_or(around),
             only_matching: Self::is_on(self.only_matching),
         };
-        Query::new(&self.pattern, options).map_err(|problem| {
+        let query = Query::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
+        query.map_err(|problem| {
             let hint = match () {
                 () if problem.spans_lines => "Set multiline: true to match across lines",
                 () if problem.message.contains("look-around")

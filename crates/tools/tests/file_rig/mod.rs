@@ -1,5 +1,5 @@
 //! A session with files, and calls into it the way the runtime makes them.
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::type_complexity, dead_code, reason = "each test file uses a part")]
 
 use std::{
     fs,

@@ -44,6 +44,11 @@ impl Connector for HttpConnector {
         })
     }
 
+    /// A request over HTTP is always answered; silence only means a slow server.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(12)
+    }
+
     fn older(&self) -> Option<&dyn Connector> {
         Some(&self.older)
     }
@@ -166,7 +171,7 @@ const VERSION: &str = "mcp-protocol-version";
 /// What a request says about itself in its headers, so that nobody on the way
 /// has to read the body.
 fn routing_headers(message: &Value) -> Vec<(&'static str, String)> {
-    let method = message["method"].as_str().unwrap_or_default();
+    let Some(method) = message["method"].as_str() else { return Vec::new() };
     let field = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use reqwest::{
     RequestBuilder, Response, StatusCode,
@@ -15,6 +15,10 @@ use crate::{
     },
     wire::{CallError, Frame, MAX_MESSAGE_BYTES, parse_values},
 };
+
+/// How long a legacy server may take to open its stream or to say that it has
+/// none.
+const STREAM_LIMIT: Duration = Duration::from_secs(2);
 
 impl Line {
     /// Sends a request and delivers everything that comes back, in the end its
@@ -38,11 +42,12 @@ impl Line {
         let _ = self.post(&message).await;
     }
 
-    /// Ends the handshake of a legacy session.
+    /// Ends the handshake of a legacy session. What the server says by itself
+    /// has to find an open stream, so nothing else is asked before that.
     pub(super) async fn begin(self: Arc<Self>, message: Outgoing) {
         let _ = self.post(&message).await;
         if !self.is_modern() {
-            self.listen();
+            let _ = tokio::time::timeout(STREAM_LIMIT, self.listen()).await;
         }
     }
 
@@ -86,10 +91,11 @@ impl Line {
         if let Some(version) = version.filter(|_| message.message["method"] != "initialize") {
             request = request.header(VERSION, version);
         }
+        // Older servers do not look at these, and who stands between us may.
+        for (name, value) in routing_headers(&message.message) {
+            request = request.header(name, value);
+        }
         if is_modern {
-            for (name, value) in routing_headers(&message.message) {
-                request = request.header(name, value);
-            }
             for (name, value) in &message.headers {
                 request = request.header(name, value);
             }

@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use reqwest::{Response, StatusCode, header::ACCEPT};
+use tokio::sync::oneshot;
 
 use super::{Line, SESSION, VERSION};
 use crate::{
@@ -65,25 +66,31 @@ impl Line {
     }
 
     /// Opens the stream for what the server says by itself, and keeps it open.
-    pub(super) fn listen(self: &Arc<Self>) {
+    /// Ready when the server has answered for the first time.
+    pub(super) async fn listen(self: &Arc<Self>) {
         let stop = self.end.child_token();
         if let Some(before) = self.state().news.replace(stop.clone()) {
             before.cancel();
         }
         let line = Arc::clone(self);
+        let (answered, first_answer) = oneshot::channel();
         tokio::spawn(async move {
             tokio::select! {
-                () = line.read_news() => (),
+                () = line.read_news(answered) => (),
                 () = stop.cancelled() => (),
             }
         });
+        let _ = first_answer.await;
     }
 
-    async fn read_news(&self) {
+    async fn read_news(&self, answered: oneshot::Sender<()>) {
+        let mut answered = Some(answered);
         let mut position = Position::default();
         let mut failures = 0;
         while failures < MAX_RESUMES {
-            match self.get(&position).await {
+            let stream = self.get(&position).await;
+            drop(answered.take());
+            match stream {
                 Ok(mut stream) => {
                     failures = 0;
                     while let Ok(Some(event)) = stream.next().await {
