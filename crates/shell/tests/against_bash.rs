@@ -30,9 +30,50 @@ impl Dice {
 }
 
 const WORDS: &[&str] = &[
-    "a", "b1", "-x", "'q r'", "\"d e\"", "e\\ f", "$'t\\x41'", "x\"y\"'z'", "''", "\"\"", "--k=v", "a#b", "'#'", "~", "~/h",
-    "$v", "\"$v\"", "\"${v}\"", "${v:-w}", "\"${v:-'\"", "$((1+2))", "{p,q}", "{1..3}", "x{a,b}y", "*.none", "'*'", "a=b",
-    "\\$v", "'$v'", "!", "{}", "[", "]", "\"a$v b\"", "$?", "\"\\\"\"", "\\\\", "'it'\\''s'", "$", "a$", "%", "^", "a;b", "\"a;b\"",
+    "a",
+    "b1",
+    "-x",
+    "'q r'",
+    "\"d e\"",
+    "e\\ f",
+    "$'t\\x41'",
+    "x\"y\"'z'",
+    "''",
+    "\"\"",
+    "--k=v",
+    "a#b",
+    "'#'",
+    "~",
+    "~/h",
+    "$v",
+    "\"$v\"",
+    "\"${v}\"",
+    "${v:-w}",
+    "\"${v:-'\"",
+    "$((1+2))",
+    "{p,q}",
+    "{1..3}",
+    "x{a,b}y",
+    "*.none",
+    "'*'",
+    "a=b",
+    "\\$v",
+    "'$v'",
+    "!",
+    "{}",
+    "[",
+    "]",
+    "\"a$v b\"",
+    "$?",
+    "\"\\\"\"",
+    "\\\\",
+    "'it'\\''s'",
+    "$",
+    "a$",
+    "%",
+    "^",
+    "a;b",
+    "\"a;b\"",
 ];
 
 fn word(dice: &mut Dice, depth: usize) -> String {
@@ -103,7 +144,11 @@ fn command(dice: &mut Dice, depth: usize) -> String {
 fn list(dice: &mut Dice, depth: usize) -> String {
     let mut out = command(dice, depth);
     for _ in 0..dice.roll(3) {
-        let join = if out.ends_with('\n') { "" } else { dice.pick(&[" && ", " || ", "; ", " | ", "\n", "&&", "|&", " # x;y\n"]) };
+        let join = if out.ends_with('\n') {
+            ""
+        } else {
+            dice.pick(&[" && ", " || ", "; ", " | ", "\n", "&&", "|&", " # x;y\n"])
+        };
         out.push_str(join);
         out.push_str(&command(dice, depth));
     }
@@ -140,7 +185,10 @@ struct Run {
 
 fn bash() -> std::path::PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|dir| dir.join("bash")).find(|file| file.is_file()).expect("bash is installed")
+    std::env::split_paths(&path)
+        .map(|dir| dir.join("bash"))
+        .find(|file| file.is_file())
+        .expect("bash is installed")
 }
 
 /// Runs a program in a directory of its own, because what a process
@@ -195,7 +243,9 @@ fn fits(words: &[Word], call: &[String]) -> bool {
     match words.split_first() {
         None => call.is_empty(),
         Some((Word::Literal(text), rest)) => call.first() == Some(text) && fits(rest, &call[1..]),
-        Some((Word::Pattern(_) | Word::Unknown(_), rest)) => (0..=call.len()).any(|skip| fits(rest, &call[skip..])),
+        Some((Word::Pattern(_) | Word::Unknown(_), rest)) => {
+            (0..=call.len()).any(|skip| fits(rest, &call[skip..]))
+        }
     }
 }
 
@@ -261,8 +311,31 @@ fn what_runs_is_a_part_and_what_is_written_an_effect() {
 /// A program about variables, directories and files that are read.
 fn reading(dice: &mut Dice, depth: usize) -> String {
     const FILES: &[&str] = &[
-        "f0", "$v", "\"$v\"", "\"$w\"", "\"x$v\"", "d0/$v", "\"d1/$w\"", "{f0,f1}", "d{0,1}/x", "$v{a,b}", "\"$v$w\"", "~", "~/k",
-        "'$v'", "\\$v", "$HOME/q", "\"$PWD/q\"", "$(pwd)/z", "$(echo f9)", "\"$(echo a b)\"", "../u", "/etc/x", "a'b c'd", "{1..3}", "\"{a,b}\"",
+        "f0",
+        "$v",
+        "\"$v\"",
+        "\"$w\"",
+        "\"x$v\"",
+        "d0/$v",
+        "\"d1/$w\"",
+        "{f0,f1}",
+        "d{0,1}/x",
+        "$v{a,b}",
+        "\"$v$w\"",
+        "~",
+        "~/k",
+        "'$v'",
+        "\\$v",
+        "$HOME/q",
+        "\"$PWD/q\"",
+        "$(pwd)/z",
+        "$(echo f9)",
+        "\"$(echo a b)\"",
+        "../u",
+        "/etc/x",
+        "a'b c'd",
+        "{1..3}",
+        "\"{a,b}\"",
     ];
     let cat = |dice: &mut Dice| {
         let mut out = String::from("cat");
@@ -272,16 +345,37 @@ fn reading(dice: &mut Dice, depth: usize) -> String {
         }
         out
     };
-    let assign = |dice: &mut Dice| format!("{}={}", dice.pick(&["v", "w"]), dice.pick(&["f1", "'f 2'", "$v", "$w", "~/m", "f3", "\"$v$w\""]));
+    let assign = |dice: &mut Dice| {
+        format!(
+            "{}={}",
+            dice.pick(&["v", "w"]),
+            dice.pick(&["f1", "'f 2'", "$v", "$w", "~/m", "f3", "\"$v$w\""])
+        )
+    };
     let step = |dice: &mut Dice, depth: usize| match dice.roll(if depth == 0 { 4 } else { 10 }) {
         0 | 1 => cat(dice),
         2 => assign(dice),
         3 => format!("cd {}", dice.pick(&["d0", "d1", "..", "nowhere", ".", "d0/../d1", "$v", "./d0"])),
         4 => format!("({})", reading(dice, depth - 1)),
         5 => format!("{{ {}; }}", reading(dice, depth - 1)),
-        6 => format!("if {}; then {}; else {}; fi", reading(dice, depth - 1), reading(dice, depth - 1), reading(dice, depth - 1)),
-        7 => format!("for v in {} {}; do {}; done", dice.pick(FILES), dice.pick(FILES), reading(dice, depth - 1)),
-        8 => format!("{} && while {}; do {}; break; done", assign(dice), reading(dice, depth - 1), reading(dice, depth - 1)),
+        6 => format!(
+            "if {}; then {}; else {}; fi",
+            reading(dice, depth - 1),
+            reading(dice, depth - 1),
+            reading(dice, depth - 1)
+        ),
+        7 => format!(
+            "for v in {} {}; do {}; done",
+            dice.pick(FILES),
+            dice.pick(FILES),
+            reading(dice, depth - 1)
+        ),
+        8 => format!(
+            "{} && while {}; do {}; break; done",
+            assign(dice),
+            reading(dice, depth - 1),
+            reading(dice, depth - 1)
+        ),
         _ => format!("case $v in f1) {};; *) {};; esac", reading(dice, depth - 1), reading(dice, depth - 1)),
     };
     let mut out = step(dice, depth);
@@ -317,7 +411,8 @@ fn what_is_read_is_an_effect() {
         assert!(total < 1000 * rounds(), "hardly anything is known: {known} of {total}");
         let program = reading(&mut dice, 1);
         let analysis = analyse(&program, place());
-        let unknown = |part: &Part| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
+        let unknown =
+            |part: &Part| part.effects.iter().any(|effect| matches!(effect.target, Target::Unknown(_)));
         if !analysis.is_certain() || analysis.parts.iter().any(unknown) {
             continue;
         }

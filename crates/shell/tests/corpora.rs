@@ -70,7 +70,12 @@ fn minimum() {
             eprintln!("{} prefers {} got {got}", row["id"], row["prefer"]);
         }
         if let Some(limit) = row["max_ms"].as_u64() {
-            assert!(started.elapsed().as_millis() < u128::from(limit), "{} took {:?}", row["id"], started.elapsed());
+            assert!(
+                started.elapsed().as_millis() < u128::from(limit),
+                "{} took {:?}",
+                row["id"],
+                started.elapsed()
+            );
         }
     }
     eprintln!("{unpreferred} not as preferred");
@@ -79,7 +84,10 @@ fn minimum() {
 #[test]
 fn usability() {
     let rows = rows("bash_usability_extra.jsonl");
-    let asks: Vec<String> =
-        rows.iter().filter(|row| decide(row) != Decision::Allow).map(|row| row["command"].to_string()).collect();
+    let asks: Vec<String> = rows
+        .iter()
+        .filter(|row| decide(row) != Decision::Allow)
+        .map(|row| row["command"].to_string())
+        .collect();
     assert!(asks.is_empty(), "{} of {} ask:\n{}", asks.len(), rows.len(), asks.join("\n"));
 }

@@ -17,7 +17,8 @@ fn lines(table: &str) -> impl Iterator<Item = String> {
 
 fn decide(command: &str) -> Decision {
     let rules = Rules::default();
-    let judge = Judge { rules: &rules, mode: "default", cwd: Path::new("/ws/proj"), home: Path::new("/home/u") };
+    let judge =
+        Judge { rules: &rules, mode: "default", cwd: Path::new("/ws/proj"), home: Path::new("/home/u") };
     judge.decide(command)
 }
 

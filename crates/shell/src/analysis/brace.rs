@@ -94,7 +94,10 @@ fn group(body: &str) -> Option<Vec<String>> {
         let step: i64 = if from <= to { 1 } else { -1 };
         let count = usize::try_from(from.abs_diff(to)).ok()?;
         return (count < MAX_WORDS).then(|| {
-            std::iter::successors(Some(from), |n| Some(n + step)).take(count + 1).map(|n| n.to_string()).collect()
+            std::iter::successors(Some(from), |n| Some(n + step))
+                .take(count + 1)
+                .map(|n| n.to_string())
+                .collect()
         });
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,*?@%+=:".contains(c);

@@ -59,7 +59,9 @@ fn words(part: &Part) -> Vec<&str> {
 fn answer(words: &[&str]) -> Option<&'static str> {
     let name = words.first()?.rsplit('/').next()?;
     match (name, words.get(1)) {
-        ("grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" | "ack" | "pgrep" | "pidof", _) => Some("no matches"),
+        ("grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" | "ack" | "pgrep" | "pidof", _) => {
+            Some("no matches")
+        }
         ("find", _) => Some("some directories could not be searched"),
         ("diff" | "cmp" | "sdiff" | "diff3", _) => Some("the files differ"),
         ("test" | "[" | "[[", _) => Some("the condition is false"),
@@ -81,9 +83,24 @@ mod tests {
     #[test]
     fn status_one_is_an_answer_for_some() {
         let answers = [
-            "grep foo a.txt", "cat a | grep -c foo", "rg foo", "cd src && rg foo", "find . -name x", "diff a b", "cmp a b",
-            "test -f x", "[ -f x ]", "[[ -f x ]]", "git diff --exit-code", "git grep foo", "timeout 5 grep foo a", "/usr/bin/grep x y",
-            "ls; grep x y", "git diff --quiet || git grep x", "(grep x y)", "! false",
+            "grep foo a.txt",
+            "cat a | grep -c foo",
+            "rg foo",
+            "cd src && rg foo",
+            "find . -name x",
+            "diff a b",
+            "cmp a b",
+            "test -f x",
+            "[ -f x ]",
+            "[[ -f x ]]",
+            "git diff --exit-code",
+            "git grep foo",
+            "timeout 5 grep foo a",
+            "/usr/bin/grep x y",
+            "ls; grep x y",
+            "git diff --quiet || git grep x",
+            "(grep x y)",
+            "! false",
         ];
         for command in answers {
             assert!(matches!(exit_meaning(command, 1), ExitMeaning::Answer(_)), "{command}");
@@ -95,7 +112,15 @@ mod tests {
     #[test]
     fn status_one_is_a_failure_for_the_rest() {
         for command in [
-            "ls x", "grep foo a | sort", "cat $(grep x y)", "make", "echo 'grep", "git log", "", "grep x y; ls z", "$x",
+            "ls x",
+            "grep foo a | sort",
+            "cat $(grep x y)",
+            "make",
+            "echo 'grep",
+            "git log",
+            "",
+            "grep x y; ls z",
+            "$x",
         ] {
             assert_eq!(exit_meaning(command, 1), ExitMeaning::Failure, "{command}");
         }

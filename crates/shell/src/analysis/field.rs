@@ -151,10 +151,14 @@ impl Growth {
                     self.push_unquoted(text);
                 }
             }
-            Piece::Parameter { name, quoted } => self.parameter(name, *quoted || place == Place::Value, state),
+            Piece::Parameter { name, quoted } => {
+                self.parameter(name, *quoted || place == Place::Value, state)
+            }
             Piece::Expansion(expansion) => {
-                let single = (expansion.quoted || place == Place::Value) && !makes_many(&expansion.name)
-                    && expansion.action != Action::Subscript && expansion.operands.len() < 2;
+                let single = (expansion.quoted || place == Place::Value)
+                    && !makes_many(&expansion.name)
+                    && expansion.action != Action::Subscript
+                    && expansion.operands.len() < 2;
                 self.unknown(if single { Unknown::One } else { Unknown::Many });
             }
             Piece::Command { list, quoted } => {
@@ -162,7 +166,7 @@ impl Growth {
                 match output(list, state) {
                     Some(text) if single || is_plain(&text) => self.push_quoted(&text),
                     _ => {
-                                self.unknown(if single { Unknown::One } else { Unknown::Many });
+                        self.unknown(if single { Unknown::One } else { Unknown::Many });
                     }
                 }
             }
@@ -270,7 +274,9 @@ impl Growth {
         }
         self.texts
             .into_iter()
-            .map(|(literal, pattern)| vec![if glob { glob_field(literal, pattern) } else { Field::Literal(literal) }])
+            .map(|(literal, pattern)| {
+                vec![if glob { glob_field(literal, pattern) } else { Field::Literal(literal) }]
+            })
             .collect()
     }
 }
@@ -316,8 +322,10 @@ fn output(list: &List, state: &State) -> Option<String> {
     }
     let words: Vec<String> = words.iter().map(|word| plain_word(word)).collect::<Option<_>>()?;
     match words.split_first() {
-        Some((name, [])) if name == "pwd" => state.directory.single()?.to_str().map(str::to_owned),
-        Some((name, args)) if name == "echo" && args.iter().all(|arg| !arg.starts_with('-')) => Some(args.join(" ")),
+        Some((name, [])) if name == "pwd" => state.directory().single()?.to_str().map(str::to_owned),
+        Some((name, args)) if name == "echo" && args.iter().all(|arg| !arg.starts_with('-')) => {
+            Some(args.join(" "))
+        }
         _ => None,
     }
 }

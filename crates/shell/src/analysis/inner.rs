@@ -21,7 +21,8 @@ const MAX_FOUND: usize = 400;
 const MAX_READ: usize = 64 * 1024;
 
 /// Options of `find` and `fd` that a command follows.
-const FINDERS_OPTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
+const FINDERS_OPTIONS: &[&str] =
+    &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"];
 
 /// A command that takes another command among its words.
 struct Runner {
@@ -55,7 +56,12 @@ const RUNNERS: &[Runner] = &[
     runner("coproc", &[], &[], 0),
     runner("dbus-run-session", &[], &[], 0),
     runner("doas", &["-n", "-s", "-L"], &["-u", "-C"], 0),
-    runner("env", &["-i", "-", "-0", "-v", "--ignore-environment", "--null", "--debug"], &["-u", "-C", "-S"], 0),
+    runner(
+        "env",
+        &["-i", "-", "-0", "-v", "--ignore-environment", "--null", "--debug"],
+        &["-u", "-C", "-S"],
+        0,
+    ),
     runner("eval", &[], &[], 0),
     runner("exec", &["-c", "-l"], &["-a"], 0),
     runner("flock", &["-s", "-x", "-n", "-e", "-u", "-o", "-F"], &["-w", "-E", "-c"], 1),
@@ -70,7 +76,12 @@ const RUNNERS: &[Runner] = &[
     runner("runuser", &[], &["-u", "-c"], 0),
     runner("script", &["-q", "-a", "-e", "-f"], &["-c"], 0),
     runner("setsid", &["-c", "-f", "-w"], &[], 0),
-    runner("ssh", &["-n", "-t", "-T", "-q", "-v", "-A", "-N", "-f"], &["-i", "-p", "-l", "-o", "-F", "-J"], 1),
+    runner(
+        "ssh",
+        &["-n", "-t", "-T", "-q", "-v", "-A", "-N", "-f"],
+        &["-i", "-p", "-l", "-o", "-F", "-J"],
+        1,
+    ),
     runner("stdbuf", &[], &["-i", "-o", "-e"], 0),
     runner("strace", &["-f", "-c", "-q", "-v"], &["-o", "-e", "-p", "-s", "-u"], 0),
     runner("su", &["-", "-l", "-m"], &["-c", "-s", "-g"], 1),
@@ -99,8 +110,8 @@ const RUNNERS: &[Runner] = &[
 
 /// Commands that take a script as a word.
 const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "eval", "fish", "flock", "ksh", "parallel", "runuser", "script", "sh", "ssh", "su",
-    "tcsh", "trap", "watch", "zsh",
+    "ash", "bash", "csh", "dash", "eval", "fish", "flock", "ksh", "parallel", "runuser", "script", "sh",
+    "ssh", "su", "tcsh", "trap", "watch", "zsh",
 ];
 
 /// Looks for commands inside commands, up to a limit.
@@ -213,7 +224,9 @@ fn starts(runner: &Runner, words: &[String]) -> Vec<usize> {
         }
     }
     let first = at + runner.operands;
-    (first.saturating_sub(usize::from(runner.operands > 0))..=first + unknown).filter(|at| *at < words.len()).collect()
+    (first.saturating_sub(usize::from(runner.operands > 0))..=first + unknown)
+        .filter(|at| *at < words.len())
+        .collect()
 }
 
 /// The words, or stretches of them, that `name` would run as a script.
@@ -222,10 +235,13 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
     match name {
         _ if SHELLS.contains(&name) => words.iter().filter(spaced).cloned().collect(),
         // The shell evaluates subscripts in names and numbers.
-        "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test" | "typeset" | "unset" => {
+        "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test"
+        | "typeset" | "unset" => {
             words.iter().filter(|word| word.contains("$(") || word.contains('`')).cloned().collect()
         }
-        "alias" => words.iter().filter_map(|word| word.split_once('=')).map(|(_, text)| text.to_owned()).collect(),
+        "alias" => {
+            words.iter().filter_map(|word| word.split_once('=')).map(|(_, text)| text.to_owned()).collect()
+        }
         "env" => after(words, &["-S", "--split-string"]),
         "npx" | "npm" | "pnpm" | "yarn" => after(words, &["-c", "--call"]),
         "awk" | "gawk" | "mawk" => {
@@ -234,13 +250,19 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
         "sed" => words.iter().flat_map(|word| sed_commands(word)).collect(),
         "tar" | "rsync" => {
             let mut out = after(words, &["-I", "-e", "--use-compress-program", "--to-command", "--rsh"]);
-            out.extend(words.iter().filter_map(|word| word.split_once("exec=")).map(|(_, text)| text.to_owned()));
+            out.extend(
+                words.iter().filter_map(|word| word.split_once("exec=")).map(|(_, text)| text.to_owned()),
+            );
             out
         }
         "git" => {
             let mut out = after(words, &["-x", "--exec", "foreach", "run"]);
-            out.extend(words.iter().filter_map(|word| word.split_once("=!")).map(|(_, text)| text.to_owned()));
-            out.extend(words.iter().filter_map(|word| word.split_once("pager=")).map(|(_, text)| text.to_owned()));
+            out.extend(
+                words.iter().filter_map(|word| word.split_once("=!")).map(|(_, text)| text.to_owned()),
+            );
+            out.extend(
+                words.iter().filter_map(|word| word.split_once("pager=")).map(|(_, text)| text.to_owned()),
+            );
             out
         }
         "vi" | "vim" | "nvim" => {

@@ -8,8 +8,26 @@ use super::{
 
 /// Commands that may set any variable.
 const SETTERS: &[&str] = &[
-    ".", "declare", "eval", "exec", "export", "getopts", "let", "local", "mapfile", "printf", "read", "readarray",
-    "readonly", "set", "shift", "source", "trap", "typeset", "unset", "wait",
+    ".",
+    "declare",
+    "eval",
+    "exec",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shift",
+    "source",
+    "trap",
+    "typeset",
+    "unset",
+    "wait",
 ];
 
 /// Commands that may change the working directory.
@@ -27,12 +45,15 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut State) {
                 }
             }
         }
-        "printf" | "wait" if !words.contains(&Some("-v")) && !words.contains(&Some("-p")) && words.iter().take(2).all(Option::is_some) => {}
+        "printf" | "wait"
+            if !words.contains(&Some("-v"))
+                && !words.contains(&Some("-p"))
+                && words.iter().take(2).all(Option::is_some) => {}
         "set" => (),
         _ if SETTERS.contains(&name) => {
             state.forget_variables();
             if MOVERS.contains(&name) {
-                state.directory = Directory::Unknown;
+                state.enter(Directory::Unknown);
             }
         }
         _ => (),
@@ -50,7 +71,7 @@ pub(crate) fn forget_assigned(lists: &[&List], state: &mut State) {
         state.set(name, None);
     }
     if changes.moves {
-        state.directory = Directory::Unknown;
+        state.enter(Directory::Unknown);
     }
 }
 

@@ -38,15 +38,16 @@ const HARMLESS_ENVIRONMENT: &[&str] = &[
 
 /// Names that scripts give their own variables and no program looks at.
 const SCRIPT_NAMES: &[&str] = &[
-    "A", "ARG", "ARGS", "B", "BAR", "BASE", "BAZ", "BRANCH", "C", "COMMIT", "COUNT", "DATA", "DATE", "DIR", "DIRS",
-    "END", "EXPECTED", "F", "FILE", "FILENAME", "FILES", "FOO", "FROM", "I", "ID", "INPUT", "J", "K", "LINE", "MSG",
-    "N", "NAME", "NOW", "NUM", "OUT", "OUTPUT", "PATTERN", "QUERY", "REF", "RESULT", "ROOT", "SHA", "SRC", "START",
-    "STATUS", "STR", "TARGET", "TEST", "TEXT", "TO", "TODAY", "TOTAL", "URL", "V", "VAL", "VALUE", "VAR", "VERSION",
-    "X", "Y", "Z",
+    "A", "ARG", "ARGS", "B", "BAR", "BASE", "BAZ", "BRANCH", "C", "COMMIT", "COUNT", "DATA", "DATE", "DIR",
+    "DIRS", "END", "EXPECTED", "F", "FILE", "FILENAME", "FILES", "FOO", "FROM", "I", "ID", "INPUT", "J", "K",
+    "LINE", "MSG", "N", "NAME", "NOW", "NUM", "OUT", "OUTPUT", "PATTERN", "QUERY", "REF", "RESULT", "ROOT",
+    "SHA", "SRC", "START", "STATUS", "STR", "TARGET", "TEST", "TEXT", "TO", "TODAY", "TOTAL", "URL", "V",
+    "VAL", "VALUE", "VAR", "VERSION", "X", "Y", "Z",
 ];
 
 /// Lower-case names that mean something after all.
-const LOWER_CASE: &[&str] = &["auto_resume", "histchars", "prompt", "psvar", "path", "fpath", "manpath", "cdpath"];
+const LOWER_CASE: &[&str] =
+    &["auto_resume", "histchars", "prompt", "psvar", "path", "fpath", "manpath", "cdpath"];
 
 /// Programs that read variables of their own name in lower case.
 const PROGRAM_PREFIXES: &[&str] =

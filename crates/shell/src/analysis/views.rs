@@ -49,7 +49,8 @@ fn viewed(part: &Part) -> Vec<PathBuf> {
         Some(name @ ("grep" | "egrep" | "fgrep" | "rg")) => known::sole_file(name, args).is_some(),
         _ => false,
     };
-    let unchanged = part.effects.iter().all(|effect| effect.origin == Origin::Operand && effect.access == Access::Read);
+    let unchanged =
+        part.effects.iter().all(|effect| effect.origin == Origin::Operand && effect.access == Access::Read);
     if !shows || !unchanged || !part.assigns.is_empty() || !part.is_read_only() {
         return Vec::new();
     }
@@ -104,7 +105,8 @@ mod tests {
             ("cat <(ls)", ""),
             ("", ""),
         ] {
-            let got: Vec<String> = views(command, place).iter().map(|path| path.display().to_string()).collect();
+            let got: Vec<String> =
+                views(command, place).iter().map(|path| path.display().to_string()).collect();
             assert_eq!(got.join(" "), want, "{command}");
         }
     }

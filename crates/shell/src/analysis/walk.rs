@@ -8,8 +8,8 @@ use super::{
     part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
     state::{Binding, State},
     syntax::{
-        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline, Redirect, Span,
-        Word,
+        Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline,
+        Redirect, Span, Word,
     },
     text, variables, wrapper,
 };
@@ -103,7 +103,9 @@ impl<'a> Walker<'a> {
                 Outcome::either(state)
             }
             Kind::Group(list) => Outcome::either(self.list(list, state)),
-            Kind::If { arms, otherwise } => Outcome::either(self.conditional(arms, otherwise.as_ref(), state)),
+            Kind::If { arms, otherwise } => {
+                Outcome::either(self.conditional(arms, otherwise.as_ref(), state))
+            }
             Kind::Loop { condition, body } => {
                 names::forget_assigned(&[condition, body], &mut state);
                 let state = self.list(condition, state);
@@ -173,7 +175,12 @@ impl<'a> Walker<'a> {
     }
 
     /// What the variable of a loop may be.
-    fn loop_binding(&mut self, command: &Command, words: Option<&[Word]>, state: &mut State) -> Option<Binding> {
+    fn loop_binding(
+        &mut self,
+        command: &Command,
+        words: Option<&[Word]>,
+        state: &mut State,
+    ) -> Option<Binding> {
         let words = words?;
         let mut doubts = Vec::new();
         let mut fields = Vec::new();
@@ -189,7 +196,8 @@ impl<'a> Walker<'a> {
             let part = self.note(command, "for", doubts);
             self.parts.push(part);
         }
-        let texts: Option<Vec<String>> = fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
+        let texts: Option<Vec<String>> =
+            fields.iter().map(|field| field.literal().map(str::to_owned)).collect();
         match (texts, &fields[..]) {
             (Some(texts), _) if texts.len() <= super::state::MAX_ALTERNATIVES => Some(Binding::OneOf(texts)),
             (_, [Field::Glob(pattern)]) => Some(Binding::Match(pattern.clone())),
@@ -203,7 +211,13 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn simple(&mut self, command: &Command, assignments: &[Assignment], words: &[Word], mut state: State) -> Outcome {
+    fn simple(
+        &mut self,
+        command: &Command,
+        assignments: &[Assignment],
+        words: &[Word],
+        mut state: State,
+    ) -> Outcome {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
         let mut written = Vec::with_capacity(words.len());
@@ -239,7 +253,12 @@ impl<'a> Walker<'a> {
         after_command(&written, state)
     }
 
-    fn assignments(&mut self, all: &[Assignment], state: &mut State, doubts: &mut Vec<Doubt>) -> Vec<WrittenAssignment> {
+    fn assignments(
+        &mut self,
+        all: &[Assignment],
+        state: &mut State,
+        doubts: &mut Vec<Doubt>,
+    ) -> Vec<WrittenAssignment> {
         let mut out = Vec::with_capacity(all.len());
         for assignment in all {
             let value = match &assignment.value {
@@ -252,7 +271,8 @@ impl<'a> Walker<'a> {
                     None
                 }
             };
-            let evaluates = assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
+            let evaluates =
+                assignment.subscript.as_ref().is_some_and(|text| !text.bytes().all(|b| b.is_ascii_digit()));
             if evaluates {
                 doubts.push(Doubt::Arithmetic);
             }
@@ -344,7 +364,7 @@ impl<'a> Walker<'a> {
         }
         let mut part = self.note(command, "", doubts);
         part.effects = effects;
-        part.directory = state.directory.clone();
+        part.directory = state.directory().clone();
         self.parts.push(part);
     }
 
@@ -478,13 +498,13 @@ fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
             let target = fields.and_then(|fields| known::target_of_cd(&fields));
             let dirs = target.as_ref().and_then(Field::literal).and_then(|text| state.resolve(text));
             let failure = state.clone();
-            state.directory = dirs.map_or(Directory::Unknown, |dirs| {
+            state.enter(dirs.map_or(Directory::Unknown, |dirs| {
                 Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
-            });
+            }));
             Outcome { success: state, failure }
         }
         "pushd" | "popd" => {
-            state.directory = Directory::Unknown;
+            state.enter(Directory::Unknown);
             Outcome::either(state)
         }
         _ => {
@@ -502,7 +522,9 @@ fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
             let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
             !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
         }
-        Piece::Parameter { name, .. } => matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state),
+        Piece::Parameter { name, .. } => {
+            matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state)
+        }
         Piece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
         _ => false,
     })

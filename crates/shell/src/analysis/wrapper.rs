@@ -60,7 +60,8 @@ fn options(words: &[Known<'_>], flags: &[&str], valued: &[&str]) -> Option<usize
             return Some(at + 1);
         }
         let attached = |option: &&&str| {
-            let long = word.split_once('=').is_some_and(|(name, _)| name == **option && option.starts_with("--"));
+            let long =
+                word.split_once('=').is_some_and(|(name, _)| name == **option && option.starts_with("--"));
             long || (option.len() == 2 && word.len() > 2 && word.starts_with(**option))
         };
         if flags.contains(&word) || valued.iter().any(|option| attached(&option)) {
@@ -77,7 +78,8 @@ fn options(words: &[Known<'_>], flags: &[&str], valued: &[&str]) -> Option<usize
 /// `-n 5`, `-n5`, `-5`, `--adjustment=5`.
 fn nice(words: &[Known<'_>]) -> Option<usize> {
     let first = words.first().copied().flatten()?;
-    let old_form = first.len() > 1 && first.strip_prefix('-').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    let old_form =
+        first.len() > 1 && first.strip_prefix('-').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     if old_form { Some(1) } else { options(words, &[], &["-n", "--adjustment"]) }
 }
 
@@ -86,5 +88,9 @@ pub(crate) fn cover(words: &[Known<'_>]) -> Cover {
     let Some(name) = words.first().copied().flatten() else { return Cover::Exact };
     let name = name.rsplit('/').next().unwrap_or(name);
     let acts = |word: &Known<'_>| word.is_none_or(|word| FIND_ACTIONS.contains(&word));
-    if EXECUTORS.contains(&name) || (name == "find" && words.iter().any(acts)) { Cover::Exact } else { Cover::Any }
+    if EXECUTORS.contains(&name) || (name == "find" && words.iter().any(acts)) {
+        Cover::Exact
+    } else {
+        Cover::Any
+    }
 }

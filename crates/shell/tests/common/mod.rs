@@ -82,7 +82,9 @@ impl Judge<'_> {
         }
         let operands = || part.effects.iter().filter(|effect| effect.origin == Origin::Operand);
         let protected = operands().any(|effect| match &effect.target {
-            Target::Path(path) => matches!(effect.access, Access::Write | Access::Delete) && is_protected(path),
+            Target::Path(path) => {
+                matches!(effect.access, Access::Write | Access::Delete) && is_protected(path)
+            }
             _ => false,
         });
         let ruled = everything
@@ -117,7 +119,8 @@ impl Judge<'_> {
             Access::Obey => lexical(path) == self.cwd,
             Access::Connect => false,
             Access::Write | Access::Delete => {
-                if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path)) {
+                if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path))
+                {
                     return false;
                 }
                 let ruled = self.rules.allow.iter().any(|rule| {
@@ -134,7 +137,8 @@ impl Judge<'_> {
             Target::Unknown(_) => return false,
         };
         let reads = matches!(effect.access, Access::Read | Access::Write | Access::Delete);
-        let writes = matches!(effect.access, Access::Write | Access::Delete) || effect.origin == Origin::Mention;
+        let writes =
+            matches!(effect.access, Access::Write | Access::Delete) || effect.origin == Origin::Mention;
         rules.iter().any(|rule| {
             let (applies, pattern) = match spec(rule) {
                 ("Read", Some(pattern)) => (reads, pattern),
@@ -142,9 +146,11 @@ impl Judge<'_> {
                 _ => return false,
             };
             let found = matches!(effect.target, Target::Pattern(_))
-                && globset::Glob::new(&path.to_string_lossy())
-                    .is_ok_and(|glob| glob.compile_matcher().is_match(self.cwd.join(pattern.trim_start_matches("./"))));
-            applies && (found || [lexical(path), real(path)].iter().any(|path| self.path_matches(pattern, path)))
+                && globset::Glob::new(&path.to_string_lossy()).is_ok_and(|glob| {
+                    glob.compile_matcher().is_match(self.cwd.join(pattern.trim_start_matches("./")))
+                });
+            applies
+                && (found || [lexical(path), real(path)].iter().any(|path| self.path_matches(pattern, path)))
         })
     }
 
@@ -187,8 +193,22 @@ fn wildcard(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 const PROTECTED: &[&str] = &[
-    ".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".gitconfig", ".gitmodules", ".bashrc",
-    ".bash_profile", ".zshrc", ".zprofile", ".profile", ".ripgreprc", ".mcp.json",
+    ".git",
+    ".claude",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".cargo",
+    ".devcontainer",
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".zshrc",
+    ".zprofile",
+    ".profile",
+    ".ripgreprc",
+    ".mcp.json",
 ];
 
 fn is_protected(path: &Path) -> bool {

@@ -16,25 +16,36 @@ use crate::analysis::{
 
 /// Functions without effects.
 const FUNCTIONS: &[&str] = &[
-    "atan2", "cos", "exp", "gensub", "gsub", "index", "int", "length", "log", "match", "mktime", "rand", "sin",
-    "split", "sprintf", "sqrt", "srand", "strftime", "sub", "substr", "systime", "tolower", "toupper",
+    "atan2", "cos", "exp", "gensub", "gsub", "index", "int", "length", "log", "match", "mktime", "rand",
+    "sin", "split", "sprintf", "sqrt", "srand", "strftime", "sub", "substr", "systime", "tolower", "toupper",
 ];
 
 const KEYWORDS: &[&str] = &[
-    "BEGIN", "END", "break", "continue", "delete", "do", "else", "exit", "for", "if", "in", "next", "nextfile",
-    "print", "printf", "return", "while",
+    "BEGIN", "END", "break", "continue", "delete", "do", "else", "exit", "for", "if", "in", "next",
+    "nextfile", "print", "printf", "return", "while",
 ];
 
 /// Names that reach out of the program.
 const REFUSED: &[&str] = &[
-    "ARGC", "ARGV", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "func", "function", "getline", "close", "fflush",
-    "system", "extension", "BEGINFILE", "ENDFILE", "switch",
+    "ARGC",
+    "ARGV",
+    "ENVIRON",
+    "PROCINFO",
+    "SYMTAB",
+    "FUNCTAB",
+    "func",
+    "function",
+    "getline",
+    "close",
+    "fflush",
+    "system",
+    "extension",
+    "BEGINFILE",
+    "ENDFILE",
+    "switch",
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if !matches!(name, "awk" | "gawk" | "mawk" | "nawk") {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let parsed = parse("-F: -v: --version --field-separator: --assign:", args, Surprise::Refused)?;
     if parsed.has(&["version"]) {
         return Some(Verdict::harmless());
@@ -71,7 +82,9 @@ fn is_harmless(program: &str) -> bool {
         match *token {
             Token::Name(name) => {
                 let called = tokens.get(idx + 1) == Some(&Token::Operator('('));
-                if REFUSED.contains(&name) || (called && !FUNCTIONS.contains(&name) && !KEYWORDS.contains(&name)) {
+                if REFUSED.contains(&name)
+                    || (called && !FUNCTIONS.contains(&name) && !KEYWORDS.contains(&name))
+                {
                     return false;
                 }
                 if matches!(name, "print" | "printf") {
@@ -117,7 +130,8 @@ fn tokens(program: &str) -> Option<Vec<Token<'_>>> {
                 }
             },
             b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let len = program[at..].bytes().take_while(|b| *b == b'_' || b.is_ascii_alphanumeric()).count();
+                let len =
+                    program[at..].bytes().take_while(|b| *b == b'_' || b.is_ascii_alphanumeric()).count();
                 out.push(Token::Name(&program[at..at + len]));
                 at += len;
             }
@@ -170,10 +184,25 @@ mod tests {
     #[test]
     fn programs_that_only_print() {
         for program in [
-            "{print $1}", "{print $NF}", "NR==1", "/foo/ {print $2}", "$3 > 5 {print $1, $2}", "BEGIN{FS=\":\"} {print $1}",
-            "{s+=$1} END{print s}", "{print length($0)}", "!seen[$0]++", "NR>1 && $2 ~ /a|b/ {print}", "{printf \"%s\\n\", $1}",
-            "{a[$1]+=$2} END{for (k in a) print k, a[k]}", "{print ($1 > 5)}", "{gsub(/a/, \"b\"); print}", "{print $1 / 2}",
-            "/a/,/b/", "NR==2,NR==5", "{if ($1 > 3) print $2}", "{print substr($0, 1, 5)} # comment",
+            "{print $1}",
+            "{print $NF}",
+            "NR==1",
+            "/foo/ {print $2}",
+            "$3 > 5 {print $1, $2}",
+            "BEGIN{FS=\":\"} {print $1}",
+            "{s+=$1} END{print s}",
+            "{print length($0)}",
+            "!seen[$0]++",
+            "NR>1 && $2 ~ /a|b/ {print}",
+            "{printf \"%s\\n\", $1}",
+            "{a[$1]+=$2} END{for (k in a) print k, a[k]}",
+            "{print ($1 > 5)}",
+            "{gsub(/a/, \"b\"); print}",
+            "{print $1 / 2}",
+            "/a/,/b/",
+            "NR==2,NR==5",
+            "{if ($1 > 3) print $2}",
+            "{print substr($0, 1, 5)} # comment",
         ] {
             assert!(is_harmless(program), "{program}");
         }
@@ -182,11 +211,25 @@ mod tests {
     #[test]
     fn programs_that_reach_out() {
         for program in [
-            "BEGIN{system(\"touch x\")}", "{print > \"f\"}", "{print $1 >> \"f\"}", "BEGIN{print \"x\" | \"sh\"}",
-            "BEGIN{\"date\" | getline d}", "BEGIN{while ((getline l < \"/etc/passwd\") > 0) print l}", "{printf \"%s\", $1 > $2}",
-            "BEGIN{ARGV[1]=\"/etc/passwd\"; ARGC=2}", "@load \"x\"", "function f(){}", "BEGIN{x(1)}", "{print \"a\" > (\"f\")}",
-            "BEGIN { a = 4; b = a / 2; print \"x\" > \"f\" / 2 }", "{print $1 |& \"x\"}", "{print (1) > \"f\"}",
-            "{ x = y /1; print \"a\" > \"f\"; z = 1/ 2 }", "{print a[1] > \"f\"}", "{print 1,\n2 > \"f\"}", "{print \"a\"\\\n > \"f\"}",
+            "BEGIN{system(\"touch x\")}",
+            "{print > \"f\"}",
+            "{print $1 >> \"f\"}",
+            "BEGIN{print \"x\" | \"sh\"}",
+            "BEGIN{\"date\" | getline d}",
+            "BEGIN{while ((getline l < \"/etc/passwd\") > 0) print l}",
+            "{printf \"%s\", $1 > $2}",
+            "BEGIN{ARGV[1]=\"/etc/passwd\"; ARGC=2}",
+            "@load \"x\"",
+            "function f(){}",
+            "BEGIN{x(1)}",
+            "{print \"a\" > (\"f\")}",
+            "BEGIN { a = 4; b = a / 2; print \"x\" > \"f\" / 2 }",
+            "{print $1 |& \"x\"}",
+            "{print (1) > \"f\"}",
+            "{ x = y /1; print \"a\" > \"f\"; z = 1/ 2 }",
+            "{print a[1] > \"f\"}",
+            "{print 1,\n2 > \"f\"}",
+            "{print \"a\"\\\n > \"f\"}",
         ] {
             assert!(!is_harmless(program), "{program}");
         }

@@ -39,7 +39,11 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
 fn only(args: &[Field], options: &[&str]) -> Option<Verdict> {
     let known = args.iter().all(|arg| match arg {
         Field::Number => true,
-        Field::Literal(text) => options.contains(&text.as_str()) || text.starts_with('%') || text.bytes().all(|b| b.is_ascii_digit()),
+        Field::Literal(text) => {
+            options.contains(&text.as_str())
+                || text.starts_with('%')
+                || text.bytes().all(|b| b.is_ascii_digit())
+        }
         _ => false,
     });
     known.then(Verdict::harmless)
@@ -96,7 +100,9 @@ fn printf(args: &[Field]) -> Option<Verdict> {
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         rest = rest[at + 1..].trim_start_matches(['-', '+', ' ', '#', '0', '\'', '*', '.']);
-        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't'));
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, '.' | '*' | 'h' | 'l' | 'L' | 'j' | 'z' | 't')
+        });
         match rest.chars().next() {
             Some('n') => return None,
             Some('%') => rest = &rest[1..],
@@ -131,8 +137,8 @@ fn set(args: &[Field]) -> Option<Verdict> {
 }
 
 const UNARY: &[&str] = &[
-    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t", "-u", "-w",
-    "-x", "-z", "-a", "-G",
+    "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-n", "-N", "-O", "-p", "-r", "-s", "-S", "-t",
+    "-u", "-w", "-x", "-z", "-a", "-G",
 ];
 
 const BINARY: &[&str] =

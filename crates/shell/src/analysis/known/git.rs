@@ -81,8 +81,10 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("count-objects", &["-vH --verbose --human-readable"], Operands::Nothing),
     (
         "describe",
-        &["--all --tags --contains --abbrev? --candidates: --exact-match --debug --long --match: --exclude: --always \
-           --first-parent --dirty? --broken?"],
+        &[
+            "--all --tags --contains --abbrev? --candidates: --exact-match --debug --long --match: --exclude: --always \
+           --first-parent --dirty? --broken?",
+        ],
         Operands::Any,
     ),
     ("diff", &[DIFF], Operands::Any),
@@ -94,31 +96,46 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("ls-files", &[LS_FILES], Operands::Any),
     (
         "ls-tree",
-        &["-drtlz --long --name-only --name-status --object-only --full-name --full-tree --abbrev? --format:"],
+        &[
+            "-drtlz --long --name-only --name-status --object-only --full-name --full-tree --abbrev? --format:",
+        ],
         Operands::Any,
     ),
     ("merge-base", &["-a --all --octopus --independent --is-ancestor --fork-point"], Operands::Any),
     ("name-rev", &["--tags --refs: --exclude: --all --name-only --no-undefined --always"], Operands::Any),
-    ("rev-list", &[LOG, "-v --objects-edge --use-bitmap-index --disk-usage? --stdin --quiet --cherry-pick"], Operands::Any),
+    (
+        "rev-list",
+        &[LOG, "-v --objects-edge --use-bitmap-index --disk-usage? --stdin --quiet --cherry-pick"],
+        Operands::Any,
+    ),
     ("rev-parse", &[REV_PARSE], Operands::Any),
     (
         "shortlog",
-        &["-nsec -w? --numbered --summary --email --committer --group: --format: --since: --until: --after: --before: \
-           --author: --no-merges --merges --all --branches? --tags? --first-parent"],
+        &[
+            "-nsec -w? --numbered --summary --email --committer --group: --format: --since: --until: --after: --before: \
+           --author: --no-merges --merges --all --branches? --tags? --first-parent",
+        ],
         Operands::Any,
     ),
     ("show", &[LOG, DIFF], Operands::Any),
-    ("show-branch", &["-ar --all --remotes --topo-order --date-order --sparse --list --merge-base --no-name --sha1-name --topics --color? --no-color"], Operands::Any),
-    ("show-ref", &["-dsq --head --heads --tags --branches --dereference --hash? --verify --abbrev? --quiet"], Operands::Any),
+    (
+        "show-branch",
+        &[
+            "-ar --all --remotes --topo-order --date-order --sparse --list --merge-base --no-name --sha1-name --topics --color? --no-color",
+        ],
+        Operands::Any,
+    ),
+    (
+        "show-ref",
+        &["-dsq --head --heads --tags --branches --dereference --hash? --verify --abbrev? --quiet"],
+        Operands::Any,
+    ),
     ("status", &[STATUS], Operands::Any),
     ("version", &["--build-options"], Operands::Nothing),
     ("whatchanged", &[LOG, DIFF], Operands::Any),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if name != "git" {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     // Whatever a pattern or a variable turns into may be an option.
     let known = args.iter().all(|arg| matches!(arg, Field::Literal(_) | Field::Number));
     if !known {
@@ -126,7 +143,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     }
     let global = args
         .iter()
-        .take_while(|arg| matches!(arg.literal(), Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs")))
+        .take_while(|arg| {
+            matches!(arg.literal(), Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs"))
+        })
         .count();
     let (subcommand, args) = args.get(global..)?.split_first()?;
     let mut touches = subcommand_touches(subcommand.literal()?, args)?;
@@ -160,11 +179,15 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
         }
         "stash" => match args.split_first().map(|(first, rest)| (first.literal(), rest)) {
             Some((Some("list"), rest)) => parse_lists(&[LOG, DIFF], rest).map(|_| Vec::new()),
-            Some((Some("show"), rest)) => parse_lists(&[DIFF, "--include-untracked --only-untracked"], rest).map(|_| Vec::new()),
+            Some((Some("show"), rest)) => {
+                parse_lists(&[DIFF, "--include-untracked --only-untracked"], rest).map(|_| Vec::new())
+            }
             _ => None,
         },
         "worktree" => match super::literals(args)?.split_first() {
-            Some((&"list", rest)) => rest.iter().all(|w| matches!(*w, "--porcelain" | "-v" | "-z")).then(Vec::new),
+            Some((&"list", rest)) => {
+                rest.iter().all(|w| matches!(*w, "--porcelain" | "-v" | "-z")).then(Vec::new)
+            }
             _ => None,
         },
         _ => None,
@@ -174,7 +197,8 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
 fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
     let parsed = parse(&lists.join(" "), args, Surprise::Refused)?;
     // `%G` and `%(signature)` in a format run the signature checker.
-    let checks = |field: &Field| field.literal().is_none_or(|text| text.contains("%G") || text.contains("signature"));
+    let checks =
+        |field: &Field| field.literal().is_none_or(|text| text.contains("%G") || text.contains("signature"));
     let checked = parsed.values(&["format", "pretty"]).any(checks);
     (!checked).then_some(parsed)
 }
@@ -186,7 +210,9 @@ fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<Touch> {
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
         out.push(Touch::new(Access::Read, operand));
-        if let Some((_, path)) = text.split_once(':').filter(|(_, path)| !path.is_empty() && !path.starts_with('/')) {
+        if let Some((_, path)) =
+            text.split_once(':').filter(|(_, path)| !path.is_empty() && !path.starts_with('/'))
+        {
             out.push(Touch::new(Access::Read, &Field::Literal(path.to_owned())));
         }
     }
@@ -248,7 +274,9 @@ fn config(args: &[Field]) -> Option<Vec<Touch>> {
 fn remote(args: &[Field]) -> Option<Vec<Touch>> {
     match &super::literals(args)?[..] {
         [] | ["-v" | "--verbose"] => Some(Vec::new()),
-        ["get-url", rest @ ..] => rest.iter().all(|w| !w.starts_with('-') || matches!(*w, "--all" | "--push")).then(Vec::new),
+        ["get-url", rest @ ..] => {
+            rest.iter().all(|w| !w.starts_with('-') || matches!(*w, "--all" | "--push")).then(Vec::new)
+        }
         _ => None,
     }
 }

@@ -33,7 +33,10 @@ impl Parsed {
     }
 
     pub(super) fn values<'a>(&'a self, names: &'a [&'a str]) -> impl Iterator<Item = &'a Field> {
-        self.options.iter().filter(|(name, _)| names.contains(&name.as_str())).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter_map(|(_, value)| value.as_ref())
     }
 }
 
@@ -80,17 +83,23 @@ impl Parsed {
             Some((name, value)) => (name, Some(Field::Literal(value.to_owned()))),
             None => (text, None),
         };
-        let value = match (long_option(list, name)?, attached) {
+        let kind = long_option(list, name)?;
+        let value = match (kind, attached) {
             (Value::None, None) | (Value::Attached, None) => None,
             (Value::None, Some(_)) => return None,
             (_, Some(attached)) => Some(attached),
             (Value::Required | Value::RequiredFile, None) => Some(single(args.next()?)?),
         };
-        self.push(name, value, long_option(list, name)?);
+        self.push(name, value, kind);
         Some(())
     }
 
-    fn short<'a>(&mut self, list: &str, cluster: &str, args: &mut impl Iterator<Item = &'a Field>) -> Option<()> {
+    fn short<'a>(
+        &mut self,
+        list: &str,
+        cluster: &str,
+        args: &mut impl Iterator<Item = &'a Field>,
+    ) -> Option<()> {
         if cluster.bytes().all(|b| b.is_ascii_digit()) && list.split(' ').any(|token| token == "-#") {
             self.options.push((cluster.to_owned(), None));
             return Some(());
@@ -128,9 +137,15 @@ fn single(field: &Field) -> Option<Field> {
 }
 
 fn long_option(list: &str, name: &str) -> Option<Value> {
-    list.split(' ').find_map(|token| {
-        let (option, kind) = kind_of(token.strip_prefix("--")?);
-        (option == name).then_some(kind)
+    if name.is_empty() || !name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    list.match_indices(name).find_map(|(at, _)| {
+        let starts = list[..at].ends_with("--") && !list[..at].ends_with("---");
+        let token = list[at..].split(' ').next()?;
+        let (option, kind) = kind_of(token);
+        (starts && option == name && list[..at - 2].chars().next_back().is_none_or(|c| c == ' '))
+            .then_some(kind)
     })
 }
 
@@ -189,7 +204,10 @@ mod tests {
     #[test]
     fn whatever_is_not_listed_is_refused() {
         for args in ["-c", "-ac", "--al", "--all=1", "--lines", "-n", "--output=x", "-12x", "-aZ"] {
-            assert!(parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(), "{args}");
+            assert!(
+                parse("-ab -n: -# --all --lines:", &literals(args), Surprise::Refused).is_none(),
+                "{args}"
+            );
         }
         let glob = [Field::Glob("*".to_owned())];
         assert!(parse("-a", &glob, Surprise::Refused).is_none());

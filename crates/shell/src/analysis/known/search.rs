@@ -126,17 +126,84 @@ fn reads(parsed: &Parsed, paths: &[Field], reach: Reach) -> Vec<Touch> {
 /// Predicates of `find` without and with a value. Those that run a command,
 /// write or delete are missing.
 const FIND_PLAIN: &[&str] = &[
-    "!", "(", ")", ",", "-a", "-and", "-d", "-daystart", "-depth", "-empty", "-executable", "-false", "-follow",
-    "-help", "-ignore_readdir_race", "-ls", "-mount", "-nogroup", "-noignore_readdir_race", "-noleaf", "-not",
-    "-nouser", "-nowarn", "-o", "-or", "-print", "-print0", "-prune", "-quit", "-readable", "-true", "-version",
-    "-warn", "-writable", "-xdev",
+    "!",
+    "(",
+    ")",
+    ",",
+    "-a",
+    "-and",
+    "-d",
+    "-daystart",
+    "-depth",
+    "-empty",
+    "-executable",
+    "-false",
+    "-follow",
+    "-help",
+    "-ignore_readdir_race",
+    "-ls",
+    "-mount",
+    "-nogroup",
+    "-noignore_readdir_race",
+    "-noleaf",
+    "-not",
+    "-nouser",
+    "-nowarn",
+    "-o",
+    "-or",
+    "-print",
+    "-print0",
+    "-prune",
+    "-quit",
+    "-readable",
+    "-true",
+    "-version",
+    "-warn",
+    "-writable",
+    "-xdev",
 ];
 
 const FIND_VALUED: &[&str] = &[
-    "-amin", "-anewer", "-atime", "-cmin", "-cnewer", "-context", "-ctime", "-fstype", "-gid", "-group", "-ilname",
-    "-iname", "-inum", "-ipath", "-iregex", "-iwholename", "-links", "-lname", "-maxdepth", "-mindepth", "-mmin",
-    "-mtime", "-name", "-newer", "-newerat", "-newerct", "-newermt", "-path", "-perm", "-printf", "-regex",
-    "-regextype", "-samefile", "-size", "-type", "-uid", "-used", "-user", "-wholename", "-xtype",
+    "-amin",
+    "-anewer",
+    "-atime",
+    "-cmin",
+    "-cnewer",
+    "-context",
+    "-ctime",
+    "-fstype",
+    "-gid",
+    "-group",
+    "-ilname",
+    "-iname",
+    "-inum",
+    "-ipath",
+    "-iregex",
+    "-iwholename",
+    "-links",
+    "-lname",
+    "-maxdepth",
+    "-mindepth",
+    "-mmin",
+    "-mtime",
+    "-name",
+    "-newer",
+    "-newerat",
+    "-newerct",
+    "-newermt",
+    "-path",
+    "-perm",
+    "-printf",
+    "-regex",
+    "-regextype",
+    "-samefile",
+    "-size",
+    "-type",
+    "-uid",
+    "-used",
+    "-user",
+    "-wholename",
+    "-xtype",
 ];
 
 /// Patterns must be quoted: what they find may be taken for a predicate.
@@ -152,7 +219,8 @@ fn find(args: &[Field]) -> Option<Verdict> {
     }
     let follows = args.iter().any(|arg| matches!(arg.literal(), Some("-L" | "-follow")));
     let reach = if follows { Reach::LinkedTree } else { Reach::Tree };
-    let mut rest = args.iter().skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P"))).skip(starts.len());
+    let mut rest =
+        args.iter().skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P"))).skip(starts.len());
     while let Some(arg) = rest.next() {
         let word = arg.literal()?;
         if FIND_VALUED.contains(&word) {
@@ -194,7 +262,8 @@ fn jq(args: &[Field]) -> Option<Verdict> {
     if filter.contains("import") || filter.contains("include") {
         return None;
     }
-    let mut touches = if parsed.has(&["args", "jsonargs"]) { Vec::new() } else { files(rest, Access::Read, Reach::Itself) };
+    let mut touches =
+        if parsed.has(&["args", "jsonargs"]) { Vec::new() } else { files(rest, Access::Read, Reach::Itself) };
     touches.append(&mut extra);
     Some(Verdict::reads(touches))
 }

@@ -12,10 +12,7 @@ use crate::analysis::{
 const OPTIONS: &str = "-nErsuz -e: -l: -i? --quiet --silent --expression: --regexp-extended --separate --unbuffered \
     --null-data --posix --debug --sandbox --in-place? --line-length: --help --version";
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if name != "sed" {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(OPTIONS, args, Surprise::Refused)?;
     let (scripts, operands) = scripts(&parsed)?;
     let mut touches = Vec::new();
@@ -132,7 +129,8 @@ impl<'s> Script<'s> {
             // Text up to the end of the line; a backslash would continue it.
             'a' | 'i' | 'c' => {
                 let line = self.line();
-                (!line.trim_start().trim_start_matches('\\').contains('\\') && !line.ends_with('\\')).then_some(())
+                (!line.trim_start().trim_start_matches('\\').contains('\\') && !line.ends_with('\\'))
+                    .then_some(())
             }
             'r' => {
                 let file = self.line().trim().to_owned();
@@ -238,9 +236,35 @@ mod tests {
     #[test]
     fn scripts_that_only_print() {
         for script in [
-            "p", "2p", "1,5p", "$p", "/a/p", "/a/,/b/p", "1~2p", "2,+3p", "0,/x/d", "\\,a/b,p", "s/a/b/", "s/a/b/gI", "s|a|b|2p",
-            "s/#/##/", "/^$/d", "1!G;h;$!d", "$=", "n;d", "y/abc/xyz/", "1{p;q}", "/a/{/b/!d;s/x/y/}", ":a;N;$!ba;s/x/ /g",
-            "5q", "a hello", "1i\\ text", "# comment", "s/\\/usr/x/", "s/[abc]/x/", "s/[[:space:]]*$//",
+            "p",
+            "2p",
+            "1,5p",
+            "$p",
+            "/a/p",
+            "/a/,/b/p",
+            "1~2p",
+            "2,+3p",
+            "0,/x/d",
+            "\\,a/b,p",
+            "s/a/b/",
+            "s/a/b/gI",
+            "s|a|b|2p",
+            "s/#/##/",
+            "/^$/d",
+            "1!G;h;$!d",
+            "$=",
+            "n;d",
+            "y/abc/xyz/",
+            "1{p;q}",
+            "/a/{/b/!d;s/x/y/}",
+            ":a;N;$!ba;s/x/ /g",
+            "5q",
+            "a hello",
+            "1i\\ text",
+            "# comment",
+            "s/\\/usr/x/",
+            "s/[abc]/x/",
+            "s/[[:space:]]*$//",
         ] {
             assert!(Script::read(script).is_some(), "{script}");
         }
@@ -249,10 +273,37 @@ mod tests {
     #[test]
     fn scripts_that_write_or_run() {
         for script in [
-            "w f", "/a/w f", "s/a/b/w f", "s/a/b/e", "1e touch x", "e", "W f", "s/a/b/gw f", "1,2w f", "s/a/b/;w f",
-            "{w f", "}w f", "s,a,b,w f", "/x/s/a/b/we", "R f", "s/[/]w f;/b/w f", "v", "M", "s/a/b", "y/a/b", "s/a\nb/c/",
-            "a foo\\\nw f", "p w f", "\\wfwp;w f", "#n\nw f", "s/a/b/ w f", "1,w f", "bx\nw f", "s/[^/]*$//",
-            "s/[]/]w f/x/w f", "s/[^]/]/x/w f",
+            "w f",
+            "/a/w f",
+            "s/a/b/w f",
+            "s/a/b/e",
+            "1e touch x",
+            "e",
+            "W f",
+            "s/a/b/gw f",
+            "1,2w f",
+            "s/a/b/;w f",
+            "{w f",
+            "}w f",
+            "s,a,b,w f",
+            "/x/s/a/b/we",
+            "R f",
+            "s/[/]w f;/b/w f",
+            "v",
+            "M",
+            "s/a/b",
+            "y/a/b",
+            "s/a\nb/c/",
+            "a foo\\\nw f",
+            "p w f",
+            "\\wfwp;w f",
+            "#n\nw f",
+            "s/a/b/ w f",
+            "1,w f",
+            "bx\nw f",
+            "s/[^/]*$//",
+            "s/[]/]w f/x/w f",
+            "s/[^]/]/x/w f",
         ] {
             assert!(Script::read(script).is_none(), "{script}");
         }

@@ -110,8 +110,12 @@ const SPECS: &[Spec] = &[
     ),
     free(&["which"], Text, "-as --all --help --version"),
     free(&["pwd"], Nothing, "-LP --logical --physical"),
-    spec(&["df"], Names, "-ahHiklPTv -B: -t: -x: --all --block-size: --total --human-readable --si --inodes --local \
-         --portability --print-type --type: --exclude-type: --output? --help --version"),
+    spec(
+        &["df"],
+        Names,
+        "-ahHiklPTv -B: -t: -x: --all --block-size: --total --human-readable --si --inodes --local \
+         --portability --print-type --type: --exclude-type: --output? --help --version",
+    ),
     spec(
         &["file"],
         Files,
@@ -148,7 +152,11 @@ const SPECS: &[Spec] = &[
         "-asnrvmpio --all --kernel-name --nodename --kernel-release --kernel-version --machine --processor \
          --hardware-platform --operating-system --help --version",
     ),
-    spec(&["arch", "whoami", "logname", "users", "nproc", "tty"], Nothing, "-s --all --ignore: --silent --quiet --help --version"),
+    spec(
+        &["arch", "whoami", "logname", "users", "nproc", "tty"],
+        Nothing,
+        "-s --all --ignore: --silent --quiet --help --version",
+    ),
     spec(&["id"], Text, "-aGgnruzZ --group --groups --name --real --user --zero --help --version"),
     spec(&["groups"], Text, "--help --version"),
     spec(&["who"], Nothing, "-abdHlmpqrstTuw --all --boot --count --heading --login --short --users"),
@@ -172,10 +180,18 @@ const SPECS: &[Spec] = &[
         Files,
         "-iz -a: -e: -j: -o: -t: -v: -1: -2: --ignore-case --check-order --nocheck-order --header --zero-terminated",
     ),
-    spec(&["comm"], Files, "-123z --check-order --nocheck-order --output-delimiter: --total --zero-terminated"),
+    spec(
+        &["comm"],
+        Files,
+        "-123z --check-order --nocheck-order --output-delimiter: --total --zero-terminated",
+    ),
     spec(&["cmp"], Files, "-bls -i: -n: --print-bytes --verbose --silent --quiet --bytes: --ignore-initial:"),
     spec(&["fold"], Files, "-bs -w: -# --bytes --spaces --width:"),
-    spec(&["fmt"], Files, "-cstu -p: -w: -g: -# --crown-margin --prefix: --split-only --uniform-spacing --width: --goal:"),
+    spec(
+        &["fmt"],
+        Files,
+        "-cstu -p: -w: -g: -# --crown-margin --prefix: --split-only --uniform-spacing --width: --goal:",
+    ),
     spec(&["expand", "unexpand"], Files, "-ai -t: -# --all --first-only --initial --tabs:"),
     spec(&["rev"], Files, "-0 --zero"),
     spec(
@@ -191,14 +207,22 @@ const SPECS: &[Spec] = &[
          --output-duplicates --strings? --width?",
     ),
     spec(&["hexdump", "hd"], Files, "-bcCdovx -e: -f:R -n: -s: --canonical --no-squeezing --length: --skip:"),
-    spec(&["strings"], Files, "-afow -# -n: -t: -e: -s: --all --print-file-name --bytes: --radix: --encoding:"),
+    spec(
+        &["strings"],
+        Files,
+        "-afow -# -n: -t: -e: -s: --all --print-file-name --bytes: --radix: --encoding:",
+    ),
     spec(&["base64", "base32"], Files, "-di -w: --decode --ignore-garbage --wrap: --help --version"),
     spec(
         &["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "shasum"],
         Files,
         "-btz -a: -l: --binary --tag --text --zero --algorithm: --help --version",
     ),
-    spec(&["cksum", "sum"], Files, "-rsz -a: -l: --algorithm: --untagged --tag --raw --sysv --zero --help --version"),
+    spec(
+        &["cksum", "sum"],
+        Files,
+        "-rsz -a: -l: --algorithm: --untagged --tag --raw --sysv --zero --help --version",
+    ),
     spec(
         &["sort"],
         Files,
@@ -213,7 +237,11 @@ const SPECS: &[Spec] = &[
         "-cdDuiz -f: -s: -w: --count --repeated --all-repeated? --group? --unique --ignore-case --skip-fields: \
          --skip-chars: --check-chars: --zero-terminated --help --version",
     ),
-    spec(&["shuf"], OneFile, "-rz -i: -n: --input-range: --head-count: --random-source:R --repeat --zero-terminated"),
+    spec(
+        &["shuf"],
+        OneFile,
+        "-rz -i: -n: --input-range: --head-count: --random-source:R --repeat --zero-terminated",
+    ),
     spec(&["bc"], Files, "-lqsw --mathlib --quiet --standard --version"),
     spec(
         &["tree"],
@@ -223,21 +251,45 @@ const SPECS: &[Spec] = &[
     ),
     spec(&["zcat", "bzcat", "xzcat", "zstdcat", "lz4cat"], Files, "-f"),
     spec(&["zipinfo"], Files, "-12smlvhtz"),
-    spec(&["shellcheck"], Files, "-a -s: -f: -e: -i: -o: -S: -C? --color? --shell: --format: --exclude: --include: --severity: --enable: --version"),
-    spec(&["pgrep"], Text, "-acfilnovwx -d: -g: -G: -P: -s: -t: -u: -U: --full --list-name --list-full --count --newest --oldest --exact --inverse --parent: --euid: --uid:"),
+    spec(
+        &["shellcheck"],
+        Files,
+        "-a -s: -f: -e: -i: -o: -S: -C? --color? --shell: --format: --exclude: --include: --severity: --enable: --version",
+    ),
+    spec(
+        &["pgrep"],
+        Text,
+        "-acfilnovwx -d: -g: -G: -P: -s: -t: -u: -U: --full --list-name --list-full --count --newest --oldest --exact --inverse --parent: --euid: --uid:",
+    ),
     spec(&["pidof"], Text, "-sx -o:"),
     spec(&["pstree"], Text, "-aAcghlnpsStTuUZ -H:"),
-    spec(&["free"], Nothing, "-bkmghltvw -s: -c: --bytes --kibi --mebi --gibi --human --si --lohi --total --wide --count: --seconds:"),
+    spec(
+        &["free"],
+        Nothing,
+        "-bkmghltvw -s: -c: --bytes --kibi --mebi --gibi --human --si --lohi --total --wide --count: --seconds:",
+    ),
     spec(&["vmstat"], Text, "-anstdDw -p: -S:"),
     spec(&["lscpu"], Nothing, "-abBcJxy -e? -p? --all --bytes --json --extended? --parse?"),
-    spec(&["lsblk"], Names, "-abdDfiJlmnOpPrsStzZ -I: -e: -o: -x: --all --fs --json --list --output: --paths --noheadings --topology --tree?"),
+    spec(
+        &["lsblk"],
+        Names,
+        "-abdDfiJlmnOpPrsStzZ -I: -e: -o: -x: --all --fs --json --list --output: --paths --noheadings --topology --tree?",
+    ),
     spec(&["lsusb", "lspci"], Nothing, "-vtnkmDbx"),
     spec(&["lsmod"], Nothing, ""),
     spec(&["lsb_release"], Nothing, "-adsirc --all --description --short --id --release --codename"),
     spec(&["hostnamectl", "timedatectl", "localectl"], Nothing, "--no-pager"),
     spec(&["top"], Nothing, "-bcHi -n: -d: -o: -p: -u: -w:"),
-    spec(&["ss", "netstat"], Text, "-46aeghilmnoprstuwxHO --all --listening --numeric --processes --tcp --udp --summary --extended --unix --no-header"),
-    spec(&["dmesg"], Nothing, "-dHkLtTux -f: -l: --facility: --level: --ctime --human --kernel --notime --decode --color?"),
+    spec(
+        &["ss", "netstat"],
+        Text,
+        "-46aeghilmnoprstuwxHO --all --listening --numeric --processes --tcp --udp --summary --extended --unix --no-header",
+    ),
+    spec(
+        &["dmesg"],
+        Nothing,
+        "-dHkLtTux -f: -l: --facility: --level: --ctime --human --kernel --notime --decode --color?",
+    ),
     spec(&["whereis"], Text, "-bmsu"),
     spec(&["whatis", "apropos"], Text, "-ael -s: --exact --wildcard --regex"),
     spec(&["clear", "reset"], Nothing, ""),
@@ -289,7 +341,9 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
 fn special(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
     let verdict = match name {
         "date" => date(args),
-        "env" => args.iter().all(|arg| matches!(arg.literal(), Some("-0" | "--null"))).then(Verdict::harmless),
+        "env" => {
+            args.iter().all(|arg| matches!(arg.literal(), Some("-0" | "--null"))).then(Verdict::harmless)
+        }
         "ps" => ps(args),
         "ip" => ip(args),
         "ifconfig" => matches!(super::literals(args).as_deref(), Some([] | ["-a"])).then(Verdict::harmless),
@@ -310,7 +364,8 @@ fn date(args: &[Field]) -> Option<Verdict> {
     let options = "-uR -I? -d: -r:R --utc --universal --rfc-email --rfc-2822 --iso-8601? --rfc-3339: --date: \
                    --reference:R --help --version";
     let parsed = parse(options, args, Surprise::Refused)?;
-    let formats = parsed.operands.iter().all(|field| field.literal().is_some_and(|text| text.starts_with('+')));
+    let formats =
+        parsed.operands.iter().all(|field| field.literal().is_some_and(|text| text.starts_with('+')));
     formats.then(|| Verdict::reads(parsed.reads.iter().map(|file| Touch::new(Access::List, file)).collect()))
 }
 
@@ -327,9 +382,16 @@ fn ip(args: &[Field]) -> Option<Verdict> {
     let words = super::literals(args)?;
     let words: Vec<&str> = words
         .into_iter()
-        .filter(|word| !matches!(*word, "-4" | "-6" | "-br" | "-brief" | "-c" | "-color" | "-s" | "-o" | "-j" | "-p" | "-d"))
+        .filter(|word| {
+            !matches!(
+                *word,
+                "-4" | "-6" | "-br" | "-brief" | "-c" | "-color" | "-s" | "-o" | "-j" | "-p" | "-d"
+            )
+        })
         .collect();
-    let object = |word: &str| matches!(word, "a" | "addr" | "address" | "l" | "link" | "r" | "route" | "n" | "neigh" | "rule");
+    let object = |word: &str| {
+        matches!(word, "a" | "addr" | "address" | "l" | "link" | "r" | "route" | "n" | "neigh" | "rule")
+    };
     let verb = |word: &str| matches!(word, "show" | "list" | "ls" | "s");
     match &words[..] {
         [kind] if object(kind) => Some(Verdict::harmless()),
@@ -341,14 +403,19 @@ fn ip(args: &[Field]) -> Option<Verdict> {
 
 /// A page by name; a path would be formatted by whatever it asks for.
 fn man(args: &[Field]) -> Option<Verdict> {
-    let parsed = parse("-akfw -s: --all --apropos --whatis --where --path --sections:", args, Surprise::Refused)?;
+    let parsed =
+        parse("-akfw -s: --all --apropos --whatis --where --path --sections:", args, Surprise::Refused)?;
     let named = |field: &Field| field.literal().is_some_and(|text| !text.contains('/'));
     (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(Verdict::harmless)
 }
 
 /// To standard output, or a look at the index.
 fn decompress(args: &[Field]) -> Option<Verdict> {
-    let parsed = parse("-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet", args, Surprise::Refused)?;
+    let parsed = parse(
+        "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
+        args,
+        Surprise::Refused,
+    )?;
     let safe = parsed.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]);
     safe.then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
 }
@@ -357,7 +424,8 @@ fn decompress(args: &[Field]) -> Option<Verdict> {
 fn tar(args: &[Field]) -> Option<Verdict> {
     let words = super::literals(args)?;
     let (first, rest) = words.split_first()?;
-    let mut cluster = first.strip_prefix('-').filter(|text| !text.starts_with('-')).unwrap_or(first).to_owned();
+    let mut cluster =
+        first.strip_prefix('-').filter(|text| !text.starts_with('-')).unwrap_or(first).to_owned();
     if *first == "--list" {
         "t".clone_into(&mut cluster);
     }
@@ -385,7 +453,8 @@ fn unzip(args: &[Field]) -> Option<Verdict> {
 fn getent(args: &[Field]) -> Option<Verdict> {
     let words = super::literals(args)?;
     let local = |word: &&str| matches!(*word, "passwd" | "group" | "services" | "protocols" | "shells");
-    (words.first().is_some_and(local) && words.iter().all(|word| !word.starts_with('-'))).then(Verdict::harmless)
+    (words.first().is_some_and(local) && words.iter().all(|word| !word.starts_with('-')))
+        .then(Verdict::harmless)
 }
 
 /// Options stand alone here: `-ps` is one option, not two. A second operand
@@ -398,8 +467,11 @@ fn xxd(args: &[Field]) -> Option<Verdict> {
             "-a" | "-b" | "-C" | "-d" | "-e" | "-E" | "-i" | "-p" | "-ps" | "-plain" | "-u" | "-v" => (),
             "-c" | "-g" | "-l" | "-o" | "-s" | "-cols" | "-len" | "-seek" => drop(args.next()?.literal()?),
             text if text.starts_with('-') && text.len() > 1 => {
-                let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x');
-                let attached = ["-c", "-g", "-l", "-s"].iter().any(|option| text.strip_prefix(option).is_some_and(number));
+                let number =
+                    |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x');
+                let attached = ["-c", "-g", "-l", "-s"]
+                    .iter()
+                    .any(|option| text.strip_prefix(option).is_some_and(number));
                 attached.then_some(())?;
             }
             _ => operands.push(arg.clone()),

@@ -18,8 +18,14 @@ const VERSIONS: &[(&[&str], &[&str])] = &[
     (&["gcc", "g++", "cc", "clang", "clang++", "make", "cmake", "ninja", "ld", "gdb"], &["--version"]),
     (&["java", "javac"], &["-version", "--version"]),
     (&["perl"], &["-v", "--version"]),
-    (&["docker", "podman", "helm", "terraform", "psql", "mysql", "sqlite3", "redis-cli", "gh"], &["--version"]),
-    (&["bash", "sh", "zsh", "fish", "curl", "wget", "jq", "rg", "fd", "tmux", "vim", "nvim", "rsync"], &["--version"]),
+    (
+        &["docker", "podman", "helm", "terraform", "psql", "mysql", "sqlite3", "redis-cli", "gh"],
+        &["--version"],
+    ),
+    (
+        &["bash", "sh", "zsh", "fish", "curl", "wget", "jq", "rg", "fd", "tmux", "vim", "nvim", "rsync"],
+        &["--version"],
+    ),
     (&["sed", "awk", "gawk", "grep", "find", "tar", "gzip", "less"], &["--version"]),
     (&["openssl"], &["version"]),
     (&["ssh"], &["-V"]),
@@ -100,8 +106,18 @@ const QUERIES: &[Query] = &[
     local(CARGO, &["--version"], Nothing, ""),
     local(CARGO, &["-V"], Nothing, ""),
     local(CARGO, &["--list"], Nothing, ""),
-    local(NPM, &["ls"], Text, "-alg --all --long --json --parseable --global --depth: --prod --dev --omit: --include:"),
-    local(NPM, &["list"], Text, "-alg --all --long --json --parseable --global --depth: --prod --dev --omit: --include:"),
+    local(
+        NPM,
+        &["ls"],
+        Text,
+        "-alg --all --long --json --parseable --global --depth: --prod --dev --omit: --include:",
+    ),
+    local(
+        NPM,
+        &["list"],
+        Text,
+        "-alg --all --long --json --parseable --global --depth: --prod --dev --omit: --include:",
+    ),
     local(NPM, &["explain"], Text, "--json"),
     local(NPM, &["why"], Text, "--json"),
     local(NPM, &["query"], Text, ""),
@@ -112,7 +128,12 @@ const QUERIES: &[Query] = &[
     local(NPM, &["config", "list"], Nothing, "-l --json"),
     local(NPM, &["--version"], Nothing, ""),
     local(NPM, &["-v"], Nothing, ""),
-    query(PIP, &["list"], Nothing, "-eliv --editable --local --user --format: --not-required --exclude: --path: --verbose --include-editable --exclude-editable --disable-pip-version-check"),
+    query(
+        PIP,
+        &["list"],
+        Nothing,
+        "-eliv --editable --local --user --format: --not-required --exclude: --path: --verbose --include-editable --exclude-editable --disable-pip-version-check",
+    ),
     query(PIP, &["show"], Text, "-fv --files --verbose --disable-pip-version-check"),
     query(PIP, &["freeze"], Nothing, "-l --local --user --all --exclude: --exclude-editable"),
     query(PIP, &["check"], Nothing, ""),
@@ -126,11 +147,21 @@ const QUERIES: &[Query] = &[
     local(&["rustup"], &["toolchain", "list"], Nothing, "-vq --verbose --quiet"),
     local(&["rustup"], &["target", "list"], Nothing, "-q --installed --quiet --toolchain:"),
     local(&["rustup"], &["component", "list"], Nothing, "-q --installed --quiet --toolchain:"),
-    query(DOCKER, &["ps"], Nothing, "-aqsl -n: -f: --all --quiet --size --latest --last: --filter: --format: --no-trunc"),
+    query(
+        DOCKER,
+        &["ps"],
+        Nothing,
+        "-aqsl -n: -f: --all --quiet --size --latest --last: --filter: --format: --no-trunc",
+    ),
     query(DOCKER, &["images"], Text, "-aq -f: --all --quiet --filter: --format: --no-trunc --digests"),
     query(DOCKER, &["image", "ls"], Text, "-aq -f: --all --quiet --filter: --format: --no-trunc --digests"),
     query(DOCKER, &["image", "inspect"], Text, "-f: --format:"),
-    query(DOCKER, &["container", "ls"], Nothing, "-aqsl -n: -f: --all --quiet --size --latest --last: --filter: --format: --no-trunc"),
+    query(
+        DOCKER,
+        &["container", "ls"],
+        Nothing,
+        "-aqsl -n: -f: --all --quiet --size --latest --last: --filter: --format: --no-trunc",
+    ),
     query(DOCKER, &["volume", "ls"], Nothing, "-q -f: --quiet --filter: --format:"),
     query(DOCKER, &["network", "ls"], Nothing, "-q -f: --quiet --filter: --format: --no-trunc"),
     query(DOCKER, &["inspect"], Text, "-s -f: --format: --size --type:"),
@@ -143,15 +174,40 @@ const QUERIES: &[Query] = &[
     query(DOCKER, &["version"], Nothing, "-f: --format:"),
     query(DOCKER, &["info"], Nothing, "-f: --format:"),
     local(DOCKER, &["compose", "ps"], Text, "-aq --all --quiet --format: --filter: --status: --services"),
-    local(DOCKER, &["compose", "logs"], Text, "-ft -n: --follow --timestamps --tail: --since: --until: --no-color"),
+    local(
+        DOCKER,
+        &["compose", "logs"],
+        Text,
+        "-ft -n: --follow --timestamps --tail: --since: --until: --no-color",
+    ),
     local(DOCKER, &["compose", "ls"], Nothing, "-aq --all --quiet --format: --filter:"),
     query(KUBECTL, &["get"], Text, KUBECTL_GET),
-    query(KUBECTL, &["describe"], Text, "-A -n: -l: --all-namespaces --namespace: --selector: --context: --show-events"),
-    query(KUBECTL, &["logs"], Text, "-fp -n: -c: -l: --follow --previous --namespace: --container: --selector: --tail: --since: --since-time: --timestamps --all-containers --prefix --context: --max-log-requests:"),
-    query(KUBECTL, &["top"], Text, "-A -n: -l: --all-namespaces --namespace: --selector: --containers --no-headers --sort-by: --context:"),
+    query(
+        KUBECTL,
+        &["describe"],
+        Text,
+        "-A -n: -l: --all-namespaces --namespace: --selector: --context: --show-events",
+    ),
+    query(
+        KUBECTL,
+        &["logs"],
+        Text,
+        "-fp -n: -c: -l: --follow --previous --namespace: --container: --selector: --tail: --since: --since-time: --timestamps --all-containers --prefix --context: --max-log-requests:",
+    ),
+    query(
+        KUBECTL,
+        &["top"],
+        Text,
+        "-A -n: -l: --all-namespaces --namespace: --selector: --containers --no-headers --sort-by: --context:",
+    ),
     query(KUBECTL, &["explain"], Text, "--recursive --api-version:"),
     query(KUBECTL, &["version"], Nothing, "-o: --client --output: --short"),
-    query(KUBECTL, &["api-resources"], Nothing, "-o: --namespaced: --api-group: --verbs: --no-headers --output:"),
+    query(
+        KUBECTL,
+        &["api-resources"],
+        Nothing,
+        "-o: --namespaced: --api-group: --verbs: --no-headers --output:",
+    ),
     query(KUBECTL, &["api-versions"], Nothing, ""),
     query(KUBECTL, &["cluster-info"], Nothing, ""),
     query(KUBECTL, &["config", "current-context"], Nothing, ""),
@@ -168,17 +224,37 @@ const QUERIES: &[Query] = &[
     local(GH, &["issue", "view"], Text, "-c -q: -t: --comments --json: --jq: --template:"),
     local(GH, &["issue", "status"], Nothing, "-q: -t: --json: --jq: --template:"),
     local(GH, &["run", "list"], Nothing, GH_LIST),
-    local(GH, &["run", "view"], Text, "-v -j: -a: -q: -t: --verbose --log --log-failed --job: --attempt: --exit-status --json: --jq: --template:"),
+    local(
+        GH,
+        &["run", "view"],
+        Text,
+        "-v -j: -a: -q: -t: --verbose --log --log-failed --job: --attempt: --exit-status --json: --jq: --template:",
+    ),
     local(GH, &["release", "list"], Nothing, GH_LIST),
     local(GH, &["release", "view"], Text, "-q: -t: --json: --jq: --template:"),
     local(GH, &["workflow", "list"], Nothing, "-a -L: --all --limit: --json: --jq:"),
     local(GH, &["auth", "status"], Nothing, "-a --active"),
-    query(SYSTEMCTL, &["status"], Text, "-al -n: -o: --all --full --lines: --output: --no-pager --user --system"),
+    query(
+        SYSTEMCTL,
+        &["status"],
+        Text,
+        "-al -n: -o: --all --full --lines: --output: --no-pager --user --system",
+    ),
     query(SYSTEMCTL, &["is-active"], Text, "-q --quiet --user"),
     query(SYSTEMCTL, &["is-enabled"], Text, "-q --quiet --user"),
     query(SYSTEMCTL, &["is-failed"], Text, "-q --quiet --user"),
-    query(SYSTEMCTL, &["list-units"], Text, "-al -t: --all --full --type: --state: --failed --no-pager --no-legend --user --plain"),
-    query(SYSTEMCTL, &["list-unit-files"], Text, "-al -t: --all --full --type: --state: --no-pager --no-legend --user"),
+    query(
+        SYSTEMCTL,
+        &["list-units"],
+        Text,
+        "-al -t: --all --full --type: --state: --failed --no-pager --no-legend --user --plain",
+    ),
+    query(
+        SYSTEMCTL,
+        &["list-unit-files"],
+        Text,
+        "-al -t: --all --full --type: --state: --no-pager --no-legend --user",
+    ),
     query(SYSTEMCTL, &["list-timers"], Text, "-al --all --no-pager --no-legend --user"),
     query(SYSTEMCTL, &["show"], Text, "-a -p: --all --property: --value --no-pager --user"),
     query(SYSTEMCTL, &["cat"], Text, "--no-pager --user"),
@@ -190,7 +266,12 @@ const QUERIES: &[Query] = &[
          --no-pager --no-full --no-hostname --output: --priority: --quiet --reverse --since: --unit: --until: --user \
          --user-unit: --utc --dmesg --list-boots --disk-usage",
     ),
-    query(&["dpkg", "dpkg-query"], &[], Text, "-l -L -s -S -p -W --list --listfiles --status --search --show --print-avail --print-architecture --get-selections"),
+    query(
+        &["dpkg", "dpkg-query"],
+        &[],
+        Text,
+        "-l -L -s -S -p -W --list --listfiles --status --search --show --print-avail --print-architecture --get-selections",
+    ),
     query(&["apt"], &["list"], Text, "-a --installed --upgradable --all-versions"),
     query(&["apt", "apt-cache"], &["show"], Text, "-a --all-versions"),
     query(&["apt", "apt-cache"], &["search"], Text, "--names-only -n"),
@@ -211,7 +292,8 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         return Some(Verdict::harmless());
     }
     let query = QUERIES.iter().find(|query| {
-        query.program.contains(&name) && query.words.iter().enumerate().all(|(idx, want)| word(idx) == Some(want))
+        query.program.contains(&name)
+            && query.words.iter().enumerate().all(|(idx, want)| word(idx) == Some(want))
     })?;
     let parsed = parse(query.options, &args[query.words.len()..], Surprise::Refused)?;
     let operands = &parsed.operands;
@@ -231,16 +313,20 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
 
 /// Options and operands that turn a query into something else.
 fn reaches_out(name: &str, query: &Query, parsed: &Parsed) -> bool {
-    let any = |test: &dyn Fn(&str) -> bool| parsed.operands.iter().any(|field| field.literal().is_some_and(test));
+    let any =
+        |test: &dyn Fn(&str) -> bool| parsed.operands.iter().any(|field| field.literal().is_some_and(test));
     match name {
         // Secrets are secrets, whoever may read them. A template can come from a file.
         "kubectl" => {
             let from_file = |field: &Field| field.literal().is_none_or(|text| text.contains("file"));
-            any(&|text| text.to_ascii_lowercase().contains("secret")) || parsed.values(&["o", "output"]).any(from_file)
+            any(&|text| text.to_ascii_lowercase().contains("secret"))
+                || parsed.values(&["o", "output"]).any(from_file)
         }
         // A URL names another host.
         "gh" => any(&|text| text.contains("://") || text.matches('/').count() > 1),
-        "rustup" => query.words == ["show"] && any(&|text| !matches!(text, "active-toolchain" | "home" | "profile")),
+        "rustup" => {
+            query.words == ["show"] && any(&|text| !matches!(text, "active-toolchain" | "home" | "profile"))
+        }
         // Without `-q` the same letters install and erase.
         "rpm" => !parsed.has(&["q"]),
         _ => false,

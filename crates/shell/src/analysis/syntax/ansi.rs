@@ -48,12 +48,7 @@ impl Parser<'_> {
     }
 
     fn digits(&mut self, radix: u32, most: usize) -> Parsed<u32> {
-        let len = self
-            .rest()
-            .bytes()
-            .take(most)
-            .take_while(|b| char::from(*b).is_digit(radix))
-            .count();
+        let len = self.rest().bytes().take(most).take_while(|b| char::from(*b).is_digit(radix)).count();
         let text = &self.rest()[..len];
         let Ok(code) = u32::from_str_radix(text, radix) else {
             return self.stop("an escape without digits in $'…'");

@@ -1,5 +1,6 @@
 use super::{
-    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect, Word,
+    AssignedValue, Assignment, Command, Item, Join, Kind, List, Note, Operator, Piece, Pipeline, Redirect,
+    Word,
     cursor::{Parsed, Parser, is_meta, is_name},
     word::{Position, name_len},
 };
@@ -19,8 +20,8 @@ pub(super) enum Until {
 
 /// Words that mean something else than a command where a command may start.
 const RESERVED: &[&str] = &[
-    "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
-    "select", "then", "time", "until", "while", "]]",
+    "!", "[[", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+    "if", "in", "select", "then", "time", "until", "while", "]]",
 ];
 
 impl Parser<'_> {
@@ -68,7 +69,8 @@ impl Parser<'_> {
         if !matches!(until, Until::Words(_)) && self.reserved() != Some("esac") {
             return true;
         }
-        let last = list.items.last().map(|item| item.rest.last().map_or(&item.first, |(_, pipeline)| pipeline));
+        let last =
+            list.items.last().map(|item| item.rest.last().map_or(&item.first, |(_, pipeline)| pipeline));
         last.and_then(|pipeline| pipeline.commands.last()).is_some_and(|command| command.redirects.is_empty())
     }
 

@@ -131,7 +131,11 @@ impl Parser<'_> {
 
     /// A word that has at least one character.
     fn filled_word(&mut self) -> Parsed<Word> {
-        if self.at_word() { self.nested(|p| p.word(Position::Argument)) } else { self.stop("a word is missing") }
+        if self.at_word() {
+            self.nested(|p| p.word(Position::Argument))
+        } else {
+            self.stop("a word is missing")
+        }
     }
 
     fn case(&mut self) -> Parsed<Kind> {

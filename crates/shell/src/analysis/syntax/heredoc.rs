@@ -22,7 +22,12 @@ impl Parser<'_> {
     }
 
     /// `<<` and `<<-` with the delimiter behind them.
-    pub(super) fn heredoc(&mut self, delimiter: Word, strip_tabs: bool, variable: Option<String>) -> Parsed<Redirect> {
+    pub(super) fn heredoc(
+        &mut self,
+        delimiter: Word,
+        strip_tabs: bool,
+        variable: Option<String>,
+    ) -> Parsed<Redirect> {
         let Some(text) = delimiter.literal() else {
             return self.stop("an expansion in the delimiter of a heredoc");
         };

@@ -131,5 +131,6 @@ fn subscript_action(operands: &[Word]) -> Action {
 }
 
 fn is_numbers(word: &Word) -> bool {
-    word.bare().is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b' ' | b'-')))
+    word.bare()
+        .is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b':' | b' ' | b'-')))
 }

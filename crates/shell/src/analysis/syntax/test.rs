@@ -85,7 +85,9 @@ impl Parser<'_> {
                 b')' if open == 0 => break,
                 b')' => open -= 1,
                 b'|' => (),
-                b' ' | b'\t' | b'\n' if 0 < open => return self.stop("a blank in a group of a regular expression"),
+                b' ' | b'\t' | b'\n' if 0 < open => {
+                    return self.stop("a blank in a group of a regular expression");
+                }
                 b'<' | b'>' if self.peek_at(1) == Some(b'(') => return self.stop("an unexpected ( in [["),
                 byte if is_meta(byte) => break,
                 byte => {

@@ -105,17 +105,19 @@ fn words_and_lists() {
 fn expansions() {
     check("echo \"$(rm x)\" `b` \"`c`\"", &["echo|<dyn>|<dyn>|<dyn>", "rm|x", "b", "c"]);
     check("echo `echo \\`rm x\\``", &["echo|<dyn>", "echo|<dyn>", "rm|x"]);
-    check("echo $(( $(a) + 1 )) ${x:-$(b)} \"${x:-\"$(c)\"}\" ${x/$(d)/$(e)}", &[
-        "echo|<dyn>|<dyn>|<dyn>|<dyn>", "a", "b", "c", "d", "e",
-    ]);
+    check(
+        "echo $(( $(a) + 1 )) ${x:-$(b)} \"${x:-\"$(c)\"}\" ${x/$(d)/$(e)}",
+        &["echo|<dyn>|<dyn>|<dyn>|<dyn>", "a", "b", "c", "d", "e"],
+    );
     check("cat <(a) >(b) x<(c)", &["cat|<dyn>|<dyn>|<dyn>", "a", "b", "c"]);
     check("echo \"\\$(a)\" '$(b)' ${x:=`c`}", &["echo|$(a)|$(b)|<dyn>", "c"]);
     check("echo \"$(case x in a) b;; esac)\"", &["echo|<dyn>", "b"]);
     check("echo $(cat <<E\n)\nE\n)", &["echo|<dyn>", "cat"]);
     check("echo \"${x:-$(cat <<'E'\n}\"\nE\n)}\" ; rm y", &["echo|<dyn>", "cat", "rm|y"]);
-    check("echo ${arr[@]} ${#arr[@]} ${!x} ${x@Q} ${x^^} ${x:1:2} ${x%%.*} ${x##*/} ${#} ${x[$(a)]}", &[
-        "echo|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>", "a",
-    ]);
+    check(
+        "echo ${arr[@]} ${#arr[@]} ${!x} ${x@Q} ${x^^} ${x:1:2} ${x%%.*} ${x##*/} ${#} ${x[$(a)]}",
+        &["echo|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>|<dyn>", "a"],
+    );
 }
 
 #[test]
@@ -147,11 +149,48 @@ fn compound_commands() {
 #[test]
 fn what_bash_refuses_or_reads_twice() {
     for source in [
-        "echo \"a", "echo 'a", "echo `a", "echo $(a", "echo ${x", "(a", "a )", "{ a", "} a", "if a; then b", "fi",
-        "a &&", "a | | b", "a; ; b", "a & & b", "a &&& b", "a ;; b", "a >", "a > &", "a <<<", "echo (a)", "a() b",
-        "function", "case x in a) b esac", "for in", "rm !(keep)", "((a) | (b))", "echo $((a) | (b))", "echo $((1+",
-        "cat <<EOF\nx", "echo $[1]", ">f if a; then b; fi", "a[x y]=1", "( )", "{ }", "echo \\", "2\\\n>f a",
-        "a &\\\n& b", "echo $\\\n(a)", "ls | ! a", "cat <<A $(b\nc)\nA", "a $(cat <<E\nx\nE\nb c;d)",
+        "echo \"a",
+        "echo 'a",
+        "echo `a",
+        "echo $(a",
+        "echo ${x",
+        "(a",
+        "a )",
+        "{ a",
+        "} a",
+        "if a; then b",
+        "fi",
+        "a &&",
+        "a | | b",
+        "a; ; b",
+        "a & & b",
+        "a &&& b",
+        "a ;; b",
+        "a >",
+        "a > &",
+        "a <<<",
+        "echo (a)",
+        "a() b",
+        "function",
+        "case x in a) b esac",
+        "for in",
+        "rm !(keep)",
+        "((a) | (b))",
+        "echo $((a) | (b))",
+        "echo $((1+",
+        "cat <<EOF\nx",
+        "echo $[1]",
+        ">f if a; then b; fi",
+        "a[x y]=1",
+        "( )",
+        "{ }",
+        "echo \\",
+        "2\\\n>f a",
+        "a &\\\n& b",
+        "echo $\\\n(a)",
+        "ls | ! a",
+        "cat <<A $(b\nc)\nA",
+        "a $(cat <<E\nx\nE\nb c;d)",
     ] {
         assert!(parse(source).is_err(), "{source:?}");
     }
@@ -159,7 +198,15 @@ fn what_bash_refuses_or_reads_twice() {
 
 #[test]
 fn nesting_is_bounded() {
-    for (open, close) in [("$(", ")"), ("${x:-", "}"), ("(", ")"), ("{ ", "; }"), ("if a; then ", "; fi"), ("`", "`"), ("\"$(", ")\"")] {
+    for (open, close) in [
+        ("$(", ")"),
+        ("${x:-", "}"),
+        ("(", ")"),
+        ("{ ", "; }"),
+        ("if a; then ", "; fi"),
+        ("`", "`"),
+        ("\"$(", ")\""),
+    ] {
         for n in [50, 5_000] {
             let source = format!("echo a; {}x{}", open.repeat(n), close.repeat(n));
             let _ = parse(&source);

@@ -59,17 +59,39 @@ pub(crate) struct Command {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Simple { assignments: Vec<Assignment>, words: Vec<Word> },
+    Simple {
+        assignments: Vec<Assignment>,
+        words: Vec<Word>,
+    },
     Subshell(List),
     Group(List),
-    If { arms: Vec<(List, List)>, otherwise: Option<List> },
+    If {
+        arms: Vec<(List, List)>,
+        otherwise: Option<List>,
+    },
     /// `while` and `until`.
-    Loop { condition: List, body: List },
+    Loop {
+        condition: List,
+        body: List,
+    },
     /// `for` and `select`; no words means the positional parameters.
-    For { name: String, words: Option<Vec<Word>>, body: List },
-    ForArithmetic { header: Word, body: List },
-    Case { subject: Word, arms: Vec<Arm> },
-    Function { name: String, body: Box<Command> },
+    For {
+        name: String,
+        words: Option<Vec<Word>>,
+        body: List,
+    },
+    ForArithmetic {
+        header: Word,
+        body: List,
+    },
+    Case {
+        subject: Word,
+        arms: Vec<Arm>,
+    },
+    Function {
+        name: String,
+        body: Box<Command>,
+    },
     Coprocess(Box<Command>),
     Arithmetic(Word),
     Test(Vec<Word>),

@@ -277,10 +277,10 @@ impl Parser<'_> {
     /// `[` behind a name where an assignment may stand: the shell reads up to
     /// `]` whatever is in between.
     fn subscript(&mut self, pieces: &mut Vec<Piece>) -> Parsed<()> {
-        let after_name =
-            matches!(&pieces[..], [Piece::Text { text, quoted: false }] if is_name(text));
+        let after_name = matches!(&pieces[..], [Piece::Text { text, quoted: false }] if is_name(text));
         if after_name {
-            let len = self.rest()[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+            let len =
+                self.rest()[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
             if self.peek_at(len + 1) != Some(b']') {
                 return self.stop("a subscript that is more than a name or number");
             }

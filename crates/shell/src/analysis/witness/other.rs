@@ -3,8 +3,9 @@
 use shuck_ast::{
     ArithmeticExpr, ArithmeticExprNode, ArithmeticLvalue, ArrayElem, Assignment, AssignmentValue,
     BourneParameterExpansion, BuiltinCommand, Command, CompoundCommand, ConditionalExpr, DeclOperand,
-    HeredocBodyPart, LiteralText, ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Pattern, PatternPart, Redirect,
-    RedirectKind, RedirectTarget, SourceText, Stmt, StmtSeq, Subscript, VarRef, Word, WordPart, WordPartNode,
+    HeredocBodyPart, LiteralText, ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Pattern,
+    PatternPart, Redirect, RedirectKind, RedirectTarget, SourceText, Stmt, StmtSeq, Subscript, VarRef, Word,
+    WordPart, WordPartNode,
 };
 use shuck_parser::parser::Parser;
 
@@ -280,7 +281,9 @@ impl Reader<'_> {
             ArithmeticExpr::Indexed { index, .. } => self.arithmetic(index),
             ArithmeticExpr::ShellWord(word) => drop(self.word(word)),
             ArithmeticExpr::Parenthesized { expression } => self.arithmetic(expression),
-            ArithmeticExpr::Unary { expr, .. } | ArithmeticExpr::Postfix { expr, .. } => self.arithmetic(expr),
+            ArithmeticExpr::Unary { expr, .. } | ArithmeticExpr::Postfix { expr, .. } => {
+                self.arithmetic(expr)
+            }
             ArithmeticExpr::Binary { left, right, .. } => {
                 self.arithmetic(left);
                 self.arithmetic(right);
@@ -304,7 +307,10 @@ impl Reader<'_> {
             match &part.kind {
                 PatternPart::Word(word) => drop(self.word(word)),
                 PatternPart::Group { patterns, .. } => patterns.iter().for_each(|p| self.pattern(p)),
-                PatternPart::Literal(_) | PatternPart::AnyString | PatternPart::AnyChar | PatternPart::CharClass(_) => {}
+                PatternPart::Literal(_)
+                | PatternPart::AnyString
+                | PatternPart::AnyChar
+                | PatternPart::CharClass(_) => {}
             }
         }
     }
@@ -338,7 +344,9 @@ impl Reader<'_> {
             WordPart::Literal(_) | WordPart::SingleQuoted { .. } | WordPart::DoubleQuoted { .. } => (),
             WordPart::Variable(_) | WordPart::PrefixMatch { .. } => (),
             WordPart::ZshQualifiedGlob(_) => self.sound = false,
-            WordPart::CommandSubstitution { body, .. } | WordPart::ProcessSubstitution { body, .. } => self.list(body),
+            WordPart::CommandSubstitution { body, .. } | WordPart::ProcessSubstitution { body, .. } => {
+                self.list(body)
+            }
             WordPart::ArithmeticExpansion { expression_ast, .. } => {
                 self.optional_arithmetic(expression_ast.as_deref());
             }
@@ -379,7 +387,9 @@ impl Reader<'_> {
                 self.variable(reference);
                 self.operation(operator.as_deref(), operand_word_ast.as_deref());
             }
-            BourneParameterExpansion::Slice { reference, offset_word_ast, length, length_word_ast, .. } => {
+            BourneParameterExpansion::Slice {
+                reference, offset_word_ast, length, length_word_ast, ..
+            } => {
                 self.variable(reference);
                 self.slice(offset_word_ast, length.as_ref(), length_word_ast.as_deref());
             }
