@@ -1,1 +1,35 @@
-//! Placeholder until the crate lands.
+//! The turn loop: ask the model, run what it calls, give it the results; with
+//! the session log, the context budget, and the bounds of a run.
+//!
+//! **Does not know** terminals, flags, settings files, or any concrete tool. It
+//! moves data from the model to the executor and back, and decides nothing
+//! about tools.
+//!
+//! **Invariant:** what is sent to the model is derived from the log, never from
+//! process memory; any prefix of the log, cut at any byte, can be resumed.
+//!
+//! **Invariant:** every run ends: by the model, by a bound, by an interrupt, or
+//! with an error that says why.
+//!
+//! **Invariant:** a call that was cut, or that leads nowhere, is answered and
+//! not run.
+
+mod agent;
+mod context;
+mod conversation;
+mod event;
+mod limits;
+pub mod log;
+mod prompt;
+mod repeats;
+mod structured;
+mod turn;
+
+pub use agent::{Agent, AgentSettings, Inbox, LateInput, UserInput};
+pub use conversation::{Conversation, Restored};
+pub use event::{
+    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
+};
+pub use limits::{Exhausted, RunLimits, Spending};
+pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
+pub use repeats::RepeatLimits;

@@ -1,3 +1,72 @@
-//! The binary `haft`.
+//! The binary `haft`: arguments, terminal, and the only place that wires
+//! everything together.
+//!
+//! **Does not know** how anything works; it reads flags and settings, builds the
+//! values the libraries take, and prints what they give back.
+//!
+//! **Invariant:** standard output holds what was asked for and nothing else;
+//! everything else goes to standard error. A closed pipe ends the program, it
+//! never panics.
 
-fn main() {}
+mod args;
+mod ask_terminal;
+mod dev_command;
+mod output;
+mod permissions_command;
+mod print_command;
+mod sdk_args;
+mod sdk_command;
+mod show;
+mod tool_command;
+mod trust_command;
+mod undo_command;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::{
+    args::{Args, Command},
+    output::Failure,
+};
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(err) => return sdk_args::refuse(&err),
+    };
+    let Some(command) = args.command else {
+        if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
+            return sdk_command::run(&args.run, &args.options);
+        }
+        return finished(print_command::run(&args.run, &args.options));
+    };
+    let ended = match command {
+        Command::Tool(command) => tool_command::run(command, &args.options),
+        Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
+        Command::Redo => undo_command::redo(&args.options),
+        Command::History => undo_command::history(&args.options),
+        Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
+        Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Dev(command) => dev_command::run(command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
+            output::print_bytes(&script)
+        }
+    };
+    finished(ended)
+}
+
+fn finished(ended: output::Ended) -> ExitCode {
+    match ended {
+        Ok(code) => code,
+        Err(Failure::ClosedPipe) => ExitCode::from(141),
+        Err(Failure::Message(message)) => {
+            output::complain(&message);
+            ExitCode::from(2)
+        }
+    }
+}

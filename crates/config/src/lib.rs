@@ -1,1 +1,55 @@
-//! Placeholder until the crate lands.
+//! Settings files and flags, layered, into typed values; and trust.
+//!
+//! Settings come from the person (`~/.claude`, `~/.haft`), the project
+//! (`.claude/`, `.haft/`), the command line and the organisation. Each text is
+//! taken apart into units, a project's units pass the trust gate, and what is
+//! left is merged: lists of all layers count together, single values by the
+//! strongest layer. Every value remembers its file and line.
+//!
+//! **Does not know** what a rule, a sandbox or an MCP server means: it hands on
+//! words with their source. Hooks it reads through `haft-hooks`.
+//!
+//! **Invariant:** a person's file is never overwritten because it could not be
+//! understood, and while it is broken its last good version counts.
+//!
+//! **Invariant:** an update that was acknowledged is on the disk and survives
+//! any number of other writers, `kill -9` and a full disk; a reader finds the
+//! old text or the new one, never a part.
+//!
+//! **Invariant:** before somebody has agreed to exactly this content, a
+//! project's files can only make things stricter.
+//!
+//! **Invariant:** only files under `.haft` and `~/.haft` are written.
+
+mod atomic;
+mod change;
+mod document;
+mod edit;
+mod json_file;
+mod keys;
+mod last_good;
+mod load;
+mod lock;
+mod mcp;
+mod merge;
+mod places;
+mod read;
+mod sandbox;
+mod settings;
+mod source;
+mod span;
+mod store;
+mod trust;
+mod units;
+
+pub use change::SetError;
+pub use json_file::UpdateError;
+pub use keys::known_settings;
+pub use load::{Argument, ArgumentContent, LoadOptions, Loaded};
+pub use mcp::{McpScope, McpServer};
+pub use places::{Places, Scope};
+pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
+pub use settings::{Feature, McpSettings, PermissionSettings, Settings};
+pub use source::{Layer, Notice, Origin, Place, Source, Sourced};
+pub use store::SettingsStore;
+pub use trust::{BoundFile, ItemKind, PendingItem, PendingTrust, TrustItem, TrustMode};

@@ -1,1 +1,67 @@
-//! Placeholder until the crate lands.
+//! Models: one port ([`Provider`]), many wires, and the linter that every
+//! request passes.
+//!
+//! A [`Request`] is in no provider's form. [`HttpProvider`] checks it, repairs
+//! what the provider would refuse (telling each repair once), encodes it so
+//! that the bytes of a session's prefix never change, sends it, reads the
+//! answer and tries again where that is safe. What comes out is a stream of
+//! [`Event`]s; dropping it cancels.
+//!
+//! **Does not know** tools as things that run, permissions, sessions or
+//! compaction: it neither decides what is in a conversation nor what happens
+//! with a call.
+//!
+//! **Invariant:** a call that was handed out is never handed out again, and a
+//! call that may be cut is never handed out at all.
+//!
+//! **Invariant:** the conversation is never changed, only what is sent of it.
+//!
+//! **Invariant:** keys appear in headers and nowhere else.
+
+mod answer;
+mod catalog;
+mod cloud;
+mod dialect;
+mod endpoint;
+mod engine;
+mod env;
+mod error;
+mod event;
+mod failure;
+mod http;
+mod key;
+mod lint;
+mod name;
+mod provider;
+mod replay;
+mod request;
+mod retry;
+mod schema;
+mod secret;
+mod stream;
+mod tools;
+mod wire;
+
+pub use answer::Answer;
+pub use catalog::{Above, Catalog, ModelInfo, Price, ThinkingSupport};
+#[cfg(feature = "bedrock")]
+pub use cloud::aws::AwsLogin;
+pub use env::{KeySettings, ProviderChoice};
+pub use error::ModelError;
+pub use event::{BadCall, CallProblem, Event, EventStream, Retry, StopReason};
+pub use key::{KeyHelper, KeySource};
+pub use lint::{
+    ImageLimit, LintRules, Linted, Linter, MediaPort, MediaRules, Repair, RepairKind, ShrunkImage,
+    ThinkingRule,
+};
+pub use name::wire_name;
+pub use provider::{
+    AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
+};
+pub use replay::{Exchange, Normalise, Recorder, Replay};
+pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ToolChoice};
+pub use retry::{Patience, RetryPolicy};
+pub use schema::{WireSchema, wire_schema};
+pub use secret::Secret;
+pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
+pub use wire::{messages::FeatureBetas, openai::ChatOptions};

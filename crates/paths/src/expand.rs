@@ -96,11 +96,9 @@ mod tests {
 
     #[test]
     fn unusable_paths_are_errors() {
-        for (text, want) in [
-            ("", PathProblem::Empty),
-            ("a\0b", PathProblem::Nul),
-            (&*"x".repeat(4097), PathProblem::TooLong),
-        ] {
+        for (text, want) in
+            [("", PathProblem::Empty), ("a\0b", PathProblem::Nul), (&*"x".repeat(4097), PathProblem::TooLong)]
+        {
             assert_eq!(expand(Path::new(text), Path::new("/"), None), Err(want));
         }
     }

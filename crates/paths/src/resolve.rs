@@ -1,6 +1,6 @@
 use std::{
     collections::VecDeque,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
 };
@@ -16,10 +16,11 @@ pub struct Located {
     pub real: PathBuf,
 }
 
-/// Expands a path and finds both of its forms.
+/// Expands a path and finds both of its forms. `/proc/self/cwd` means `cwd`:
+/// the session's directory, which need not be this process's.
 pub fn locate(text: &Path, cwd: &Path, home: Option<&Path>) -> Result<Located, PathProblem> {
     let path = expand(text, cwd, home)?;
-    Ok(Located { lexical: lexical(&path), real: real(&path)? })
+    Ok(Located { lexical: lexical(&path), real: follow(&path, Some(cwd))? })
 }
 
 /// As many links as the kernel follows before it says `ELOOP`.
@@ -33,6 +34,10 @@ const MAX_LINKS: usize = 40;
 /// `/proc/self/root` and `/proc/self/cwd` must be followed as links, which
 /// `readlink` answers with the right text.
 pub fn real(path: &Path) -> Result<PathBuf, PathProblem> {
+    follow(path, None)
+}
+
+fn follow(path: &Path, cwd: Option<&Path>) -> Result<PathBuf, PathProblem> {
     let mut done = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = components(path).collect();
     let mut links = 0;
@@ -42,12 +47,11 @@ pub fn real(path: &Path) -> Result<PathBuf, PathProblem> {
             continue;
         }
         done.push(&name);
-        let Ok(target) = rustix::fs::readlink(&done, Vec::new()) else { continue };
+        let Some(target) = link_target(&done, &name, cwd) else { continue };
         links += 1;
         if MAX_LINKS < links {
             return Err(PathProblem::Loop);
         }
-        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         done.pop();
         if target.is_absolute() {
             done = PathBuf::from("/");
@@ -57,6 +61,26 @@ pub fn real(path: &Path) -> Result<PathBuf, PathProblem> {
         }
     }
     Ok(done)
+}
+
+/// Where a link leads; nothing for what is no link or cannot be looked at.
+fn link_target(path: &Path, name: &OsStr, cwd: Option<&Path>) -> Option<PathBuf> {
+    match cwd {
+        Some(cwd) if name == "cwd" && is_own_cwd(path) => Some(cwd.to_owned()),
+        _ => {
+            let target = rustix::fs::readlink(path, Vec::new()).ok()?;
+            Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
+        }
+    }
+}
+
+/// Whether this is `/proc/self/cwd` after `self` or `thread-self` was followed.
+fn is_own_cwd(path: &Path) -> bool {
+    let own = Path::new("/proc").join(std::process::id().to_string());
+    match path.strip_prefix(&own) {
+        Ok(rest) => rest == Path::new("cwd") || rest.starts_with("task"),
+        Err(_) => false,
+    }
 }
 
 fn components(path: &Path) -> impl Iterator<Item = OsString> {
@@ -91,6 +115,25 @@ mod tests {
             ("missing/../z", "z"),
         ] {
             assert_eq!(real(&root.join(path)), Ok(root.join(want)), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_own_working_directory_is_the_one_of_the_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        symlink("/proc/self/cwd", root.join("p")).unwrap();
+        let pid = std::process::id();
+        for path in [
+            String::from("/proc/self/cwd/.env"),
+            String::from("/proc/thread-self/cwd/.env"),
+            String::from("/proc/self/root/proc/self/cwd/x/../.env"),
+            String::from("p/.env"),
+            format!("/proc/{pid}/cwd/.env"),
+            format!("/proc/{pid}/task/{pid}/cwd/.env"),
+        ] {
+            let located = locate(Path::new(&path), &root, None).unwrap();
+            assert_eq!(located.real, root.join(".env"), "{path}");
         }
     }
 

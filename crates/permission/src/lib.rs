@@ -1,1 +1,61 @@
-//! Placeholder until the crate lands.
+//! Rules × mode × opinions → one explained decision, and the only place that
+//! issues a [`Permit`](haft_tool::Permit).
+//!
+//! **Does not know** hooks, terminals, hosts or settings files: it judges
+//! values, and whoever asks a person does so outside. It knows no shell either:
+//! a [`CommandJudge`] takes command lines apart.
+//!
+//! **Invariant:** the order is hook deny → deny rules → ask rules → the tool's
+//! safety checks → mode → allow rules; what is left asks. The strictest opinion
+//! wins; adding a deny or ask never weakens a decision, adding an allow never
+//! changes a deny, and the order of rules does not matter.
+//!
+//! **Invariant:** every decision names the parts it judged, the rule that
+//! decided each, and the reason.
+//!
+//! **Invariant:** an agent never has more rights than the agents above it.
+//!
+//! **Invariant:** what cannot be judged with certainty is not allowed: a rule
+//! that cannot be read asks, a path that cannot be followed is denied.
+
+mod agent;
+mod auto;
+mod builder;
+mod command;
+mod decision;
+mod expansion;
+mod explain;
+mod hardlink;
+mod judge;
+mod matcher;
+mod names;
+mod places;
+mod plain;
+mod policy;
+mod port;
+mod protected;
+mod reason;
+mod rule;
+mod ruleset;
+mod scope;
+mod session;
+mod shown;
+mod suggest;
+mod update;
+
+pub use agent::{AgentRights, Delegation};
+pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest};
+pub use builder::PolicyBuilder;
+pub use command::ShellCommands;
+pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
+pub use explain::{Preview, explain, preview};
+pub use names::Names;
+pub use plain::PlainWords;
+pub use policy::{Boundary, Enforcement, Policy};
+pub use port::{
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
+    FileUse, FileUseKind, Nature, Through,
+};
+pub use rule::{Origin, RuleEntry, Warning};
+pub use session::Session;
+pub use update::{Destination, PermissionUpdate, RuleList, RuleText};

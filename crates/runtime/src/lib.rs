@@ -1,1 +1,42 @@
-//! Placeholder until the crate lands.
+//! Runs tool calls: who exists ([`Pool`]), when each may start ([`Schedule`]),
+//! the eight stages every call goes through ([`Pipeline`]), and what keeps
+//! large results out of the model's window ([`ResultStore`]).
+//!
+//! **Does not know** any concrete tool but the one that searches the pool, no
+//! provider, no terminal, no settings file.
+//!
+//! **Invariant:** for every `tool_use` that goes in, exactly one [`Report`]
+//! comes out. Failures are reports, never `Err`.
+//!
+//! **Invariant:** what a call sees of the session depends on what the model
+//! wrote, never on which of its neighbours finished first.
+//!
+//! **Invariant:** the advertised tool list is byte-stable: adding, losing or
+//! loading a tool never changes a byte before it.
+
+mod ask;
+mod executor;
+mod gate;
+mod hooks;
+mod names;
+mod pipeline;
+mod pool;
+mod preview;
+mod report;
+mod results;
+mod schedule;
+mod search;
+mod session;
+
+pub use ask::{Answer, Ask, Question, Unattended};
+pub use executor::{Executor, Limits};
+pub use gate::{Gate, KeepUpdate};
+pub use hooks::SessionHooks;
+pub use names::wire_name;
+pub use pipeline::Pipeline;
+pub use pool::{Features, Pool, Visibility, visible};
+pub use report::Report;
+pub use results::{ResultStore, StoreLimits};
+pub use schedule::{Batch, Kind, Schedule, partition};
+pub use search::{SharedPool, ToolSearch};
+pub use session::{Session, SessionState};

@@ -1,12 +1,12 @@
 //! The shared corpora, judged with the facts.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
-mod common;
+mod judging;
 
 use std::{path::PathBuf, time::Instant};
 
-use common::{Decision, Judge, Rules};
+use judging::{Decision, Judge, Rules};
 use serde_json::Value;
 
 fn rows(name: &str) -> Vec<Value> {

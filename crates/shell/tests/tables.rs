@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
-mod common;
+mod judging;
 
 use std::path::Path;
 
-use common::{Decision, Judge, Rules};
+use judging::{Decision, Judge, Rules};
 
 fn lines(table: &str) -> impl Iterator<Item = String> {
     table

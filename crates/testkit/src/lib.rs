@@ -1,1 +1,42 @@
-//! Placeholder until the crate lands.
+//! Test rigs. So far one: [`MockModel`], a model server on loopback that plays
+//! a script and judges every request as strictly as the real services do.
+//!
+//! It speaks the Anthropic Messages form (also under the paths of Vertex and
+//! Foundry), the Bedrock event stream, OpenAI Chat Completions and OpenAI
+//! Responses, all from the same [`Script`]. The script is a JSON file too; its
+//! format is in `docs/mock-model.md`.
+//!
+//! **Does not know** Haft's own client: it shares no code with `haft-model`, so
+//! that a mistake in one cannot hide in the other.
+//!
+//! **Invariant:** a request that the real service would refuse never consumes a
+//! turn of the script, and every request, refused or not, is recorded byte for
+//! byte.
+//!
+//! **Invariant:** nothing is random and nothing depends on the clock but the
+//! recorded times: the same requests get the same bytes.
+
+mod answer;
+mod connection;
+mod eventstream;
+mod forms;
+mod pdf;
+mod record;
+mod render;
+mod route;
+mod rules;
+mod script;
+mod select;
+mod server;
+mod signature;
+mod sigv4;
+mod steps;
+mod tokens;
+mod turn;
+
+pub use record::Recorded;
+pub use route::Form;
+pub use script::{AwsKey, Forced, Limits, Script, ScriptError};
+pub use server::MockModel;
+pub use signature::signature_of;
+pub use turn::{ByteFault, Cut, ErrorReply, Matcher, Piece, Stall, Times, ToolPiece, Turn, UsageReply, When};

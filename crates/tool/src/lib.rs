@@ -1,1 +1,38 @@
-//! Placeholder until the crate lands.
+//! The tool contract: what an author writes ([`Tool`], or a closure with
+//! [`tool`]) and what the runtime sees ([`DynTool`], [`DynCall`]).
+//!
+//! **Does not know** any concrete tool, rule, hook, provider or agent.
+//!
+//! **Invariant:** a [`DynCall`] exists only for input that passed the strict
+//! schema, and runs only against a [`Permit`]. Both are types, not conventions.
+//!
+//! **Invariant:** every default closes. An author who thinks of nothing gets a
+//! tool that runs alone, counts as a write, asks before it runs, refuses
+//! unknown parameters, and is stopped when it takes too long.
+
+mod closure;
+mod context;
+mod contract;
+mod erased;
+mod error;
+mod input;
+mod outcome;
+mod permit;
+mod raw;
+mod reach;
+mod render;
+mod schema;
+
+pub use closure::tool;
+pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
+pub use contract::{Exposure, Stage, Tool, Traits};
+pub use erased::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
+pub use error::{ErrorKind, ToolError};
+pub use haft_types::{Block, CallId, Content};
+pub use input::{check as check_input, example};
+pub use outcome::{ContextChange, Outcome, Output};
+pub use permit::{AllowReason, Grant, OpenScope, Permit, ReadScope, Verdict};
+pub use raw::{Claims, RawTool};
+pub use reach::{Access, Reach};
+pub use render::{Line, LineStyle, Rendered, Rendering};
+pub use schema::{close, schema_of, wire_form};

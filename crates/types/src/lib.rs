@@ -12,10 +12,14 @@
 mod content;
 mod id;
 mod message;
+mod mode;
+mod nearest;
 pub mod text;
 mod usage;
 
 pub use content::{Block, Content, MediaSource};
 pub use id::{AgentId, CallId, SessionId};
 pub use message::{Message, MessageBlock, Role, ToolUse};
+pub use mode::PermissionMode;
+pub use nearest::nearest;
 pub use usage::Usage;

@@ -54,17 +54,25 @@ pub enum MessageBlock {
         /// The text.
         text: String,
     },
-    /// Reasoning; goes back untouched or not at all.
+    /// Reasoning; goes back untouched to who wrote it, or not at all.
     Thinking {
-        /// The reasoning.
+        /// The reasoning. May be empty: a signature alone can hold it.
         thinking: String,
-        /// The provider's signature over it.
+        /// The provider's signature over it. Empty when the answer was cut
+        /// before it came.
+        #[serde(default)]
         signature: String,
+        /// Which model wrote it. Kept in the log, not sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     /// Reasoning the provider does not show.
     RedactedThinking {
         /// Opaque.
         data: String,
+        /// Which model wrote it. Kept in the log, not sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     /// A picture.
     Image {
@@ -91,4 +99,32 @@ pub enum MessageBlock {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+    /// A block this version does not know (a provider's own tools, what comes
+    /// next year): kept as it came and sent back as it came.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn blocks_keep_their_wire_form() {
+        for wire in [
+            json!({"type": "text", "text": "hi"}),
+            json!({"type": "thinking", "thinking": "", "signature": "s"}),
+            json!({"type": "thinking", "thinking": "t", "signature": "s", "model": "m"}),
+            json!({"type": "redacted_thinking", "data": "d"}),
+            json!({"type": "tool_use", "id": "t1", "name": "Read", "input": {"a": [1, 2.5, null]}}),
+            json!({"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "x"}]}),
+            json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}),
+        ] {
+            let block: MessageBlock = serde_json::from_value(wire.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&block).unwrap(), wire);
+            assert_eq!(matches!(block, MessageBlock::Other(_)), wire["type"] == "server_tool_use");
+        }
+    }
 }

@@ -112,9 +112,12 @@ mod tests {
 
     #[test]
     fn one_line_marks_what_is_left_out() {
-        for (text, max, want) in
-            [("short", 10, "short"), ("two\nlines", 10, "two…"), ("0123456789", 5, "0123…"), ("  a  ", 3, "a")]
-        {
+        for (text, max, want) in [
+            ("short", 10, "short"),
+            ("two\nlines", 10, "two…"),
+            ("0123456789", 5, "0123…"),
+            ("  a  ", 3, "a"),
+        ] {
             assert_eq!(one_line(text, max), want);
         }
     }

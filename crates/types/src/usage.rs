@@ -12,6 +12,25 @@ pub struct Usage {
     pub cache_creation_input_tokens: u64,
     /// Input read from the prompt cache.
     pub cache_read_input_tokens: u64,
+    /// The part of `cache_creation_input_tokens` that was written for an hour,
+    /// which costs more than the usual five minutes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_creation_1h_input_tokens: u64,
+    /// Searches the provider ran on its side, which it bills by the piece.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub web_search_requests: u64,
+}
+
+impl Usage {
+    /// All input of an answer, from the cache or not: what fills the window.
+    pub fn total_input(&self) -> u64 {
+        self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl std::ops::AddAssign for Usage {
@@ -20,5 +39,7 @@ impl std::ops::AddAssign for Usage {
         self.output_tokens += other.output_tokens;
         self.cache_creation_input_tokens += other.cache_creation_input_tokens;
         self.cache_read_input_tokens += other.cache_read_input_tokens;
+        self.cache_creation_1h_input_tokens += other.cache_creation_1h_input_tokens;
+        self.web_search_requests += other.web_search_requests;
     }
 }

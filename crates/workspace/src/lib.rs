@@ -1,1 +1,59 @@
-//! Placeholder until the crate lands.
+//! The one way to the file system: files as tools see them.
+//!
+//! [`Workspace`] reads and changes files, [`text::Text`] shows their content
+//! whatever the encoding, [`ReadState`] remembers what was seen, [`Journal`]
+//! what was changed. [`Files`] is all of it for one session. Everything here
+//! blocks; callers with a runtime use its blocking threads.
+//!
+//! **Does not know** tools, rules, models, git or tasks. It takes resolved paths
+//! that somebody else has judged.
+//!
+//! **Invariant:** the object opened is the object checked. No function follows a
+//! symbolic link, and none waits for a pipe or touches a device.
+//!
+//! **Invariant:** a file holds its old or its new content, never a part of
+//! either, whatever happens; a batch is carried out as a whole or not at all.
+//!
+//! **Invariant:** nothing is changed that is not byte for byte what the change
+//! was made for, and no byte outside of the change is touched.
+//!
+//! **Invariant:** what our changes replaced can be brought back, and taking a
+//! change back never overwrites anybody else's.
+//!
+//! **Invariant:** memory is bounded by what is asked for, not by the size of the
+//! file, except where a whole file is changed ([`MAX_EDITABLE`]).
+
+mod commit;
+mod error;
+mod files;
+mod hash;
+mod journal;
+mod lines;
+mod lock;
+mod open;
+mod patch;
+mod reads;
+mod snapshot;
+mod stamp;
+pub mod text;
+mod undo;
+mod workspace;
+
+pub use commit::{Change, CommitError, Committed, CommittedFile};
+pub use error::{FileError, FileKind};
+pub use files::Files;
+pub use hash::ContentHash;
+pub use journal::{Entry, EntryId, FileChange, FileState, Journal, JournalLimits, Origin, TurnId};
+pub use lines::{
+    Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
+};
+pub use open::{FromStart, OpenFile, hash_file};
+pub use patch::{Hunk, counts, patch, patch_of_splices, unified};
+pub use reads::{
+    ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, NothingInContext,
+    ReadState, SeenRecord, View, Viewer, WholeSeen, line_print,
+};
+pub use snapshot::{MAX_EDITABLE, Snapshot};
+pub use stamp::Stamp;
+pub use undo::{Conflict, HistoryItem, Standing, UndoError, UndoReport, UndoTarget};
+pub use workspace::{Locked, Workspace, WorkspaceConfig};

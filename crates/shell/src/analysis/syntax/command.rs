@@ -125,11 +125,10 @@ impl Parser<'_> {
     }
 
     fn pipeline(&mut self) -> Parsed<Pipeline> {
-        let mut timed = false;
         loop {
             self.skip_blanks();
             match self.reserved() {
-                Some("time") if self.time_prefix() => timed = true,
+                Some("time") if self.time_prefix() => (),
                 Some("!") => self.pos += 1,
                 _ => break,
             }
@@ -138,7 +137,7 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
-                return Ok(Pipeline { commands, timed });
+                return Ok(Pipeline { commands });
             }
             self.pos += 1 + usize::from(self.peek_at(1) == Some(b'&'));
             self.settle_operator()?;

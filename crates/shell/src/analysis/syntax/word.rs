@@ -125,7 +125,7 @@ impl Parser<'_> {
             Some(b'(') if self.peek_at(1) == Some(b'(') => {
                 self.pos += 2;
                 let body = self.nested(Self::arithmetic)?;
-                pieces.push(Piece::Arithmetic { body, quoted });
+                pieces.push(Piece::Arithmetic { body });
             }
             Some(b'(') => {
                 self.pos += 1;

@@ -1,0 +1,538 @@
+//! The loop: ask the model, run what it calls, give it the results.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
+use haft_model::{ModelError, Provider, Request, StopReason, SystemPart, Thinking, ToolDef, ToolSet};
+use haft_runtime::{Report, Session};
+use haft_tool::{ErrorKind, Exposure};
+use haft_types::{Message, MessageBlock, ToolUse, Usage};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    AgentEvent, Conversation, Denial, EndReason, Prompt, RunLimits, Spending, TurnEnd,
+    conversation::{NewLine, Origin, uuid},
+    log::State,
+    repeats::{RepeatLimits, Repeats},
+    structured::Structured,
+    turn::{Answered, NoAnswer},
+};
+
+/// How an agent asks.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    /// Which model.
+    pub model: String,
+    /// Which model when that one cannot answer.
+    pub fallback_model: Option<String>,
+    /// Most tokens of an answer; `None` for what the model can.
+    pub max_tokens: Option<u32>,
+    /// Whether and how it thinks.
+    pub thinking: Thinking,
+    /// How hard it tries.
+    pub effort: Option<haft_model::Effort>,
+    /// Beta features to ask for.
+    pub betas: Vec<String>,
+    /// What bounds a run.
+    pub limits: RunLimits,
+    /// When repetition counts as futile.
+    pub repeats: RepeatLimits,
+    /// Share of the window, in percent, from which on the conversation is made
+    /// shorter.
+    pub compact_at_percent: u8,
+    /// What becomes of what is said while the model gives its last answer.
+    pub late_input: LateInput,
+}
+
+/// What becomes of what is said while the model gives its last answer. What is
+/// said while calls run always goes into the next request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LateInput {
+    /// The same prompt goes on with it.
+    #[default]
+    GoOn,
+    /// It stays in the [`Inbox`]: whoever runs the agent makes it the next
+    /// prompt.
+    NextPrompt,
+}
+
+impl AgentSettings {
+    /// The usual, for a model.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            fallback_model: None,
+            max_tokens: None,
+            thinking: Thinking::Default,
+            effort: None,
+            betas: Vec::new(),
+            limits: RunLimits::default(),
+            repeats: RepeatLimits::default(),
+            compact_at_percent: 85,
+            late_input: LateInput::GoOn,
+        }
+    }
+}
+
+/// What the person, or the program in their place, says.
+#[derive(Clone, Debug)]
+pub struct UserInput {
+    /// Its name in the log; made up when there is none.
+    pub uuid: Option<String>,
+    /// What is said.
+    pub content: Vec<MessageBlock>,
+}
+
+impl UserInput {
+    /// A line of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { uuid: None, content: vec![MessageBlock::Text { text: text.into() }] }
+    }
+
+    fn to_text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            MessageBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// What was said while the agent worked. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>);
+
+impl Inbox {
+    /// Says something; the agent hears it after the calls it is running.
+    pub fn push(&self, input: UserInput) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
+    }
+
+    /// Takes everything that waits.
+    pub fn take(&self) -> Vec<UserInput> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// An agent: a model, tools, and a conversation between them.
+pub struct Agent {
+    pub(crate) provider: Arc<dyn Provider>,
+    /// The tools and what their calls pass through.
+    pub tools: Session,
+    /// The conversation so far.
+    pub conversation: Conversation,
+    /// How it asks.
+    pub settings: AgentSettings,
+    /// What it is told first.
+    pub prompt: Prompt,
+    /// What is said meanwhile.
+    pub inbox: Inbox,
+    pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
+    pub(crate) spending: Spending,
+    pub(crate) repeats: Repeats,
+    pub(crate) structured: Option<Structured>,
+    tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+}
+
+/// How often hooks may keep an agent from stopping in a row.
+const MAX_STOP_BLOCKS: u32 = 8;
+
+/// How many cut answers in a row end a prompt.
+const MAX_CUTS: u32 = 3;
+
+impl Agent {
+    /// An agent at the beginning of a conversation, or where it was left. What
+    /// it does is told to the receiver.
+    pub fn new(
+        provider: Arc<dyn Provider>,
+        tools: Session,
+        conversation: Conversation,
+        settings: AgentSettings,
+        prompt: Prompt,
+    ) -> (Self, mpsc::UnboundedReceiver<AgentEvent>) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let agent = Self {
+            provider,
+            tools,
+            conversation,
+            repeats: Repeats::new(settings.repeats),
+            settings,
+            prompt,
+            inbox: Inbox::default(),
+            events,
+            spending: Spending::default(),
+            structured: None,
+            tool_set: None,
+        };
+        (agent, receiver)
+    }
+
+    /// The prompt must end in output that follows this schema.
+    pub fn require_output(&mut self, schema: Value) -> Result<(), String> {
+        self.structured = Some(Structured::new(schema)?);
+        self.tool_set = None;
+        Ok(())
+    }
+
+    /// What has been used so far.
+    pub fn spending(&self) -> &Spending {
+        &self.spending
+    }
+
+    /// Goes on from what an earlier run had used.
+    pub fn restore_spending(&mut self, usage: Usage, usd: f64) {
+        (self.spending.usage, self.spending.usd) = (usage, usd);
+    }
+
+    /// Works on a prompt until the model is done, a bound is reached, or
+    /// somebody interrupts.
+    pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
+        let mut run = Run::new(self.spending.usage);
+        self.spending.turns = 0;
+        self.repeats.reset();
+        self.tell(AgentEvent::Started);
+        let reason = match self.hear(input).await {
+            Ok(()) => self.work(&mut run, cancel).await,
+            Err(blocked) => EndReason::Stopped(blocked),
+        };
+        if reason == EndReason::Interrupted {
+            self.say(Message::user("[Request interrupted by user]"));
+            run.messages += 1;
+        }
+        let usage = difference(self.spending.usage, run.usage_before);
+        self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
+        TurnEnd {
+            reason,
+            text: self.conversation.last_text(),
+            usage,
+            turns: self.spending.turns,
+            messages: run.messages,
+            denials: run.denials,
+            structured_output: self.structured.as_mut().and_then(Structured::take),
+            stop_reason: run.stop_reason,
+            duration: run.started.elapsed(),
+            api_duration: self.spending.api_time,
+        }
+    }
+
+    /// Hears something without answering it.
+    pub fn overhear(&mut self, input: UserInput) {
+        self.add(vec![NewLine {
+            uuid: input.uuid.unwrap_or_else(uuid),
+            message: Message { role: haft_types::Role::User, content: input.content },
+            origin: Origin::User,
+            tool_use_result: None,
+        }]);
+    }
+
+    /// Takes in what the person says, unless a hook objects.
+    async fn hear(&mut self, input: UserInput) -> Result<(), String> {
+        let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
+        let outcome = self.hooks(HookEvent::UserPromptSubmit, event).await;
+        if let Decision::Block { reason, .. } = outcome.decision {
+            return Err(reason);
+        }
+        if let Some(stop) = outcome.stop {
+            return Err(stop.reason);
+        }
+        self.overhear(input);
+        for context in outcome.additional_context {
+            self.say(Message::user(context));
+        }
+        Ok(())
+    }
+
+    async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
+        loop {
+            if cancel.is_cancelled() {
+                return EndReason::Interrupted;
+            }
+            if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
+                return EndReason::Exhausted(bound);
+            }
+            self.make_room(cancel).await;
+            self.spending.turns += 1;
+            let answered = match self.ask(cancel).await {
+                Ok(answered) => answered,
+                Err(NoAnswer::Interrupted(reports)) => {
+                    run.count(&reports);
+                    return EndReason::Interrupted;
+                }
+                Err(NoAnswer::Failed(error)) => match self.recover(error, run, cancel).await {
+                    Ok(()) => continue,
+                    Err(reason) => return reason,
+                },
+            };
+            self.charge(answered.usage);
+            run.count(&answered.reports);
+            run.stop_reason = Some(answered.stop.clone());
+            match self.after(answered, run, cancel).await {
+                Some(reason) => return reason,
+                None => self.hear_meanwhile(run),
+            }
+        }
+    }
+
+    /// Decides whether to go on after an answer.
+    async fn after(
+        &mut self,
+        answered: Answered,
+        run: &mut Run,
+        cancel: &CancellationToken,
+    ) -> Option<EndReason> {
+        if let Some(structured) = &mut self.structured
+            && let Some(done) = structured.look(&answered.reports)
+        {
+            return Some(done);
+        }
+        if let Some(reason) = answered.futile {
+            return Some(EndReason::NoProgress(reason));
+        }
+        if let Some(reason) = answered.reports.iter().find_map(|(_, report)| report.stop.clone()) {
+            return Some(EndReason::Stopped(reason));
+        }
+        if cancel.is_cancelled() {
+            return Some(EndReason::Interrupted);
+        }
+        run.cuts =
+            if answered.truncated || answered.stop == StopReason::MaxTokens { run.cuts + 1 } else { 0 };
+        if MAX_CUTS <= run.cuts {
+            return Some(EndReason::OutputTruncated);
+        }
+        if !answered.reports.is_empty() || answered.stop == StopReason::Pause {
+            return None;
+        }
+        match answered.stop {
+            StopReason::Refusal => Some(EndReason::Refused),
+            StopReason::MaxTokens => {
+                self.say(Message::user(
+                    "Your answer was cut by the output limit. Go on exactly where it ended.",
+                ));
+                run.messages += 1;
+                None
+            }
+            StopReason::Interrupted => None,
+            _ if self.settings.late_input == LateInput::GoOn && !self.inbox.is_empty() => None,
+            _ => self.stop(run).await,
+        }
+    }
+
+    /// The model is done; hooks and the required output may disagree.
+    async fn stop(&mut self, run: &mut Run) -> Option<EndReason> {
+        if let Some(structured) = &mut self.structured {
+            match structured.nudge() {
+                Ok(nudge) => {
+                    self.say(Message::user(nudge));
+                    run.messages += 1;
+                    return None;
+                }
+                Err(reason) => return Some(reason),
+            }
+        }
+        let event = Stop {
+            stop_hook_active: 0 < run.stop_blocks,
+            last_assistant_message: Some(self.conversation.last_text()),
+            background_tasks: Vec::new(),
+            session_crons: Vec::new(),
+        };
+        let outcome = self.hooks(HookEvent::Stop, event).await;
+        match outcome.decision {
+            Decision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
+                run.stop_blocks += 1;
+                run.messages += 1;
+                self.say(Message::user(reason));
+                None
+            }
+            _ => Some(EndReason::Completed),
+        }
+    }
+
+    /// A request that failed for good: another way, or the end.
+    async fn recover(
+        &mut self,
+        error: ModelError,
+        run: &mut Run,
+        cancel: &CancellationToken,
+    ) -> Result<(), EndReason> {
+        match (&error, self.settings.fallback_model.take()) {
+            (ModelError::TooLong { .. }, fallback) => {
+                self.settings.fallback_model = fallback;
+                run.too_long += 1;
+                if run.too_long <= 3 && self.shorten(run.too_long, cancel).await {
+                    return Ok(());
+                }
+                Err(EndReason::Failed(error))
+            }
+            (error, Some(fallback))
+                if error.is_transient() || matches!(error, ModelError::UnknownModel { .. }) =>
+            {
+                let notice =
+                    format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
+                self.tell(AgentEvent::Notice(notice));
+                self.settings.model = fallback;
+                Ok(())
+            }
+            (_, fallback) => {
+                self.settings.fallback_model = fallback;
+                Err(EndReason::Failed(error))
+            }
+        }
+    }
+
+    /// What was said while calls ran goes into the next request.
+    fn hear_meanwhile(&mut self, run: &mut Run) {
+        for input in self.inbox.take() {
+            self.repeats.reset();
+            run.messages += 1;
+            self.overhear(input);
+        }
+    }
+
+    /// The next request.
+    pub(crate) fn request(&mut self) -> Request {
+        let info = self.provider.info(&self.settings.model);
+        let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
+        let parts = self.prompt.parts();
+        let mut system: Vec<SystemPart> = parts.into_iter().map(SystemPart::from).collect();
+        if let Some(first) = system.first_mut() {
+            first.breakpoint = true;
+        }
+        Request {
+            system,
+            tools: self.tool_set(),
+            messages: self.conversation.messages().to_vec(),
+            max_tokens: self.settings.max_tokens.unwrap_or(32_000).min(most),
+            thinking: self.settings.thinking,
+            effort: self.settings.effort,
+            betas: self.settings.betas.clone(),
+            ..Request::new(self.settings.model.clone(), [])
+        }
+    }
+
+    /// The tools of the next request; the same value as long as nothing
+    /// changed, so that their bytes are made once.
+    fn tool_set(&mut self) -> Arc<ToolSet> {
+        let pool = self.tools.pool.get();
+        let loaded = &self.tools.state.loaded;
+        let direct = pool.tools().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
+        let late = loaded.iter().filter_map(|name| pool.get(name).map(|tool| (name.as_str(), tool)));
+        let late = late.filter(|(_, tool)| tool.spec().exposure == Exposure::Deferred);
+        let wanted: Vec<(&str, _)> = direct.chain(late).collect();
+        let names: Vec<String> = wanted.iter().map(|(name, _)| (*name).to_owned()).collect();
+        if let Some((known, set)) = &self.tool_set
+            && *known == names
+        {
+            return Arc::clone(set);
+        }
+        let define = |(name, tool): &(&str, &Arc<dyn haft_tool::DynTool>)| {
+            let spec = tool.spec();
+            ToolDef::new(*name, spec.description.clone(), spec.input_schema.clone())
+        };
+        let mut definitions: Vec<ToolDef> = wanted.iter().map(define).collect();
+        definitions.extend(self.structured.as_ref().map(Structured::definition));
+        let set = Arc::new(ToolSet::new(definitions));
+        self.tool_set = Some((names, Arc::clone(&set)));
+        set
+    }
+
+    fn charge(&mut self, usage: Usage) {
+        self.spending.usage += usage;
+        if let Some(price) = self.provider.info(&self.settings.model).price {
+            self.spending.usd += price.of(&usage, haft_model::Speed::Normal);
+        }
+    }
+
+    /// Runs the hooks of an event outside of calls.
+    pub(crate) async fn hooks(&mut self, event: HookEvent, input: impl Into<EventInput>) -> Outcome {
+        let gate = &self.tools.pipeline.gate;
+        let hooks = gate.hooks().get();
+        if !hooks.listens(event) {
+            return Outcome::default();
+        }
+        let base = gate.hooks().base(self.tools.state.cwd.to_path_buf(), gate.mode());
+        let outcome = hooks.run(&HookInput { base, event: input.into(), aliases: Vec::new() }).await;
+        let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
+        for notice in outcome.system_messages.iter().cloned().chain(broken) {
+            self.tell(AgentEvent::Notice(notice));
+        }
+        outcome
+    }
+
+    /// Nobody has to listen.
+    pub(crate) fn tell(&self, event: AgentEvent) {
+        self.events.send(event).ok();
+    }
+
+    pub(crate) fn add(&mut self, lines: Vec<NewLine>) {
+        if let Err(err) = self.conversation.add(lines) {
+            self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+        }
+    }
+
+    pub(crate) fn note(&mut self, state: State) {
+        if let Err(err) = self.conversation.note(state) {
+            self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+        }
+    }
+}
+
+/// What one prompt keeps track of.
+struct Run {
+    started: Instant,
+    usage_before: Usage,
+    messages: u32,
+    denials: Vec<Denial>,
+    stop_reason: Option<StopReason>,
+    cuts: u32,
+    too_long: u32,
+    stop_blocks: u32,
+}
+
+impl Run {
+    fn new(usage_before: Usage) -> Self {
+        Self {
+            started: Instant::now(),
+            usage_before,
+            messages: 1,
+            denials: Vec::new(),
+            stop_reason: None,
+            cuts: 0,
+            too_long: 0,
+            stop_blocks: 0,
+        }
+    }
+
+    fn count(&mut self, reports: &[(ToolUse, Report)]) {
+        self.messages += u32::try_from(reports.len()).unwrap_or(u32::MAX);
+        let refused = |kind| matches!(kind, Some(ErrorKind::Denied | ErrorKind::GateFailed));
+        for (call, report) in reports.iter().filter(|(_, report)| refused(report.error)) {
+            self.denials.push(Denial {
+                tool_name: report.name.clone(),
+                tool_use_id: call.id.clone(),
+                tool_input: call.input.clone(),
+                reason: report.content.to_text(),
+            });
+        }
+    }
+}
+
+fn difference(after: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: after.input_tokens - before.input_tokens,
+        output_tokens: after.output_tokens - before.output_tokens,
+        cache_creation_input_tokens: after.cache_creation_input_tokens - before.cache_creation_input_tokens,
+        cache_read_input_tokens: after.cache_read_input_tokens - before.cache_read_input_tokens,
+        ..after
+    }
+}

@@ -1,0 +1,247 @@
+//! The conversation as the next request holds it, and the log it comes from.
+
+use std::{path::Path, sync::Arc};
+
+use haft_tool::ContextChange;
+use haft_types::{Message, MessageBlock, Role, SessionId, Usage};
+use serde_json::{Map, Value, json};
+
+use crate::log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine};
+
+/// The mark that everything before it is summed up in what follows.
+pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
+
+/// The conversation and its log.
+///
+/// **Invariant:** what is sent is derived from what is logged; nothing is in
+/// the one that is not in the other.
+pub struct Conversation {
+    session_id: SessionId,
+    messages: Vec<Arc<Message>>,
+    last_uuid: Option<String>,
+    cwd: String,
+    log: Option<LogFile>,
+    /// Entries as they were written, for whoever mirrors the log.
+    mirror: Option<Vec<Entry>>,
+}
+
+/// What a resumed session brings back beside its conversation.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Changes tools made, in order.
+    pub changes: Vec<ContextChange>,
+    /// What everything had cost.
+    pub usage: Usage,
+    /// And in money.
+    pub usd: f64,
+    /// What reading the log found.
+    pub report: ReadReport,
+}
+
+/// A line to be written.
+pub(crate) struct NewLine {
+    pub(crate) uuid: String,
+    pub(crate) message: Message,
+    pub(crate) origin: Origin,
+    pub(crate) tool_use_result: Option<Value>,
+}
+
+/// Who a line comes from.
+pub(crate) enum Origin {
+    /// The person, or a tool.
+    User,
+    /// The program, in the person's place.
+    Meta,
+    /// The model.
+    Model { model: String, id: String, usage: Usage },
+}
+
+impl Conversation {
+    /// An empty one; without a log nothing is kept.
+    pub fn new(session_id: SessionId, cwd: &Path, log: Option<LogFile>) -> Self {
+        Self {
+            session_id,
+            messages: Vec::new(),
+            last_uuid: None,
+            cwd: cwd.display().to_string(),
+            log,
+            mirror: None,
+        }
+    }
+
+    /// One that goes on from a log. With `until` only up to the line of that
+    /// name.
+    pub fn resume(
+        session_id: SessionId,
+        cwd: &Path,
+        from: &Path,
+        until: Option<&str>,
+    ) -> std::io::Result<(Self, Restored)> {
+        let mut conversation = Self::new(session_id, cwd, None);
+        let mut restored = Restored::default();
+        let mut done = false;
+        restored.report = log::read(from, |entry| {
+            if !done {
+                done = until.is_some() && uuid_of(&entry) == until;
+                conversation.take(entry, &mut restored);
+            }
+        })?;
+        Ok((conversation, restored))
+    }
+
+    /// Goes on writing to this log.
+    pub fn set_log(&mut self, log: LogFile) {
+        self.log = Some(log);
+    }
+
+    /// Keeps what is written from now on for [`Conversation::take_mirrored`].
+    pub fn mirror(&mut self) {
+        self.mirror.get_or_insert_default();
+    }
+
+    /// What was written since the last time.
+    pub fn take_mirrored(&mut self) -> Vec<Entry> {
+        self.mirror.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The session.
+    pub fn session_id(&self) -> &SessionId {
+        &self.session_id
+    }
+
+    /// Where the log is.
+    pub fn log_path(&self) -> Option<&Path> {
+        self.log.as_ref().map(LogFile::path)
+    }
+
+    /// What the next request holds.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    fn take(&mut self, entry: Entry, restored: &mut Restored) {
+        match entry {
+            Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
+                self.last_uuid = Some(line.head.uuid);
+                self.join(line.message.message);
+            }
+            Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
+                self.last_uuid = Some(line.head.uuid);
+                self.messages.clear();
+            }
+            Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
+            Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
+            _ => (),
+        }
+    }
+
+    /// Lines of the same speaker are one message: a block each for the model,
+    /// a result each for tools.
+    fn join(&mut self, message: Message) {
+        match self.messages.last_mut() {
+            Some(last) if last.role == message.role => {
+                Arc::make_mut(last).content.extend(message.content);
+            }
+            _ => self.messages.push(Arc::new(message)),
+        }
+    }
+
+    /// Adds lines to conversation and log. A log that cannot be written is
+    /// reported; the conversation goes on.
+    pub(crate) fn add(&mut self, lines: Vec<NewLine>) -> std::io::Result<()> {
+        let mut entries = Vec::new();
+        for line in lines {
+            let head = self.head(line.uuid);
+            let (model, id, usage) = match &line.origin {
+                Origin::Model { model, id, usage } => (Some(model.clone()), Some(id.clone()), Some(*usage)),
+                Origin::User | Origin::Meta => (None, None, None),
+            };
+            let logged = Line {
+                head,
+                message: LoggedMessage { message: line.message.clone(), model, id, usage },
+                is_meta: matches!(line.origin, Origin::Meta),
+                tool_use_result: line.tool_use_result,
+                rest: Map::new(),
+            };
+            entries.push(match line.message.role {
+                Role::User => Entry::User(logged),
+                Role::Assistant => Entry::Assistant(logged),
+            });
+            self.join(line.message);
+        }
+        self.write(entries)
+    }
+
+    /// Keeps state that is not part of the conversation.
+    pub(crate) fn note(&mut self, state: State) -> std::io::Result<()> {
+        self.write(vec![Entry::Haft(state)])
+    }
+
+    /// Everything so far is replaced by these messages.
+    pub(crate) fn replace(&mut self, messages: Vec<Message>, metadata: Value) -> std::io::Result<()> {
+        let mut rest = Map::new();
+        rest.insert("compactMetadata".to_owned(), metadata);
+        let head = self.head(uuid());
+        self.write(vec![Entry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
+        self.messages.clear();
+        let lines = messages.into_iter().map(|message| NewLine {
+            uuid: uuid(),
+            message,
+            origin: Origin::Meta,
+            tool_use_result: None,
+        });
+        self.add(lines.collect())
+    }
+
+    /// The text of the last thing the model said.
+    pub(crate) fn last_text(&self) -> String {
+        let last = self.messages.iter().rev().find(|message| message.role == Role::Assistant);
+        let texts = last.into_iter().flat_map(|message| &message.content).filter_map(|block| match block {
+            MessageBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("")
+    }
+
+    fn head(&mut self, uuid: String) -> Head {
+        let parent_uuid = self.last_uuid.replace(uuid.clone());
+        Head {
+            uuid,
+            parent_uuid,
+            session_id: self.session_id.to_string(),
+            timestamp: log::clock::now(),
+            cwd: self.cwd.clone(),
+            is_sidechain: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn write(&mut self, entries: Vec<Entry>) -> std::io::Result<()> {
+        let written = match &mut self.log {
+            Some(log) => log.append(&entries),
+            None => Ok(()),
+        };
+        if let Some(mirror) = &mut self.mirror {
+            mirror.extend(entries);
+        }
+        written
+    }
+}
+
+/// A fresh name for a line.
+pub(crate) fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+fn uuid_of(entry: &Entry) -> Option<&str> {
+    match entry {
+        Entry::User(line) | Entry::Assistant(line) => Some(&line.head.uuid),
+        Entry::System(line) => Some(&line.head.uuid),
+        Entry::Haft(_) | Entry::CustomTitle { .. } => None,
+    }
+}
+
+/// Facts about a compaction, in their public shape.
+pub(crate) fn compact_metadata(trigger: &str, tokens_before: u64) -> Value {
+    json!({"trigger": trigger, "preTokens": tokens_before})
+}

@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use haft_model::{Event, Repair, Retry, StopReason};
+use haft_runtime::Report;
+use haft_tool::ProgressEvent;
+use haft_types::{CallId, Message, MessageBlock, Usage};
+use serde_json::Value;
+
+use crate::Exhausted;
+
+/// What an agent tells while it works, in order. Who shows it decides what.
+#[derive(Clone, Debug)]
+pub enum AgentEvent {
+    /// A prompt is being worked on.
+    Started,
+    /// A step of an answer, as the provider sends it.
+    Model(Event),
+    /// A block of an answer is complete and in the log.
+    Block(BlockEvent),
+    /// A tool says how far it is.
+    Progress(ProgressEvent),
+    /// A call is done and its result in the log.
+    Result(Box<ResultEvent>),
+    /// Something was said in the person's place.
+    Said(SaidEvent),
+    /// Something was repaired before it was sent.
+    Repaired(Repair),
+    /// A request is sent again.
+    Retrying(Retry),
+    /// The conversation was made shorter.
+    Compacted(CompactedEvent),
+    /// Something the person should know.
+    Notice(String),
+}
+
+/// A block of an answer.
+#[derive(Clone, Debug)]
+pub struct BlockEvent {
+    /// Its name in the log.
+    pub uuid: String,
+    /// The answer it belongs to.
+    pub message_id: String,
+    /// Who wrote it.
+    pub model: String,
+    /// The block.
+    pub block: MessageBlock,
+    /// What the answer has used so far.
+    pub usage: Usage,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug)]
+pub struct ResultEvent {
+    /// Its name in the log.
+    pub uuid: String,
+    /// What came of the call.
+    pub report: Report,
+    /// What it was called with.
+    pub input: Value,
+}
+
+/// A message of the program.
+#[derive(Clone, Debug)]
+pub struct SaidEvent {
+    /// Its name in the log.
+    pub uuid: String,
+    /// The message.
+    pub message: Message,
+}
+
+/// A conversation that became shorter.
+#[derive(Clone, Debug)]
+pub struct CompactedEvent {
+    /// Tokens before, about.
+    pub tokens_before: u64,
+    /// Tokens after, about.
+    pub tokens_after: u64,
+    /// How.
+    pub how: Compaction,
+}
+
+/// How a conversation became shorter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Compaction {
+    /// Old results were replaced by stubs.
+    Stubs,
+    /// The model summed up.
+    Summary,
+    /// We summed up, because the model could not.
+    Mechanical,
+}
+
+/// How a prompt ended.
+#[derive(Clone, Debug)]
+pub struct TurnEnd {
+    /// Why.
+    pub reason: EndReason,
+    /// The last thing the model said.
+    pub text: String,
+    /// What this prompt used.
+    pub usage: Usage,
+    /// Requests this prompt took.
+    pub turns: u32,
+    /// Messages added on the way, as the Agent SDKs count them.
+    pub messages: u32,
+    /// Calls that were not allowed.
+    pub denials: Vec<Denial>,
+    /// The validated output, when one was asked for.
+    pub structured_output: Option<Value>,
+    /// Why the model stopped, if it did.
+    pub stop_reason: Option<StopReason>,
+    /// How long it took.
+    pub duration: Duration,
+    /// How long the model took of that.
+    pub api_duration: Duration,
+}
+
+/// Why a prompt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EndReason {
+    /// The model was done.
+    Completed,
+    /// A bound was reached.
+    Exhausted(Exhausted),
+    /// The person interrupted.
+    Interrupted,
+    /// A hook, or whoever was asked, ended it.
+    Stopped(String),
+    /// The same call led nowhere too often.
+    NoProgress(String),
+    /// Answers were cut by their limit too often.
+    OutputTruncated,
+    /// The model did not deliver the output that was asked for.
+    NoStructuredOutput(Vec<String>),
+    /// The provider could not answer.
+    Failed(haft_model::ModelError),
+    /// The model declined.
+    Refused,
+}
+
+/// A call that was not allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Denial {
+    /// The tool.
+    pub tool_name: String,
+    /// The call.
+    pub tool_use_id: CallId,
+    /// Its input.
+    pub tool_input: Value,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,63 @@
+use std::time::{Duration, Instant};
+
+use haft_types::Usage;
+
+/// What bounds a run. Nothing set means no bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunLimits {
+    /// Requests to the model per prompt.
+    pub max_turns: Option<u32>,
+    /// Money, over the whole session.
+    pub max_usd: Option<f64>,
+    /// Tokens of input and output, cached ones included, over the whole session.
+    pub max_tokens: Option<u64>,
+    /// Time per prompt.
+    pub max_time: Option<Duration>,
+}
+
+/// What has been used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spending {
+    /// Tokens.
+    pub usage: Usage,
+    /// Money, where prices are known.
+    pub usd: f64,
+    /// Requests since the last prompt.
+    pub turns: u32,
+    /// Time the model took to answer.
+    pub api_time: Duration,
+}
+
+/// A bound that was reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Exhausted {
+    /// Requests.
+    Turns(u32),
+    /// Money.
+    Budget(f64),
+    /// Tokens.
+    Tokens(u64),
+    /// Time.
+    Time(Duration),
+}
+
+impl RunLimits {
+    /// The first bound that another request would break.
+    pub(crate) fn reached(&self, spent: &Spending, since: Instant) -> Option<Exhausted> {
+        let tokens = total(&spent.usage);
+        self.max_turns
+            .filter(|most| *most <= spent.turns)
+            .map(Exhausted::Turns)
+            .or_else(|| self.max_usd.filter(|most| *most <= spent.usd).map(Exhausted::Budget))
+            .or_else(|| self.max_tokens.filter(|most| *most <= tokens).map(Exhausted::Tokens))
+            .or_else(|| self.max_time.filter(|most| *most <= since.elapsed()).map(Exhausted::Time))
+    }
+}
+
+/// Every token, cached or not.
+pub(crate) fn total(usage: &Usage) -> u64 {
+    usage.input_tokens
+        + usage.output_tokens
+        + usage.cache_creation_input_tokens
+        + usage.cache_read_input_tokens
+}

@@ -1,0 +1,129 @@
+use haft_tool::ContextChange;
+use haft_types::{Message, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One line of a session log.
+///
+/// The shape is the one session readers of the Agent SDKs know: a `type`, for
+/// conversation lines a `uuid` with its `parentUuid`, and a `message`. What
+/// only Haft needs are lines of type `haft`, which other readers pass over.
+/// Fields nobody here knows are kept.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Entry {
+    /// What the person said, and the results of tools.
+    User(Line),
+    /// What the model said.
+    Assistant(Line),
+    /// A mark in the conversation, such as the boundary of a compaction.
+    System(SystemLine),
+    /// State that is not part of the conversation.
+    Haft(State),
+    /// A name for the session.
+    #[serde(rename = "custom-title")]
+    CustomTitle {
+        /// The name.
+        #[serde(rename = "customTitle")]
+        custom_title: String,
+        /// Which session.
+        #[serde(rename = "sessionId")]
+        session_id: String,
+    },
+}
+
+/// What every line of the conversation says about itself.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Head {
+    /// Names the line.
+    pub uuid: String,
+    /// The line before it.
+    pub parent_uuid: Option<String>,
+    /// Which session.
+    pub session_id: String,
+    /// When, as ISO 8601.
+    #[serde(default)]
+    pub timestamp: String,
+    /// Where the session was working.
+    #[serde(default)]
+    pub cwd: String,
+    /// Whether it belongs to a sub-agent.
+    #[serde(default)]
+    pub is_sidechain: bool,
+    /// Which version wrote it.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// A line of the conversation.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// Which, when, where.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What was said.
+    pub message: LoggedMessage,
+    /// Said by the program, not by the person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_meta: bool,
+    /// The structured result of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_use_result: Option<Value>,
+    /// Everything else, as it was.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// A message, and what the provider said about it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LoggedMessage {
+    /// The message.
+    #[serde(flatten)]
+    pub message: Message,
+    /// Which model wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// A mark in the conversation.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemLine {
+    /// Which, when, where.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What kind of mark.
+    pub subtype: String,
+    /// Everything else, as it was.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// State that is not part of the conversation, and must survive all the same.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum State {
+    /// Changes tools made to the session, in order.
+    Changes {
+        /// Which.
+        changes: Vec<ContextChange>,
+    },
+    /// What everything has cost so far.
+    Cost {
+        /// Tokens.
+        usage: Usage,
+        /// Money, where the prices are known.
+        usd: f64,
+    },
+    /// Written by a newer version.
+    #[serde(other)]
+    Unknown,
+}

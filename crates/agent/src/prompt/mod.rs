@@ -1,0 +1,105 @@
+//! The system prompt, from parts, the same bytes in every request of a session.
+
+mod memory;
+
+use std::path::Path;
+
+pub use memory::{Memory, MemoryFile, MemoryPlaces};
+
+/// What the model is told before anything else.
+const BASE: &str = include_str!("base.md");
+
+/// Where the session runs. Taken once, when it starts: a prompt that changes
+/// with the clock is a cache that never hits.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// The working directory.
+    pub cwd: String,
+    /// Whether it is in a git repository.
+    pub is_git_repository: bool,
+    /// The operating system.
+    pub platform: String,
+    /// The day, as ISO 8601.
+    pub today: String,
+    /// Other directories of the workspace.
+    pub additional_directories: Vec<String>,
+}
+
+impl Environment {
+    /// Looks around.
+    pub fn of(cwd: &Path) -> Self {
+        let now = crate::log::clock::now();
+        Self {
+            cwd: cwd.display().to_string(),
+            is_git_repository: cwd.ancestors().any(|dir| dir.join(".git").exists()),
+            platform: std::env::consts::OS.to_owned(),
+            today: now.split('T').next().unwrap_or_default().to_owned(),
+            additional_directories: Vec::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "# Environment\nWorking directory: {}\nGit repository: {}\nPlatform: {}\nToday: {}",
+            self.cwd,
+            if self.is_git_repository { "yes" } else { "no" },
+            self.platform,
+            self.today
+        );
+        for dir in &self.additional_directories {
+            text.push_str(&format!("\nAlso part of the workspace: {dir}"));
+        }
+        text
+    }
+}
+
+/// What the first part of the prompt is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Base {
+    /// Haft's own.
+    #[default]
+    Haft,
+    /// This instead; empty for none.
+    Replaced(String),
+}
+
+/// Everything the prompt is made of.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// The first part.
+    pub base: Base,
+    /// Where the session runs.
+    pub environment: Environment,
+    /// What the user and the project want every session to know.
+    pub memory: Memory,
+    /// Names of tools whose schemas come on demand.
+    pub deferred_tools: Vec<String>,
+    /// Added at the end.
+    pub append: Option<String>,
+}
+
+impl Prompt {
+    /// The parts in order; the first is the same for every session.
+    pub fn parts(&self) -> Vec<String> {
+        let mut parts = Vec::new();
+        match &self.base {
+            Base::Haft => {
+                parts.push(BASE.trim_end().to_owned());
+                parts.push(self.environment.text());
+            }
+            Base::Replaced(text) if text.is_empty() => (),
+            Base::Replaced(text) => parts.push(text.clone()),
+        }
+        if let Some(memory) = self.memory.text() {
+            parts.push(memory);
+        }
+        if !self.deferred_tools.is_empty() {
+            let names = self.deferred_tools.join(", ");
+            parts.push(format!(
+                "# More tools\nThese tools exist too. Load the ones you need with ToolSearch before you call them: {names}"
+            ));
+        }
+        parts.extend(self.append.clone().filter(|text| !text.trim().is_empty()));
+        parts
+    }
+}

@@ -1,0 +1,175 @@
+//! Notices futile repetition: the same call with the same outcome, again and
+//! again.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+};
+
+use haft_runtime::Report;
+use haft_types::{CallId, ToolUse};
+
+/// From which repetition on something happens.
+#[derive(Clone, Copy, Debug)]
+pub struct RepeatLimits {
+    /// This repetition is answered instead of run.
+    pub refuse: u32,
+    /// This one ends the turn.
+    pub stop: u32,
+}
+
+impl Default for RepeatLimits {
+    fn default() -> Self {
+        Self { refuse: 3, stop: 5 }
+    }
+}
+
+/// What to do with a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Repeated {
+    /// Run it.
+    Run,
+    /// Answer it with this.
+    Refuse(String),
+    /// End the turn, for this reason.
+    Stop(String),
+}
+
+/// Whether a call changed something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Effect {
+    /// It only looked.
+    Looked,
+    /// It may have changed something.
+    Acted,
+}
+
+/// The calls since the last word of the person.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    limits: RepeatLimits,
+    calls: HashMap<u64, Seen>,
+    /// Every call with its outcome: what is in here is nothing new.
+    known: HashSet<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    outcome: u64,
+    times: u32,
+    first: CallId,
+}
+
+impl Repeats {
+    pub(crate) fn new(limits: RepeatLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// The person said something: what was futile may not be any more.
+    pub(crate) fn reset(&mut self) {
+        self.calls.clear();
+        self.known.clear();
+    }
+
+    /// Asked before a call runs.
+    pub(crate) fn look(&mut self, call: &ToolUse) -> Repeated {
+        let Some(seen) = self.calls.get_mut(&of_call(call)) else { return Repeated::Run };
+        let time = seen.times + 1;
+        if time < self.limits.refuse {
+            return Repeated::Run;
+        }
+        seen.times = time;
+        if self.limits.stop <= time {
+            return Repeated::Stop(format!(
+                "{} was called {time} times with the same input and the same result",
+                call.name
+            ));
+        }
+        Repeated::Refuse(format!(
+            "Not run again: this is call number {time} with the same input, and the result was the same every time \
+             (see {}). Change the input, use another tool, or tell the user what is in the way",
+            seen.first
+        ))
+    }
+
+    /// Told what came of a call. Something new that was done makes everything
+    /// worth another try: tests that fail again after an edit are no
+    /// repetition.
+    pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
+        let (key, outcome) = (of_call(call), of_report(report));
+        let new = self.known.insert((key, outcome));
+        if new && effect == Effect::Acted && report.error.is_none() {
+            self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
+        }
+        match self.calls.get_mut(&key) {
+            Some(seen) if seen.outcome == outcome => seen.times += 1,
+            _ => {
+                self.calls.insert(key, Seen { outcome, times: 1, first: call.id.clone() });
+            }
+        }
+    }
+}
+
+fn of_call(call: &ToolUse) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    call.name.hash(&mut hasher);
+    call.input.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn of_report(report: &Report) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
+    report.content.to_text().hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_tool::ErrorKind;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Plays calls `name=result`, `!` for a failed one, upper case for one that
+    /// acts, and shows what became of each: r(un), n(ot run), s(top).
+    fn play(script: &str) -> String {
+        let mut repeats = Repeats::default();
+        let mut out = String::new();
+        for (idx, step) in script.split_whitespace().enumerate() {
+            let (name, result) = step.split_once('=').unwrap_or((step, ""));
+            let call = ToolUse { id: format!("c{idx}").into(), name: name.to_owned(), input: json!({}) };
+            match repeats.look(&call) {
+                Repeated::Refuse(_) => out.push('n'),
+                Repeated::Stop(_) => out.push('s'),
+                Repeated::Run => {
+                    out.push('r');
+                    let mut report =
+                        Report::refused(call.id.clone(), name.to_owned(), ErrorKind::Failed, result);
+                    if !result.starts_with('!') {
+                        report.error = None;
+                    }
+                    let acts = name.chars().all(char::is_uppercase);
+                    repeats.tell(&call, &report, if acts { Effect::Acted } else { Effect::Looked });
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn futile_repetition_is_told_then_refused_then_stopped() {
+        for (script, want) in [
+            ("EDIT=!x EDIT=!x EDIT=!x EDIT=!x EDIT=!x", "rrnns"),
+            ("WRITE=ok WRITE=ok WRITE=ok WRITE=ok WRITE=ok", "rrnns"),
+            ("A=1 B=2 A=1 B=2 A=1 B=2 A=1 B=2 A=1", "rrrrnnnns"),
+            // Polling whose output changes, and a file that changed meanwhile.
+            ("poll=1 poll=2 poll=3 poll=4 poll=5 poll=6", "rrrrrr"),
+            ("read=a EDIT=1 read=b EDIT=2 read=c", "rrrrr"),
+            // Tests that fail the same way after different edits.
+            ("test=!f EDIT=1 test=!f EDIT=2 test=!f EDIT=3 test=!f", "rrrrrrr"),
+        ] {
+            assert_eq!(play(script), want, "{script}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Output that must follow a schema.
+
+use haft_model::ToolDef;
+use haft_runtime::Report;
+use haft_tool::{ErrorKind, check_input, wire_form};
+use haft_types::ToolUse;
+use serde_json::{Value, json};
+
+use crate::EndReason;
+
+/// The tool that takes the output.
+pub(crate) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
+/// How often the model may try.
+const ATTEMPTS: u32 = 5;
+
+/// Waits for output that follows a schema.
+pub(crate) struct Structured {
+    schema: Value,
+    attempts: u32,
+    problems: Vec<String>,
+    output: Option<Value>,
+}
+
+impl Structured {
+    pub(crate) fn new(schema: Value) -> Result<Self, String> {
+        if !schema.is_object() {
+            return Err(format!("an output schema must be a JSON object, got {schema}"));
+        }
+        Ok(Self { schema, attempts: 0, problems: Vec::new(), output: None })
+    }
+
+    pub(crate) fn definition(&self) -> ToolDef {
+        let about =
+            "Hands over the final result. Call it exactly once, when you are done; its input is the result.";
+        ToolDef::new(STRUCTURED_OUTPUT, about, wire_form(&self.schema))
+    }
+
+    /// Checks an attempt without losing anything: a value that is only nearly
+    /// right is not right.
+    pub(crate) fn check(&mut self, input: &Value) -> Result<(), String> {
+        let mut checked = input.clone();
+        self.attempts += 1;
+        match check_input(STRUCTURED_OUTPUT, &self.schema, &mut checked) {
+            Ok(()) => {
+                self.output = Some(checked);
+                Ok(())
+            }
+            Err(error) => {
+                self.problems.push(error.message.clone());
+                Err(error.message)
+            }
+        }
+    }
+
+    /// Whether the calls of an answer end the prompt.
+    pub(crate) fn look(&mut self, reports: &[(ToolUse, Report)]) -> Option<EndReason> {
+        let attempt = reports.iter().find(|(call, _)| call.name == STRUCTURED_OUTPUT)?;
+        match attempt.1.error {
+            None => Some(EndReason::Completed),
+            Some(ErrorKind::InvalidInput) if ATTEMPTS <= self.attempts => Some(self.exhausted()),
+            Some(_) => None,
+        }
+    }
+
+    /// What to say to a model that is done without having delivered.
+    pub(crate) fn nudge(&mut self) -> Result<String, EndReason> {
+        self.attempts += 1;
+        if ATTEMPTS <= self.attempts {
+            return Err(self.exhausted());
+        }
+        Ok(format!("You are not done yet: hand over the result by calling {STRUCTURED_OUTPUT}."))
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Value> {
+        self.attempts = 0;
+        self.problems.clear();
+        self.output.take()
+    }
+
+    fn exhausted(&self) -> EndReason {
+        EndReason::NoStructuredOutput(self.problems.clone())
+    }
+
+    /// The report of an accepted attempt.
+    pub(crate) fn accepted(call: &ToolUse) -> Report {
+        let mut report = Report::refused(
+            call.id.clone(),
+            call.name.clone(),
+            ErrorKind::Failed,
+            "Structured output provided successfully",
+        );
+        report.error = None;
+        report.data = Some(json!({"structured_output": call.input}));
+        report
+    }
+}

@@ -1,0 +1,229 @@
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use haft_types::PermissionMode;
+
+use crate::sdk_args::SdkArgs;
+
+/// The handle by which a language model holds its tools.
+#[derive(Debug, Parser)]
+#[command(
+    name = "haft",
+    version,
+    about,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = false,
+    args_override_self = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// Flags of a run with a model.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct RunArgs {
+    /// What to do; read from standard input when it is not given here.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Work on the prompt without asking anybody, print the answer, and exit.
+    #[arg(short, long)]
+    pub(crate) print: bool,
+    /// How the answer is printed: text, json (one object), stream-json (one object per line).
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+    /// Which model.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Which model when that one cannot answer.
+    #[arg(long)]
+    pub(crate) fallback_model: Option<String>,
+    /// Requests to the model at most.
+    #[arg(long)]
+    pub(crate) max_turns: Option<u32>,
+    /// Dollars at most.
+    #[arg(long)]
+    pub(crate) max_budget_usd: Option<f64>,
+    /// Replaces the system prompt.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) system_prompt: Option<String>,
+    /// Added to the system prompt.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) append_system_prompt: Option<String>,
+    /// JSON Schema the output must follow.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) json_schema: Option<String>,
+    /// Only these tools, separated by commas; empty for none.
+    #[arg(long)]
+    pub(crate) tools: Option<String>,
+    /// Go on with this session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// Go on with the newest session of this directory.
+    #[arg(short, long = "continue", conflicts_with = "resume")]
+    pub(crate) continue_: bool,
+    /// Go on under a new id; the old session stays as it is.
+    #[arg(long)]
+    pub(crate) fork_session: bool,
+    /// Use this id for a new session.
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session_id: Option<uuid::Uuid>,
+    /// Exit with 0 even if calls were denied.
+    #[arg(long)]
+    pub(crate) allow_denials: bool,
+    /// Say more on standard error.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Flags of the Agent SDKs.
+    #[command(flatten)]
+    pub(crate) sdk: SdkArgs,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer.
+    #[default]
+    Text,
+    /// One object at the end.
+    Json,
+    /// One object per line, as it happens.
+    StreamJson,
+}
+
+/// Flags every command takes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Print JSON for programs instead of text for people.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Work in this directory.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// What happens to calls no rule speaks about: default, acceptEdits, plan, auto, dontAsk,
+    /// bypassPermissions.
+    #[arg(long, global = true, value_name = "MODE", alias = "permissionMode")]
+    pub(crate) permission_mode: Option<PermissionMode>,
+    /// Allow rules for this run, separated by commas or blanks: `Read,Bash(git log *)`.
+    #[arg(long = "allowedTools", alias = "allowed-tools", global = true, value_name = "RULES")]
+    pub(crate) allowed_tools: Vec<String>,
+    /// Deny rules for this run; a bare tool name removes the tool.
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", global = true, value_name = "RULES")]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// Another directory that counts as part of the workspace.
+    #[arg(long = "add-dir", alias = "addDir", global = true, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// Settings for this run: a file, or JSON text.
+    #[arg(long, global = true, value_name = "FILE-OR-JSON")]
+    pub(crate) settings: Option<String>,
+    /// Which settings files are read: user, project, local, separated by commas; empty for none.
+    #[arg(long, global = true, value_name = "LIST")]
+    pub(crate) setting_sources: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List, describe and call tools.
+    #[command(subcommand)]
+    Tool(ToolCommand),
+    /// See what is allowed, and why.
+    #[command(subcommand)]
+    Permissions(PermissionsCommand),
+    /// Take back what a tool changed; what somebody changed since stays and is reported.
+    Undo {
+        /// Which call, entry or turn; the latest change when nothing is named.
+        id: Option<String>,
+        /// The id names a turn: take back all of it.
+        #[arg(long, requires = "id")]
+        turn: bool,
+    },
+    /// Bring back what the latest undo took.
+    Redo,
+    /// List what tools changed, newest first.
+    History,
+    /// Show what a change did.
+    Diff {
+        /// Which call or entry; the latest change when nothing is named.
+        id: Option<String>,
+    },
+    /// Show what this project's settings would run, and agree to it.
+    Trust {
+        /// Agree without asking.
+        #[arg(long)]
+        yes: bool,
+        /// Take back what was agreed to.
+        #[arg(long, conflicts_with = "yes")]
+        revoke: bool,
+    },
+    /// For those who work on Haft itself.
+    #[command(subcommand, hide = true)]
+    Dev(DevCommand),
+    /// Print a completion script for your shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List the tools.
+    List,
+    /// Show what a model is told about a tool.
+    Describe {
+        /// Name or alias of the tool.
+        name: String,
+    },
+    /// Call one tool through the whole pipeline.
+    Call {
+        /// Name or alias of the tool.
+        name: String,
+        /// Input: JSON, `@file`, or `-` for standard input.
+        #[arg(default_value = "{}", value_name = "JSON")]
+        input: String,
+    },
+    /// Run calls from standard input, one JSON line per model message.
+    ///
+    /// An object `{"id"?, "name", "input"}` is a message with one call, an array is one message with
+    /// several. One report line comes back per call, in the order of the calls. What tools remember
+    /// lives on from line to line.
+    Run,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// Decide without running anything.
+    Test {
+        /// A shell command to judge.
+        #[arg(required_unless_present = "batch")]
+        command: Option<String>,
+        /// Judge JSON lines from standard input: `{"tool","input","cwd","home"?,"mode"?,"rules":{"allow",
+        /// "ask","deny"},"additional_dirs"?}`.
+        #[arg(long)]
+        batch: bool,
+    },
+    /// Say why a call would be allowed, asked about or denied.
+    Explain {
+        /// Name or alias of the tool, or a shell command.
+        tool: String,
+        /// Input: JSON, `@file`, or `-` for standard input.
+        #[arg(value_name = "JSON")]
+        input: Option<String>,
+    },
+    /// List the rules in force and where each comes from.
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevCommand {
+    /// Write the generated pages of the documentation.
+    Docs {
+        /// Into this directory.
+        dir: PathBuf,
+    },
+}

@@ -1,0 +1,70 @@
+//! Rendered calls on a terminal.
+
+use std::io::IsTerminal as _;
+
+use haft_tool::{LineStyle, Rendered};
+
+/// Whether standard output takes colours.
+pub(crate) fn colours() -> bool {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    wanted && std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|it| it != "dumb")
+}
+
+/// A rendered call as text.
+pub(crate) fn text(rendered: &Rendered, colours: bool) -> String {
+    let mut out = String::new();
+    if !rendered.headline.is_empty() {
+        out.push_str(&painted(&clean(&rendered.headline), "1", colours));
+        out.push('\n');
+    }
+    for line in &rendered.lines {
+        let paint = match line.style {
+            LineStyle::Plain => "",
+            LineStyle::Dim => "2",
+            LineStyle::Added => "32",
+            LineStyle::Removed | LineStyle::Error => "31",
+            LineStyle::Hunk => "36",
+        };
+        out.push_str(&painted(&clean(&line.text), paint, colours));
+        out.push('\n');
+    }
+    out
+}
+
+/// Text in a colour, or as it is.
+pub(crate) fn painted(text: &str, paint: &str, colours: bool) -> String {
+    if colours && !paint.is_empty() { format!("\u{1b}[{paint}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// A terminal obeys control characters, so foreign text must not hold any.
+pub(crate) fn clean(text: &str) -> String {
+    let escape = |it: char| match it {
+        '\t' => String::from("    "),
+        '\n' => String::from("\n"),
+        // Bidirectional controls make text look like other text.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => it.escape_unicode().to_string(),
+        it if it.is_control() => it.escape_default().to_string(),
+        it => it.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_tool::Line;
+
+    use super::*;
+
+    #[test]
+    fn colours_are_ours_and_controls_are_escaped() {
+        let rendered = Rendered {
+            headline: String::from("Edit"),
+            lines: vec![Line::new(LineStyle::Added, "+ a\u{1b}[2Jb"), Line::new(LineStyle::Plain, "plain")],
+        };
+        assert_eq!(text(&rendered, false), "Edit\n+ a\\u{1b}[2Jb\nplain\n");
+        assert_eq!(
+            text(&rendered, true),
+            "\u{1b}[1mEdit\u{1b}[0m\n\u{1b}[32m+ a\\u{1b}[2Jb\u{1b}[0m\nplain\n"
+        );
+    }
+}

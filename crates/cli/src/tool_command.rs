@@ -1,0 +1,262 @@
+//! `haft tool list | describe | call | run`.
+
+use std::{io::Read as _, process::ExitCode};
+
+use haft_runtime::{Report, Session};
+use haft_tool::{DynTool, ErrorKind, Rendered};
+use haft_types::{ToolUse, nearest, text};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    args::{Options, ToolCommand},
+    output::{Ended, Failure, print_bytes, print_line},
+    show,
+    wiring::{self, Attended, Setup},
+};
+
+pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
+    match command {
+        ToolCommand::List => list(options),
+        ToolCommand::Describe { name } => describe(&name, options),
+        ToolCommand::Call { name, input } => {
+            let input = read_input(&input)?;
+            wiring::runtime()?.block_on(call(name, input, options))
+        }
+        ToolCommand::Run => wiring::runtime()?.block_on(run_lines(options)),
+    }
+}
+
+fn list(options: &Options) -> Ended {
+    let pool = Setup::new(options)?.pool()?;
+    if options.json {
+        let tools: Vec<Value> = pool.tools().map(|(name, tool)| described(name, tool.as_ref())).collect();
+        print_line(&Value::from(tools).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let widest = pool.names().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, tool) in pool.tools() {
+        let name = show::painted(&format!("{name:<widest$}"), "1", show::colours());
+        out.push_str(&format!("{name}  {}\n", first_sentence(&tool.spec().description)));
+    }
+    print_bytes(out.as_bytes())
+}
+
+/// Doc comments are wrapped; a list wants one line.
+fn first_sentence(description: &str) -> String {
+    let flat = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = flat.find(". ").map_or(flat.len(), |end| end + 1);
+    text::one_line(&flat[..end], 100)
+}
+
+fn described(name: &str, tool: &dyn DynTool) -> Value {
+    let spec = tool.spec();
+    let mut json = json!({
+        "name": name,
+        "description": spec.description,
+        "input_schema": spec.input_schema,
+        "aliases": tool.aliases(),
+    });
+    if let Some(schema) = &spec.output_schema {
+        json["output_schema"] = schema.clone();
+    }
+    json
+}
+
+fn describe(name: &str, options: &Options) -> Ended {
+    let pool = Setup::new(options)?.pool()?;
+    let Some(tool) = pool.get(name) else {
+        let meant = nearest(name, pool.names(), 3);
+        let hint =
+            if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
+        return Err(Failure::Message(format!("there is no tool named {name}{hint}")));
+    };
+    if options.json {
+        print_line(&described(tool.name(), tool.as_ref()).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_bytes(description_for_people(tool.as_ref()).as_bytes())
+}
+
+fn description_for_people(tool: &dyn DynTool) -> String {
+    let (spec, colours) = (tool.spec(), show::colours());
+    let mut out = show::painted(&spec.name, "1", colours);
+    let aliases = tool.aliases();
+    if !aliases.is_empty() {
+        out.push_str(&show::painted(&format!("  also {}", aliases.join(", ")), "2", colours));
+    }
+    out.push_str(&format!("\n\n{}\n", spec.description));
+    let required: Vec<&str> =
+        spec.input_schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (idx, (name, schema)) in spec.input_schema["properties"].as_object().into_iter().flatten().enumerate()
+    {
+        if idx == 0 {
+            out.push('\n');
+        }
+        let kind = schema["type"].as_str().unwrap_or("value");
+        let need = if required.contains(&name.as_str()) { "required" } else { "optional" };
+        let about = schema["description"].as_str().unwrap_or_default().replace('\n', " ");
+        out.push_str(&format!(
+            "  {}  {}\n",
+            show::painted(name, "36", colours),
+            show::painted(&format!("{kind}, {need}"), "2", colours)
+        ));
+        if !about.is_empty() {
+            out.push_str(&format!("      {about}\n"));
+        }
+    }
+    out.push_str(&format!(
+        "\nExample: haft tool call {} '{}'\n",
+        spec.name,
+        haft_tool::example(&spec.input_schema)
+    ));
+    out
+}
+
+/// JSON, `@file` or `-`.
+pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
+    let (source, text) = match text.strip_prefix('@') {
+        Some(path) => {
+            let read = std::fs::read_to_string(path).map_err(|err| format!("{path}: {err}"))?;
+            (path.to_owned(), read)
+        }
+        None if text == "-" => {
+            let mut read = String::new();
+            std::io::stdin().read_to_string(&mut read)?;
+            (String::from("standard input"), read)
+        }
+        None => (String::from("the input"), text.to_owned()),
+    };
+    serde_json::from_str(&text).map_err(|err| Failure::Message(format!("{source} is not JSON: {err}")))
+}
+
+async fn call(name: String, input: Value, options: &Options) -> Ended {
+    let setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::IfTerminal)?;
+    let cancel = cancel_on_interrupt();
+    let tool_use = ToolUse { id: "call-1".into(), name, input };
+    let reports = session.run_message(vec![tool_use], &cancel).await;
+    let failed = reports.iter().any(|report| report.error.is_some());
+    for report in &reports {
+        if options.json {
+            print_line(&json_line(report))?;
+        } else {
+            print_bytes(for_people(report).as_bytes())?;
+        }
+    }
+    setup.close(&session).await;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn for_people(report: &Report) -> String {
+    let rendered = match (&report.rendering, report.error) {
+        (Some(rendering), None) => rendering.make(),
+        _ => Rendered::error(&report.content.to_text()),
+    };
+    show::text(&rendered, show::colours())
+}
+
+fn json_line(report: &Report) -> String {
+    serde_json::to_string(report).unwrap_or_else(|err| {
+        // A report is plain data; if it ever does not serialise, say that as a report.
+        json!({"id": report.id, "name": report.name, "content": [], "is_error": true,
+               "error_kind": "internal", "data": err.to_string()})
+        .to_string()
+    })
+}
+
+/// One call as scripts write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineCall {
+    #[serde(default)]
+    id: Option<String>,
+    name: String,
+    #[serde(default)]
+    input: Value,
+}
+
+async fn run_lines(options: &Options) -> Ended {
+    let mut setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::Never)?;
+    let cancel = cancel_on_interrupt();
+    let mut lines = BufReader::new(tokio::io::stdin());
+    let (mut line, mut count) = (Vec::new(), 0_usize);
+    let mut failed = false;
+    loop {
+        line.clear();
+        let read = tokio::select! {
+            read = lines.read_until(b'\n', &mut line) => read?,
+            () = cancel.cancelled() => 0,
+        };
+        if read == 0 {
+            break;
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        setup.refresh(&session);
+        for report in run_line(&mut session, &line, &mut count, &cancel).await {
+            failed |= report.error.is_some();
+            print_line(&json_line(&report))?;
+        }
+    }
+    setup.close(&session).await;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn run_line(
+    session: &mut Session,
+    line: &[u8],
+    count: &mut usize,
+    cancel: &CancellationToken,
+) -> Vec<Report> {
+    let mut next_id = || {
+        *count += 1;
+        format!("call-{count}")
+    };
+    let calls = match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Array(calls)) => calls,
+        Ok(call) => vec![call],
+        Err(err) => return vec![unreadable(next_id(), &format!("the line is not JSON: {err}"))],
+    };
+    let (mut uses, mut bad) = (Vec::new(), Vec::new());
+    for (at, call) in calls.into_iter().enumerate() {
+        match serde_json::from_value::<LineCall>(call) {
+            Ok(LineCall { id, name, input }) => {
+                let id = id.unwrap_or_else(&mut next_id);
+                uses.push(ToolUse { id: id.into(), name, input });
+            }
+            Err(err) => bad.push((at, unreadable(next_id(), &format!("not a call: {err}")))),
+        }
+    }
+    let mut reports = session.run_message(uses, cancel).await;
+    // Positions of the unreadable ones are those in the line, smallest first.
+    for (at, report) in bad {
+        reports.insert(at.min(reports.len()), report);
+    }
+    reports
+}
+
+fn unreadable(id: String, problem: &str) -> Report {
+    let message = format!("{problem}. Write {{\"id\"?, \"name\", \"input\"}} or an array of such objects");
+    Report::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
+}
+
+/// Ctrl-C interrupts the calls; a second one ends the program.
+pub(crate) fn cancel_on_interrupt() -> CancellationToken {
+    let cancel = CancellationToken::new();
+    let fire = cancel.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            fire.cancel();
+        }
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    });
+    cancel
+}

@@ -1,0 +1,202 @@
+//! One JSON file that many processes change at the same time.
+
+use std::{
+    fmt,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    Notice, Place,
+    atomic::{self, Durability},
+    document::{BYTE_ORDER_MARK, Document},
+    edit,
+    lock::{LockFailure, lock},
+    read::{LARGEST, Unread, read},
+};
+
+/// A file and how to treat it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JsonFile<'a> {
+    pub(crate) path: &'a Path,
+    /// Its mode, if it is new.
+    pub(crate) mode: u32,
+    /// A directory that links must not lead out of: what a project says about
+    /// its own files must not reach the person's.
+    pub(crate) inside: Option<&'a Path>,
+    /// Where locks live for file systems that have none.
+    pub(crate) locks: Option<&'a Path>,
+}
+
+/// What an update did.
+#[derive(Debug)]
+pub(crate) struct Updated<T> {
+    pub(crate) result: T,
+    pub(crate) before: Map<String, Value>,
+    pub(crate) after: Map<String, Value>,
+}
+
+/// Why a file was not changed. It is as it was before.
+#[derive(Debug)]
+pub enum UpdateError {
+    /// The file holds something that is not settings. It is the person's, so
+    /// it stays as it is.
+    Broken(Notice),
+    /// Another process held the lock for too long.
+    Busy(PathBuf),
+    /// A link leads out of the project.
+    LeadsOutside(PathBuf),
+    /// A directory, a pipe or a device.
+    NotAFile(PathBuf),
+    /// The file is, or would become, larger than two mebibytes.
+    TooLarge(PathBuf),
+    /// There is nowhere to write: no home directory.
+    NoPlace,
+    /// The system refused: the disk is full, the directory is not writable.
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for UpdateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(notice) => write!(f, "{notice}; repair the file first, it was not changed"),
+            Self::Busy(path) => {
+                write!(f, "{} is being changed by another process; try again", path.display())
+            }
+            Self::LeadsOutside(path) => {
+                write!(f, "{} is a link that leads out of the project; it was not followed", path.display())
+            }
+            Self::NotAFile(path) => write!(f, "{} is not a regular file", path.display()),
+            Self::TooLarge(path) => write!(f, "{} would be larger than 2 MiB", path.display()),
+            Self::NoPlace => f.write_str("there is no home directory to keep this in; set HAFT_CONFIG_DIR"),
+            Self::Io { path, error } => write!(f, "{}: {error}; it was not changed", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for UpdateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl JsonFile<'_> {
+    /// Changes the file. When this returns well, the change is on the disk and
+    /// was made to the newest text; when it fails, nothing has changed.
+    pub(crate) fn update<T>(
+        &self,
+        change: impl FnOnce(&mut Map<String, Value>) -> T,
+    ) -> Result<Updated<T>, UpdateError> {
+        self.make_directory()?;
+        let (target, _lock) = self.locked_target()?;
+        let directory = target.parent().unwrap_or(Path::new("/"));
+        atomic::sweep(directory);
+        let (document, mark) = self.current(&target)?;
+        let before = document.as_ref().map(|it| it.value.clone()).unwrap_or_default();
+        let mut after = before.clone();
+        let result = change(&mut after);
+        if before == after {
+            return Ok(Updated { result, before, after });
+        }
+        let text = match &document {
+            // Cannot happen for a text we just understood; but if it did, losing
+            // something of the person's would be worse than not writing.
+            Some(document) => edit::rewrite(&document.text, &before, &after)
+                .ok_or_else(|| self.io(io::Error::other("the text cannot be edited")))?,
+            None => edit::render_new(&after),
+        };
+        let text = format!("{mark}{text}");
+        if LARGEST < text.len() as u64 {
+            return Err(UpdateError::TooLarge(self.path.to_owned()));
+        }
+        atomic::replace(&target, text.as_bytes(), self.mode, Durability::Now)
+            .map_err(|error| self.io(error))?;
+        Ok(Updated { result, before, after })
+    }
+
+    fn io(&self, error: io::Error) -> UpdateError {
+        UpdateError::Io { path: self.path.to_owned(), error }
+    }
+
+    fn make_directory(&self) -> Result<(), UpdateError> {
+        let Some(directory) = self.path.parent().filter(|it| !it.is_dir()) else { return Ok(()) };
+        let private = self.mode & 0o077 == 0;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(if private { 0o700 } else { 0o755 });
+        builder.create(directory).map_err(|error| self.io(error))
+    }
+
+    /// The file that links lead to, with the lock of its directory.
+    fn locked_target(&self) -> Result<(PathBuf, crate::lock::DirectoryLock), UpdateError> {
+        for _ in 0..10 {
+            let target = self.target()?;
+            let directory = target.parent().unwrap_or(Path::new("/"));
+            let locked = match lock(directory, self.locks) {
+                Ok(locked) => locked,
+                Err(LockFailure::Busy) => return Err(UpdateError::Busy(self.path.to_owned())),
+                Err(LockFailure::Failed(error)) => return Err(self.io(error)),
+            };
+            // A link may have been turned elsewhere while we waited.
+            if self.target()? == target {
+                return Ok((target, locked));
+            }
+        }
+        Err(UpdateError::Busy(self.path.to_owned()))
+    }
+
+    fn target(&self) -> Result<PathBuf, UpdateError> {
+        let target = follow(self.path).map_err(|error| self.io(error))?;
+        match self.inside.map(fs::canonicalize) {
+            Some(Ok(inside)) if !target.starts_with(&inside) => {
+                Err(UpdateError::LeadsOutside(self.path.to_owned()))
+            }
+            Some(Err(error)) => Err(self.io(error)),
+            Some(Ok(_)) | None => Ok(target),
+        }
+    }
+
+    fn current(&self, target: &Path) -> Result<(Option<Document>, &'static str), UpdateError> {
+        let bytes = match read(target, LARGEST) {
+            Ok(contents) => contents.bytes,
+            Err(Unread::Absent) => return Ok((None, "")),
+            Err(Unread::NotAFile) => return Err(UpdateError::NotAFile(self.path.to_owned())),
+            Err(Unread::TooLarge(_)) => return Err(UpdateError::TooLarge(self.path.to_owned())),
+            Err(Unread::Failed(error)) => return Err(self.io(error)),
+        };
+        let mark = if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK } else { "" };
+        match Document::parse(&bytes) {
+            Ok(document) => Ok((Some(document), mark)),
+            Err(broken) => Err(UpdateError::Broken(Notice {
+                place: Place::File(self.path.to_owned()),
+                position: Some(broken.position),
+                message: broken.message,
+            })),
+        }
+    }
+}
+
+/// Where a path leads, also when nothing is there yet.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..40 {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let here = fs::canonicalize(directory)?.join(path.file_name().unwrap_or_default());
+        match fs::read_link(&here) {
+            Ok(target) => path = here.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => return Ok(here),
+        }
+    }
+    Err(io::Error::other("a loop of symbolic links"))
+}

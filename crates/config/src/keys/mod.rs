@@ -1,0 +1,178 @@
+//! Every key a settings file may hold: its shape, how layers are joined, and
+//! what a project may say about it before it is trusted. One list; checking,
+//! merging, trust and help all read it.
+
+mod table;
+
+use serde_json::Value;
+
+pub(crate) use table::KEYS;
+
+/// One key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) from_project: FromProject,
+    pub(crate) from: Speakers,
+}
+
+/// What a value looks like; this also says how layers are joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// True or false. The strongest layer wins.
+    Flag,
+    /// A number. The strongest layer wins.
+    Number,
+    /// Text. The strongest layer wins.
+    Text,
+    /// One of these words. The strongest layer wins.
+    Word(&'static [&'static str]),
+    /// A list of texts. The strongest layer wins.
+    List,
+    /// A list of texts. All layers count together.
+    Texts,
+    /// A list of anything. All layers count together.
+    Values,
+    /// Texts by name. All layers count together, the strongest wins a name.
+    TextMap,
+    /// Switches by name. All layers count together, the strongest wins a name.
+    FlagMap,
+    /// Anything by name. All layers count together, the strongest wins a name.
+    Map,
+    /// Known keys again.
+    Object(&'static [Key]),
+    /// Hook definitions. All layers count together.
+    Hooks,
+    /// Not looked at. The strongest layer wins.
+    Any,
+}
+
+/// What a project may say before it is trusted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FromProject {
+    /// Nothing.
+    NeedsTrust,
+    /// Everything: it can only make things stricter.
+    Tightens,
+    /// What makes things stricter; the rest needs trust.
+    TightensIf(fn(&Value) -> bool),
+    /// Nothing, trusted or not: only the person can say this.
+    Never,
+    /// Some values never, the rest needs trust unless it tightens.
+    NeverIf {
+        /// What a project can never say.
+        never: fn(&Value) -> bool,
+        /// What makes things stricter.
+        tightens: fn(&Value) -> bool,
+    },
+}
+
+/// Who may use a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Speakers {
+    /// Every layer.
+    All,
+    /// The organisation only.
+    Managed,
+}
+
+impl Key {
+    const fn of(name: &'static str, shape: Shape) -> Self {
+        Self { name, shape, from_project: FromProject::NeedsTrust, from: Speakers::All }
+    }
+
+    const fn tightens(mut self) -> Self {
+        self.from_project = FromProject::Tightens;
+        self
+    }
+
+    const fn tightens_if(mut self, test: fn(&Value) -> bool) -> Self {
+        self.from_project = FromProject::TightensIf(test);
+        self
+    }
+
+    const fn never_from_project(mut self) -> Self {
+        self.from_project = FromProject::Never;
+        self
+    }
+
+    const fn managed_only(mut self) -> Self {
+        self.from = Speakers::Managed;
+        self
+    }
+}
+
+/// A key of a list, by name.
+pub(crate) fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
+    keys.iter().find(|key| key.name == name)
+}
+
+/// Every setting somebody may ask for, with dots for nested ones, sorted.
+pub fn known_settings() -> Vec<String> {
+    fn collect(keys: &[Key], prefix: &str, into: &mut Vec<String>) {
+        for key in keys.iter().filter(|key| !key.name.starts_with('$')) {
+            let name = format!("{prefix}{}", key.name);
+            if let Shape::Object(inner) = key.shape {
+                collect(inner, &format!("{name}."), into);
+            } else {
+                into.push(name);
+            }
+        }
+    }
+    let mut names = Vec::new();
+    collect(KEYS, "", &mut names);
+    names.sort();
+    names
+}
+
+impl Shape {
+    /// What is expected, in words, if the value is something else.
+    pub(crate) fn misfit(self, value: &Value) -> Option<String> {
+        let is_text = |value: &Value| value.is_string();
+        let all = |test: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(test));
+        let all_named =
+            |test: fn(&Value) -> bool| value.as_object().is_some_and(|map| map.values().all(test));
+        let (fits, expected) = match self {
+            Self::Flag => (value.is_boolean(), "true or false".to_owned()),
+            Self::Number => (value.is_number(), "a number".to_owned()),
+            Self::Text => (value.is_string(), "text".to_owned()),
+            Self::Word(words) => {
+                let fits = value.as_str().is_some_and(|word| words.contains(&word));
+                (fits, format!("one of {}", words.join(", ")))
+            }
+            Self::List | Self::Texts => (all(is_text), "a list of texts".to_owned()),
+            Self::Values => (value.is_array(), "a list".to_owned()),
+            Self::TextMap => (all_named(is_text), "an object of texts".to_owned()),
+            Self::FlagMap => (all_named(Value::is_boolean), "an object of true and false".to_owned()),
+            Self::Map | Self::Object(_) => (value.is_object(), "an object".to_owned()),
+            // The hooks crate looks at these itself.
+            Self::Hooks | Self::Any => (true, String::new()),
+        };
+        (!fits).then_some(expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_stands_twice() {
+        let mut names = known_settings();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.contains(&"permissions.allow".to_owned()) && names.contains(&"model".to_owned()));
+    }
+
+    #[test]
+    fn every_public_top_level_key_is_known() {
+        // Spelled as one text, to be compared with the public list at a glance.
+        const PUBLIC: &str = include_str!("public.txt");
+        for name in PUBLIC.split_whitespace() {
+            assert!(find(KEYS, name).is_some(), "{name}");
+        }
+        assert!(180 < PUBLIC.split_whitespace().count());
+    }
+}

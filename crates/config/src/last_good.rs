@@ -1,0 +1,89 @@
+//! The last version of each settings file that could be understood. When a
+//! person breaks a file, what they had before goes on to count.
+
+use std::{
+    collections::HashMap,
+    fs::{self, DirBuilder},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    atomic::{self, Durability},
+    document::Document,
+    lock::lock,
+    read::{LARGEST, read},
+};
+
+/// Copies of good versions, under Haft's own directory.
+#[derive(Debug)]
+pub(crate) struct LastGood {
+    directory: Option<PathBuf>,
+    /// Versions of this run, for when the disk keeps none.
+    memory: Mutex<HashMap<PathBuf, Vec<u8>>>,
+}
+
+impl LastGood {
+    /// Keeps copies below `state`; without it, none are kept.
+    pub(crate) fn below(state: Option<&Path>) -> Self {
+        let directory = state.map(|state| state.join("cache").join("last-good"));
+        Self { directory, memory: Mutex::default() }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<u8>>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, path: &Path) -> Option<PathBuf> {
+        let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.directory.as_ref().map(|directory| directory.join(format!("{name}.json")))
+    }
+
+    /// Remembers a version. A disk that is full or read-only only means that
+    /// there will be no copy to fall back to.
+    pub(crate) fn keep(&self, path: &Path, bytes: &[u8]) {
+        if self.memory().get(path).is_some_and(|kept| kept == bytes) {
+            return;
+        }
+        self.memory().insert(path.to_owned(), bytes.to_owned());
+        let (Some(place), Some(directory)) = (self.place(path), &self.directory) else { return };
+        if read(&place, LARGEST).is_ok_and(|kept| kept.bytes == bytes) {
+            return;
+        }
+        if !directory.is_dir() && DirBuilder::new().recursive(true).mode(0o700).create(directory).is_err() {
+            return;
+        }
+        let Ok(_lock) = lock(directory, None) else { return };
+        atomic::sweep(directory);
+        // Somebody may have kept a newer version while we waited: what counts is
+        // what the file holds now.
+        let Ok(newest) = read(path, LARGEST) else { return };
+        if Document::parse(&newest.bytes).is_ok()
+            && atomic::replace(&place, &newest.bytes, 0o600, Durability::Whenever).is_err()
+        {
+            // An old copy must not stand in for what we know to be newer.
+            let _gone = fs::remove_file(&place);
+        }
+    }
+
+    /// The last good version of a file.
+    pub(crate) fn of(&self, path: &Path) -> Option<Document> {
+        if let Some(bytes) = self.memory().get(path) {
+            return Document::parse(bytes).ok();
+        }
+        let kept = read(&self.place(path)?, LARGEST).ok()?;
+        Document::parse(&kept.bytes).ok()
+    }
+
+    /// A file that was removed on purpose has no last good version.
+    pub(crate) fn forget(&self, path: &Path) {
+        self.memory().remove(path);
+        if let Some(place) = self.place(path).filter(|place| place.exists()) {
+            let _gone = fs::remove_file(place);
+        }
+    }
+}

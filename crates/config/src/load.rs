@@ -1,0 +1,354 @@
+//! From files and flags to what counts.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    Layer, McpScope, Notice, PendingTrust, Place, Places, Settings, Source, TrustMode,
+    document::Document,
+    last_good::LastGood,
+    mcp,
+    places::Candidate,
+    read::{LARGEST, Print, Unread, read},
+    settings::Speech,
+    trust::{Admitted, TrustList, admit, folder_key},
+    units::take_apart,
+};
+
+/// Which layers count, and what the command line adds.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Which of the user's, the project's and the local files are read.
+    pub layers: Vec<Layer>,
+    /// Settings from the command line, from the weakest.
+    pub arguments: Vec<Argument>,
+    /// Whether somebody is asked about the project's content.
+    pub trust: TrustMode,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        let layers = vec![Layer::User, Layer::Project, Layer::Local];
+        Self { layers, arguments: Vec::new(), trust: TrustMode::Ask }
+    }
+}
+
+/// Settings from the command line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Argument {
+    /// The argument's name, as people know it.
+    pub name: String,
+    /// How strong its words are: [`Layer::Flag`] or [`Layer::Managed`].
+    pub layer: Layer,
+    /// What it holds.
+    pub content: ArgumentContent,
+}
+
+/// What an argument holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ArgumentContent {
+    /// JSON.
+    Json(String),
+    /// The path of a file with JSON.
+    File(PathBuf),
+}
+
+impl Argument {
+    /// `--settings`, whose value is JSON if it begins with a brace, else a path.
+    pub fn settings(value: &str, cwd: &Path) -> Self {
+        Self { name: "--settings".to_owned(), layer: Layer::Flag, content: ArgumentContent::of(value, cwd) }
+    }
+
+    /// Settings made of single flags.
+    pub fn flags(values: &Map<String, Value>) -> Self {
+        let json = Value::Object(values.clone()).to_string();
+        let content = ArgumentContent::Json(json);
+        Self { name: "the command line".to_owned(), layer: Layer::Flag, content }
+    }
+
+    /// `--managed-settings`.
+    pub fn managed(json: &str) -> Self {
+        let content = ArgumentContent::Json(json.to_owned());
+        Self { name: "--managed-settings".to_owned(), layer: Layer::Managed, content }
+    }
+}
+
+impl ArgumentContent {
+    fn of(value: &str, cwd: &Path) -> Self {
+        match value.trim_start().starts_with('{') {
+            true => Self::Json(value.to_owned()),
+            false => Self::File(cwd.join(value)),
+        }
+    }
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// What counts.
+    pub settings: Settings,
+    /// What a person may want to know: unknown keys, keys that stand twice.
+    pub warnings: Vec<Notice>,
+    /// What a person should repair: texts that cannot be understood, values
+    /// that do not count.
+    pub problems: Vec<Notice>,
+    /// What of the project waits for a yes.
+    pub pending_trust: Option<PendingTrust>,
+    pub(crate) watched: Vec<(PathBuf, Print)>,
+}
+
+/// Where trust is kept.
+pub(crate) fn trust_file(places: &Places) -> Option<PathBuf> {
+    places.state.as_ref().map(|state| state.join("trust.json"))
+}
+
+/// The largest file of another program that is read: histories live in them.
+const LARGEST_FOREIGN: u64 = 64 * 1024 * 1024;
+
+/// Reads everything.
+pub(crate) fn load(places: &Places, options: &LoadOptions, last_good: &LastGood) -> Loaded {
+    let folder = std::fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
+    let mut loader = Loader {
+        places,
+        options,
+        last_good,
+        folder,
+        trust: TrustList::default(),
+        loaded: Loaded::default(),
+        speeches: Vec::new(),
+        pending: Vec::new(),
+    };
+    loader.read_trust();
+    let mut texts = loader.read_files();
+    texts.extend(loader.read_arguments());
+    // Files come from the weakest; arguments take their place among them.
+    texts.sort_by_key(|(source, _)| source.layer);
+    for (source, document) in texts {
+        loader.speak(source, &document);
+    }
+    let servers = loader.servers();
+    loader.finish(servers)
+}
+
+struct Loader<'a> {
+    places: &'a Places,
+    options: &'a LoadOptions,
+    last_good: &'a LastGood,
+    folder: PathBuf,
+    trust: TrustList,
+    loaded: Loaded,
+    speeches: Vec<Speech>,
+    pending: Vec<crate::PendingItem>,
+}
+
+impl Loader<'_> {
+    fn read_trust(&mut self) {
+        let Some(path) = trust_file(self.places) else { return };
+        let (document, _) = self.read_file(&path, LARGEST, Fallback::NoTrust);
+        let file = document.map(|it| it.value).unwrap_or_default();
+        self.trust = TrustList::read(&file, &folder_key(&self.folder));
+    }
+
+    fn read_files(&mut self) -> Vec<(Arc<Source>, Document)> {
+        for directory in self.places.listed_directories() {
+            self.loaded.watched.push((directory.clone(), Print::at(&directory)));
+        }
+        let wanted = |it: &Candidate| it.layer == Layer::Managed || self.options.layers.contains(&it.layer);
+        let candidates: Vec<Candidate> = self.places.candidates().into_iter().filter(wanted).collect();
+        let mut texts = Vec::new();
+        for Candidate { layer, path, base } in candidates {
+            if let (Some(document), _) = self.read_file(&path, LARGEST, Fallback::LastGood) {
+                let source =
+                    Source { layer, place: Place::File(path), base, text: Arc::clone(&document.text) };
+                texts.push((Arc::new(source), document));
+            }
+        }
+        texts
+    }
+
+    fn read_arguments(&mut self) -> Vec<(Arc<Source>, Document)> {
+        let mut texts = Vec::new();
+        for argument in &self.options.arguments {
+            let (place, document) = match &argument.content {
+                ArgumentContent::File(path) => {
+                    let (document, state) = self.read_file(path, LARGEST, Fallback::LastGood);
+                    if state == FileState::Absent {
+                        self.problem(
+                            Place::File(path.clone()),
+                            None,
+                            format!("{}: there is no such file", argument.name),
+                        );
+                    }
+                    (Place::File(path.clone()), document)
+                }
+                ArgumentContent::Json(json) => {
+                    let place = Place::Argument(argument.name.clone());
+                    let document = match Document::parse(json.as_bytes()) {
+                        Ok(document) => Some(document),
+                        Err(broken) => {
+                            self.problem(place.clone(), Some(broken.position), broken.message);
+                            None
+                        }
+                    };
+                    (place, document)
+                }
+            };
+            if let Some(document) = document {
+                let (layer, base) = (argument.layer, self.places.cwd.clone());
+                let source = Source { layer, place, base, text: Arc::clone(&document.text) };
+                texts.push((Arc::new(source), document));
+            }
+        }
+        texts
+    }
+
+    fn problem(&mut self, place: Place, position: Option<(usize, usize)>, message: String) {
+        self.loaded.problems.push(Notice { place, position, message });
+    }
+
+    /// Reads a file, falling back to its last good version when it is broken.
+    fn read_file(&mut self, path: &Path, largest: u64, fallback: Fallback) -> (Option<Document>, FileState) {
+        let (parsed, print) = match read(path, largest) {
+            Ok(contents) => {
+                let parsed = Document::parse(&contents.bytes);
+                if let (Ok(_), Fallback::LastGood) = (&parsed, fallback) {
+                    self.last_good.keep(path, &contents.bytes);
+                }
+                (parsed.map_err(|broken| (Some(broken.position), broken.message)), contents.print)
+            }
+            Err(Unread::Absent) => {
+                self.loaded.watched.push((path.to_owned(), Print::Absent));
+                self.last_good.forget(path);
+                return (None, FileState::Absent);
+            }
+            Err(Unread::NotAFile) => (Err((None, "this is not a regular file".to_owned())), Print::at(path)),
+            Err(Unread::TooLarge(size)) => {
+                let limit = largest / (1024 * 1024);
+                (Err((None, format!("{size} bytes are more than {limit} MiB"))), Print::at(path))
+            }
+            Err(Unread::Failed(error)) => (Err((None, error.to_string())), Print::at(path)),
+        };
+        self.loaded.watched.push((path.to_owned(), print));
+        match parsed {
+            Ok(document) => (Some(document), FileState::Good),
+            Err((position, message)) => {
+                let good = match fallback {
+                    Fallback::LastGood => self.last_good.of(path),
+                    Fallback::Nothing | Fallback::NoTrust => None,
+                };
+                let counts = match (&good, fallback) {
+                    (Some(_), _) => "the last good version of this file counts until it is repaired",
+                    (None, Fallback::LastGood | Fallback::Nothing) => {
+                        "nothing in this file counts until it is repaired"
+                    }
+                    (None, Fallback::NoTrust) => "nothing is trusted until it is repaired",
+                };
+                self.problem(Place::File(path.to_owned()), position, format!("{message}; {counts}"));
+                (good, FileState::Broken)
+            }
+        }
+    }
+
+    /// Takes a text apart and keeps what counts of it.
+    fn speak(&mut self, source: Arc<Source>, document: &Document) {
+        let findings = take_apart(document, &source);
+        self.loaded.warnings.extend(findings.warnings);
+        self.loaded.problems.extend(findings.problems);
+        let units = match source.layer.is_of_the_project() {
+            true => self.admit(findings.units, &source, document),
+            false => findings.units,
+        };
+        self.speeches.push(Speech { source, units });
+    }
+
+    fn admit(
+        &mut self,
+        units: Vec<crate::units::Unit>,
+        source: &Arc<Source>,
+        document: &Document,
+    ) -> Vec<crate::units::Unit> {
+        let Admitted { units, pending, refused, scripts } =
+            admit(units, source, &self.trust, &self.folder, self.options.trust);
+        for (name, pointer) in refused {
+            let message = format!("{name} cannot be set like this by a project; it does not count");
+            self.problem(source.place.clone(), document.position(&pointer), message);
+        }
+        self.loaded.watched.extend(scripts);
+        self.pending.extend(pending);
+        units
+    }
+
+    /// The MCP servers of the person and of the project.
+    fn servers(&mut self) -> Vec<crate::McpServer> {
+        let mut servers = Vec::new();
+        let own = self.places.state.as_ref().map(|state| state.join("mcp.json"));
+        let people: Vec<PathBuf> = self.places.claude_json.iter().cloned().chain(own).collect();
+        let mut local = Vec::new();
+        if self.options.layers.contains(&Layer::User) {
+            for path in people {
+                let Some((source, document)) = self.server_file(&path, Layer::User) else {
+                    continue;
+                };
+                mcp::add(&mut servers, mcp::units(&document.value, ""), McpScope::User, &source);
+                let project = folder_key(&self.folder);
+                let here = document.value.get("projects").and_then(|it| it.get(&project)?.as_object());
+                if let Some(here) = here {
+                    let at = format!("/projects{}", crate::span::step(&project));
+                    local.push((mcp::units(here, &at), source));
+                }
+            }
+        }
+        if self.options.layers.contains(&Layer::Project)
+            && let Some((source, document)) = self.server_file(&self.places.project_mcp(), Layer::Project)
+        {
+            let units = self.admit(mcp::units(&document.value, ""), &source, &document);
+            mcp::add(&mut servers, units, McpScope::Project, &source);
+        }
+        for (units, source) in local {
+            mcp::add(&mut servers, units, McpScope::Local, &source);
+        }
+        servers
+    }
+
+    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<Source>, Document)> {
+        let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
+            true => (LARGEST_FOREIGN, Fallback::Nothing),
+            false => (LARGEST, Fallback::LastGood),
+        };
+        let (document, _) = self.read_file(path, largest, fallback);
+        let document = document?;
+        let (place, base) = (Place::File(path.to_owned()), self.places.project.clone());
+        let source = Source { layer, place, base, text: Arc::clone(&document.text) };
+        self.loaded.problems.extend(mcp::problems(&document, &source));
+        Some((Arc::new(source), document))
+    }
+
+    fn finish(mut self, servers: Vec<crate::McpServer>) -> Loaded {
+        self.loaded.settings = Settings::of(&self.speeches, servers);
+        if !self.pending.is_empty() {
+            self.loaded.pending_trust = Some(PendingTrust { folder: self.folder, items: self.pending });
+        }
+        self.loaded
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fallback {
+    /// The last version that could be understood.
+    LastGood,
+    /// Nothing. Other programs keep secrets in such files; no copy is made.
+    Nothing,
+    /// Nothing, and what that means is that nothing is trusted.
+    NoTrust,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum FileState {
+    Good,
+    Broken,
+    Absent,
+}

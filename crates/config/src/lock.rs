@@ -1,0 +1,131 @@
+//! A lock that dies with its owner.
+//!
+//! The directory itself is locked, so there is no lock file that could be left
+//! behind, deleted by somebody tidy, or committed. The kernel lets go when the
+//! process ends, however it ends.
+
+use std::{
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags},
+    io::Errno,
+};
+use sha2::{Digest, Sha256};
+
+/// How long to wait for others. They hold the lock for milliseconds; somebody
+/// who was stopped in the middle must not stop us too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The right to change files of one directory. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock {
+    _descriptor: OwnedFd,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub(crate) enum LockFailure {
+    /// Somebody else had it all the time.
+    Busy,
+    Failed(io::Error),
+}
+
+/// Waits for the lock of a directory. Where its file system knows no locks, a
+/// file in `elsewhere` stands for it.
+pub(crate) fn lock(directory: &Path, elsewhere: Option<&Path>) -> Result<DirectoryLock, LockFailure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let descriptor = open(directory, OFlags::DIRECTORY)?;
+        match wait(&descriptor, deadline) {
+            Ok(()) if is_still(directory, &descriptor) => {
+                return Ok(DirectoryLock { _descriptor: descriptor });
+            }
+            // The directory was exchanged while we waited: that lock guards nothing.
+            Ok(()) => (),
+            Err(LockFailure::Failed(error)) if knows_no_locks(&error) => {
+                let Some(elsewhere) = elsewhere else { return Err(LockFailure::Failed(error)) };
+                let descriptor = stand_in(directory, elsewhere)?;
+                wait(&descriptor, deadline)?;
+                return Ok(DirectoryLock { _descriptor: descriptor });
+            }
+            Err(failure) => return Err(failure),
+        }
+        if deadline <= Instant::now() {
+            return Err(LockFailure::Busy);
+        }
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, LockFailure> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| LockFailure::Failed(error.into()))
+}
+
+/// Tries again and again instead of blocking in the kernel, where nothing could
+/// end the wait.
+fn wait(descriptor: &OwnedFd, deadline: Instant) -> Result<(), LockFailure> {
+    let mut pause = Duration::from_micros(500);
+    loop {
+        match rustix::fs::flock(descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if deadline <= Instant::now() => return Err(LockFailure::Busy),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(pause),
+            Err(error) => return Err(LockFailure::Failed(error.into())),
+        }
+        pause = (pause * 3 / 2).min(Duration::from_millis(10));
+    }
+}
+
+fn is_still(directory: &Path, descriptor: &OwnedFd) -> bool {
+    match (rustix::fs::fstat(descriptor), fs::metadata(directory)) {
+        (Ok(locked), Ok(now)) => (locked.st_dev, locked.st_ino) == (now.dev(), now.ino()),
+        _ => false,
+    }
+}
+
+fn knows_no_locks(error: &io::Error) -> bool {
+    let codes = [Errno::OPNOTSUPP, Errno::NOLCK, Errno::BADF, Errno::NOSYS, Errno::INVAL];
+    error.raw_os_error().is_some_and(|code| codes.iter().any(|it| it.raw_os_error() == code))
+}
+
+fn stand_in(directory: &Path, elsewhere: &Path) -> Result<OwnedFd, LockFailure> {
+    fs::create_dir_all(elsewhere).map_err(LockFailure::Failed)?;
+    let real = fs::canonicalize(directory).map_err(LockFailure::Failed)?;
+    let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());
+    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let opened = rustix::fs::open(elsewhere.join(name), flags, Mode::RUSR | Mode::WUSR);
+    opened.map_err(|error| LockFailure::Failed(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_at_a_time_and_free_again_when_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = lock(directory.path(), None).unwrap();
+        let descriptor = open(directory.path(), OFlags::DIRECTORY).unwrap();
+        assert!(matches!(wait(&descriptor, Instant::now()), Err(LockFailure::Busy)));
+        drop(first);
+        wait(&descriptor, Instant::now()).unwrap();
+    }
+
+    #[test]
+    fn the_stand_in_is_one_file_per_directory() {
+        let (a, b, locks) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let first = stand_in(a.path(), locks.path()).unwrap();
+        wait(&first, Instant::now()).unwrap();
+        let same = stand_in(a.path(), locks.path()).unwrap();
+        assert!(matches!(wait(&same, Instant::now()), Err(LockFailure::Busy)));
+        let other = stand_in(b.path(), locks.path()).unwrap();
+        wait(&other, Instant::now()).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use crate::Layer;
+
+/// Where settings live. Everything is a plain path, so that nothing here reads
+/// the environment behind anybody's back.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Places {
+    /// The person's directories, from the weakest: `~/.claude`, `~/.haft`.
+    pub user: Vec<PathBuf>,
+    /// Haft's own directory, where trust and good versions are kept. Without a
+    /// home there is none, and nothing can be trusted.
+    pub state: Option<PathBuf>,
+    /// The project.
+    pub project: PathBuf,
+    /// Where the person stands in it.
+    pub cwd: PathBuf,
+    /// Directories of the organisation, from the weakest.
+    pub managed: Vec<PathBuf>,
+    /// The person's list of MCP servers, in the layout of other tools.
+    pub claude_json: Option<PathBuf>,
+}
+
+/// The names of a project's own directories, from the weakest.
+const PROJECT_DIRECTORIES: [&str; 2] = [".claude", ".haft"];
+
+/// A file that may hold settings.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) layer: Layer,
+    pub(crate) path: PathBuf,
+    pub(crate) base: PathBuf,
+}
+
+impl Places {
+    /// Finds them for somebody who stands in `cwd`. `variable` looks up an
+    /// environment variable.
+    pub fn detect(cwd: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let directory = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let home = directory("HOME");
+        let claude = directory("CLAUDE_CONFIG_DIR");
+        let haft = directory("HAFT_CONFIG_DIR").or_else(|| home.as_ref().map(|home| home.join(".haft")));
+        let claude_json = match (&claude, &home) {
+            (Some(claude), _) => Some(claude.join(".claude.json")),
+            (None, Some(home)) => Some(home.join(".claude.json")),
+            (None, None) => None,
+        };
+        let claude = claude.or_else(|| home.as_ref().map(|home| home.join(".claude")));
+        let user: Vec<PathBuf> = claude.into_iter().chain(haft.clone()).collect();
+        Self {
+            project: project_of(cwd, home.as_deref()),
+            cwd: cwd.to_owned(),
+            user,
+            state: haft,
+            managed: vec![PathBuf::from("/etc/claude-code"), PathBuf::from("/etc/haft")],
+            claude_json,
+        }
+    }
+
+    /// The settings file Haft writes for a layer.
+    pub(crate) fn written(&self, scope: Scope) -> Option<PathBuf> {
+        let project = self.project.join(".haft");
+        match scope {
+            Scope::User => self.state.as_ref().map(|state| state.join("settings.json")),
+            Scope::Project => Some(project.join("settings.json")),
+            Scope::Local => Some(project.join("settings.local.json")),
+        }
+    }
+
+    /// Every file that may hold settings, from the weakest.
+    pub(crate) fn candidates(&self) -> Vec<Candidate> {
+        let mut all: Vec<Candidate> = Vec::new();
+        for directory in &self.user {
+            let path = directory.join("settings.json");
+            all.push(Candidate { layer: Layer::User, path, base: directory.clone() });
+        }
+        for (layer, file, base) in [
+            (Layer::Project, "settings.json", &self.project),
+            (Layer::Local, "settings.local.json", &self.cwd),
+        ] {
+            for directory in PROJECT_DIRECTORIES {
+                let path = self.project.join(directory).join(file);
+                // Whoever works in their home directory has no project there.
+                if !all.iter().any(|it| is_same(&it.path, &path)) {
+                    all.push(Candidate { layer, path, base: base.clone() });
+                }
+            }
+        }
+        for directory in &self.managed {
+            let more = directory.join("managed-settings.d");
+            let mut paths: Vec<PathBuf> = vec![directory.join("managed-settings.json")];
+            let mut extra: Vec<PathBuf> =
+                std::fs::read_dir(&more).into_iter().flatten().flatten().map(|it| it.path()).collect();
+            extra.retain(|path| path.extension().is_some_and(|it| it == "json"));
+            extra.sort();
+            paths.append(&mut extra);
+            let base = PathBuf::from("/");
+            all.extend(paths.into_iter().map(|path| Candidate {
+                layer: Layer::Managed,
+                path,
+                base: base.clone(),
+            }));
+        }
+        all
+    }
+
+    /// The file with the project's MCP servers.
+    pub(crate) fn project_mcp(&self) -> PathBuf {
+        self.project.join(".mcp.json")
+    }
+
+    /// The directories whose content decides which managed files there are.
+    pub(crate) fn listed_directories(&self) -> impl Iterator<Item = PathBuf> {
+        self.managed.iter().map(|it| it.join("managed-settings.d"))
+    }
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| {
+        let directory = path.parent().and_then(|it| std::fs::canonicalize(it).ok());
+        directory.map(|directory| directory.join(path.file_name().unwrap_or_default()))
+    };
+    a == b || real(a).is_some_and(|a| Some(a) == real(b))
+}
+
+/// A file Haft may write for the person.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// `~/.haft/settings.json`.
+    User,
+    /// `.haft/settings.json`, shared with everybody who works on the project.
+    Project,
+    /// `.haft/settings.local.json`, for this person in this project.
+    Local,
+}
+
+/// The project somebody stands in: the nearest directory upwards that has
+/// settings or is a repository, else the directory itself. Only names are
+/// looked at: nothing a repository says can move it elsewhere. The home
+/// directory and what is above it is nobody's project unless one stands there.
+fn project_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
+    let marks = [".haft", ".claude", ".git"];
+    let above = cwd.ancestors().take_while(|it| Some(*it) != home && it.parent().is_some());
+    let found = above.into_iter().find(|it| marks.iter().any(|mark| it.join(mark).exists()));
+    found.unwrap_or(cwd).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_moves_places() {
+        let detect = |pairs: &'static [(&str, &str)]| {
+            let variable = move |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| it.1.into());
+            Places::detect(Path::new("/nowhere/at/all"), &variable)
+        };
+        let plain = detect(&[("HOME", "/h")]);
+        assert_eq!(plain.user, [Path::new("/h/.claude"), Path::new("/h/.haft")]);
+        assert_eq!(plain.claude_json.as_deref(), Some(Path::new("/h/.claude.json")));
+        let moved = detect(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c"), ("HAFT_CONFIG_DIR", "/x")]);
+        assert_eq!(moved.user, [Path::new("/c"), Path::new("/x")]);
+        assert_eq!(moved.state.as_deref(), Some(Path::new("/x")));
+        assert_eq!(detect(&[]).state, None);
+        assert_eq!(detect(&[("HOME", "")]).user, Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn the_nearest_mark_is_the_project_and_home_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path();
+        for directory in ["repo/.git", "repo/a/b", "repo/inner/.claude/x", ".claude", "plain/deep"] {
+            std::fs::create_dir_all(home.join(directory)).unwrap();
+        }
+        for (cwd, want) in [
+            ("repo/a/b", "repo"),
+            ("repo", "repo"),
+            ("repo/inner", "repo/inner"),
+            ("plain/deep", "plain/deep"),
+            ("", ""),
+        ] {
+            assert_eq!(project_of(&home.join(cwd), Some(home)), home.join(want), "{cwd}");
+        }
+    }
+}

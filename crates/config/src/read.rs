@@ -1,0 +1,207 @@
+//! Reading one file that somebody else may be changing, or may have prepared
+//! for us.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
+
+/// The largest settings file that is read.
+pub(crate) const LARGEST: u64 = 2 * 1024 * 1024;
+
+/// What a file held, and how to tell whether it has changed since.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) print: Print,
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Absent,
+    /// A directory, a pipe, a device: reading it could wait for ever.
+    NotAFile,
+    TooLarge(u64),
+    Failed(io::Error),
+}
+
+/// What identifies one state of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Print {
+    Absent,
+    Present {
+        stamp: Stamp,
+        /// Set while the file was touched so recently that the clock of the
+        /// file system may not tell the next change apart: then its content
+        /// counts too.
+        digest: Option<[u8; 32]>,
+    },
+}
+
+/// Everything but the content.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// The largest file whose content is compared while it is young.
+const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
+
+/// What a look at a file tells.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    Changed,
+    Same,
+    /// The same, and old enough by now to be known by this.
+    Settled(Print),
+}
+
+/// Clocks of file systems tick every few milliseconds; some every two seconds.
+const COARSEST_CLOCK: Duration = Duration::from_millis(2500);
+
+/// Reads a regular file of at most `largest` bytes.
+pub(crate) fn read(path: &Path, largest: u64) -> Result<Contents, Unread> {
+    let mut file = open(path)?;
+    let before = file.metadata().map_err(Unread::Failed)?;
+    if !before.is_file() {
+        return Err(Unread::NotAFile);
+    }
+    if largest < before.len() {
+        return Err(Unread::TooLarge(before.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0));
+    // It may grow while we read.
+    (&mut file).take(largest + 1).read_to_end(&mut bytes).map_err(Unread::Failed)?;
+    if largest < bytes.len() as u64 {
+        return Err(Unread::TooLarge(bytes.len() as u64));
+    }
+    // The state before reading: if the file changed meanwhile, the next look
+    // finds another state and reads again.
+    let print = Print::of(&before, || Some(Sha256::digest(&bytes).into()));
+    Ok(Contents { bytes, print })
+}
+
+/// Opens without waiting for the other end of a pipe.
+fn open(path: &Path) -> Result<File, Unread> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => Ok(File::from(file)),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Err(Unread::Absent),
+        Err(error) => Err(Unread::Failed(error.into())),
+    }
+}
+
+impl Print {
+    fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
+        let digest = if is_settled(metadata) { None } else { digest() };
+        Self::Present { stamp: Stamp::of(metadata), digest }
+    }
+
+    /// Whether the file at `path` is still in this state. A look costs one
+    /// system call, unless the file was young when it was last read.
+    pub(crate) fn look(&self, path: &Path) -> Look {
+        match (self, std::fs::metadata(path)) {
+            (Self::Absent, Err(_)) => Look::Same,
+            (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
+                _ if Stamp::of(&metadata) != *stamp => Look::Changed,
+                None => Look::Same,
+                Some(digest) => self.compare(path, digest),
+            },
+            _ => Look::Changed,
+        }
+    }
+
+    /// Looks at the content too.
+    fn compare(&self, path: &Path, digest: &[u8; 32]) -> Look {
+        match read(path, LARGEST_COMPARED) {
+            Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
+                print if print == *self => Look::Same,
+                print => Look::Settled(print),
+            },
+            Ok(_) | Err(_) => Look::Changed,
+        }
+    }
+
+    /// Everything but the content, as a text.
+    pub(crate) fn without_content(&self) -> String {
+        match self {
+            Self::Absent => String::new(),
+            Self::Present { stamp, .. } => {
+                let Stamp { device, inode, size, modified, changed } = stamp;
+                format!("{device} {inode} {size} {modified:?} {changed:?}")
+            }
+        }
+    }
+
+    /// The state of a file whose content is not of interest.
+    pub(crate) fn at(path: &Path) -> Self {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Self::of(&metadata, || {
+                read(path, LARGEST_COMPARED).ok().map(|it| Sha256::digest(&it.bytes).into())
+            }),
+            Err(_) => Self::Absent,
+        }
+    }
+}
+
+fn is_settled(metadata: &std::fs::Metadata) -> bool {
+    let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
+    let touched = UNIX_EPOCH + Duration::from_secs(seconds);
+    // A time in the future is never settled.
+    SystemTime::now().duration_since(touched).is_ok_and(|age| COARSEST_CLOCK + Duration::from_secs(1) < age)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_within_one_tick_of_the_clock_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, "aaaa").unwrap();
+        let print = read(&path, LARGEST).unwrap().print;
+        assert_eq!(print.look(&path), Look::Same);
+        let times = std::fs::metadata(&path).unwrap().modified().unwrap();
+        std::fs::write(&path, "bbbb").unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
+        assert_eq!(print.look(&path), Look::Changed);
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(matches!(read(directory.path(), LARGEST), Err(Unread::NotAFile)));
+        let pipe = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        assert!(matches!(read(&pipe, LARGEST), Err(Unread::NotAFile)));
+        assert!(matches!(read(&directory.path().join("none"), LARGEST), Err(Unread::Absent)));
+        let large = directory.path().join("large");
+        std::fs::write(&large, "x".repeat(11)).unwrap();
+        assert!(matches!(read(&large, 10), Err(Unread::TooLarge(11))));
+    }
+}

@@ -1,0 +1,244 @@
+use std::{str::FromStr, sync::Arc};
+
+use haft_hooks::{HookDefinition, HookSource, HttpPolicy, parse_definitions};
+use haft_types::PermissionMode;
+use serde_json::Value;
+
+use crate::{
+    Layer, Place, Sandbox, Source, Sourced,
+    mcp::McpServer,
+    merge::Merged,
+    units::{Entry, Unit},
+};
+
+/// What counts, of all layers together.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Rules, directories and modes.
+    pub permissions: PermissionSettings,
+    /// Variables for Haft and what it runs, in order.
+    pub env: Vec<(String, Sourced<String>)>,
+    /// Hooks in configuration order, without those that are disabled.
+    pub hooks: Vec<HookDefinition>,
+    /// Limits for HTTP hooks.
+    pub http_hooks: HttpPolicy,
+    /// The sandbox of commands.
+    pub sandbox: Sandbox,
+    /// Which MCP servers may be used.
+    pub mcp: McpSettings,
+    /// The MCP servers of the person and of the project.
+    pub mcp_servers: Vec<McpServer>,
+    /// The model.
+    pub model: Option<Sourced<String>>,
+    /// How long sessions are kept.
+    pub cleanup_period_days: u64,
+    merged: Merged,
+}
+
+/// Rules, directories and modes.
+#[derive(Clone, Debug, Default)]
+pub struct PermissionSettings {
+    /// Rules that let calls run.
+    pub allow: Vec<Sourced<String>>,
+    /// Rules that ask.
+    pub ask: Vec<Sourced<String>>,
+    /// Rules that refuse.
+    pub deny: Vec<Sourced<String>>,
+    /// Directories that belong to the workspace, as written: relative ones are
+    /// relative to where the person stands.
+    pub additional_directories: Vec<Sourced<String>>,
+    /// The mode a session starts in.
+    pub default_mode: Option<Sourced<PermissionMode>>,
+    /// Whether the mode that asks nobody is out of reach.
+    pub disable_bypass_permissions_mode: bool,
+    /// Whether the mode in which a classifier answers is out of reach.
+    pub disable_auto_mode: bool,
+    /// Whether reads outside the workspace are refused.
+    pub block_reads_outside_working_directories: bool,
+    /// Whether writes outside the workspace are refused.
+    pub block_writes_outside_working_directories: bool,
+    /// Whether what would ask is refused.
+    pub deny_instead_of_prompting: bool,
+}
+
+/// Which MCP servers may be used.
+#[derive(Clone, Debug, Default)]
+pub struct McpSettings {
+    /// Whether all servers of the project are agreed to.
+    pub enable_all_project_servers: bool,
+    /// Servers of the project that are agreed to.
+    pub enabled: Vec<Sourced<String>>,
+    /// Servers of the project that are refused.
+    pub disabled: Vec<Sourced<String>>,
+    /// If there is any, only servers it describes may be used.
+    pub allowed: Option<Vec<Sourced<Value>>>,
+    /// Servers nobody may use.
+    pub denied: Vec<Sourced<Value>>,
+    /// Servers of the organisation.
+    pub managed: Vec<(String, Sourced<Value>)>,
+    /// Whether only those count.
+    pub managed_only: bool,
+}
+
+/// The unit of one text that counts, with its source.
+pub(crate) struct Speech {
+    pub(crate) source: Arc<Source>,
+    pub(crate) units: Vec<Unit>,
+}
+
+/// Sessions are kept this long.
+const CLEANUP_PERIOD_DAYS: u64 = 30;
+
+impl Settings {
+    /// Merges what all texts say, from the weakest to the strongest.
+    pub(crate) fn of(speeches: &[Speech], mcp_servers: Vec<McpServer>) -> Self {
+        let mut merged = Merged::default();
+        for speech in speeches {
+            merged.add(&speech.units, &speech.source);
+        }
+        let text = |(name, value): (String, Sourced<Value>)| {
+            let text = value.value.as_str()?.to_owned();
+            Some((name, value.map(|_| text)))
+        };
+        let values = |name: &str| -> Option<Vec<String>> {
+            merged.get(name).map(|_| merged.texts(name).into_iter().map(|it| it.value).collect())
+        };
+        Self {
+            permissions: PermissionSettings::of(&merged),
+            env: merged.map("env").into_iter().filter_map(text).collect(),
+            hooks: hooks(speeches, &merged),
+            http_hooks: HttpPolicy {
+                allowed_urls: values("allowedHttpHookUrls"),
+                allowed_env_vars: values("httpHookAllowedEnvVars"),
+            },
+            sandbox: Sandbox::of(&merged),
+            mcp: McpSettings::of(&merged),
+            mcp_servers,
+            model: merged.text("model"),
+            cleanup_period_days: merged
+                .get("cleanupPeriodDays")
+                .and_then(|it| it.value.as_u64())
+                .unwrap_or(CLEANUP_PERIOD_DAYS),
+            merged,
+        }
+    }
+
+    /// The value of any setting, named with dots, and where it comes from. A
+    /// list or object names the origin of its first part.
+    pub fn get(&self, name: &str) -> Option<Sourced<Value>> {
+        self.merged.get(name)
+    }
+
+    /// Whether a feature is switched on; `otherwise` if nobody says.
+    pub fn feature(&self, name: &str, otherwise: Feature) -> Feature {
+        let found = self.merged.map("features").into_iter().find(|(it, _)| it == name);
+        match found.and_then(|(_, value)| value.value.as_bool()) {
+            Some(true) => Feature::On,
+            Some(false) => Feature::Off,
+            None => otherwise,
+        }
+    }
+}
+
+/// A feature's switch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(missing_docs, reason = "the words explain themselves")]
+pub enum Feature {
+    On,
+    Off,
+}
+
+impl PermissionSettings {
+    fn of(merged: &Merged) -> Self {
+        let managed_only = is_on(merged, "allowManagedPermissionRulesOnly");
+        let counts = |rule: &Sourced<String>| !managed_only || rule.origin.source.layer == Layer::Managed;
+        let mode = merged.text("permissions.defaultMode").and_then(|text| {
+            let mode = PermissionMode::from_str(&text.value).ok()?;
+            Some(text.map(|_| mode))
+        });
+        Self {
+            // The organisation can forbid to allow more; refusing more is
+            // always possible.
+            allow: merged.texts("permissions.allow").into_iter().filter(counts).collect(),
+            ask: merged.texts("permissions.ask"),
+            deny: merged.texts("permissions.deny"),
+            additional_directories: merged.texts("permissions.additionalDirectories"),
+            default_mode: mode,
+            disable_bypass_permissions_mode: is_disabled(merged, "permissions.disableBypassPermissionsMode"),
+            disable_auto_mode: is_disabled(merged, "permissions.disableAutoMode")
+                || is_disabled(merged, "disableAutoMode"),
+            block_reads_outside_working_directories: is_on(
+                merged,
+                "permissions.blockReadsOutsideWorkingDirectories",
+            ),
+            block_writes_outside_working_directories: is_on(
+                merged,
+                "permissions.blockWritesOutsideWorkingDirectories",
+            ),
+            deny_instead_of_prompting: is_on(merged, "permissions.denyInsteadOfPrompting"),
+        }
+    }
+}
+
+fn is_on(merged: &Merged, name: &str) -> bool {
+    merged.flag(name).is_some_and(|it| it.value)
+}
+
+fn is_disabled(merged: &Merged, name: &str) -> bool {
+    merged.text(name).is_some_and(|it| it.value == "disable")
+}
+
+impl McpSettings {
+    fn of(merged: &Merged) -> Self {
+        Self {
+            enable_all_project_servers: is_on(merged, "enableAllProjectMcpServers"),
+            enabled: merged.texts("enabledMcpjsonServers"),
+            disabled: merged.texts("disabledMcpjsonServers"),
+            allowed: merged.get("allowedMcpServers").map(|_| merged.list("allowedMcpServers")),
+            denied: merged.list("deniedMcpServers"),
+            managed: merged.map("managedMcpServers"),
+            managed_only: is_on(merged, "allowManagedMcpServersOnly"),
+        }
+    }
+}
+
+/// The hooks that are left when everybody has disabled what they may: a layer
+/// disables hooks of its own kind, the person those of the project too, the
+/// organisation all, and nobody those of the organisation but itself.
+fn hooks(speeches: &[Speech], merged: &Merged) -> Vec<HookDefinition> {
+    let managed_only = is_on(merged, "allowManagedHooksOnly");
+    let mut definitions = Vec::new();
+    for speech in speeches {
+        let layer = speech.source.layer;
+        if (managed_only && layer != Layer::Managed) || speeches.iter().any(|it| disables_all(it, layer)) {
+            continue;
+        }
+        let source = Arc::new(match &speech.source.place {
+            Place::File(path) => HookSource::File(path.clone()),
+            Place::Argument(name) => HookSource::Named(name.clone()),
+        });
+        let units = speech.units.iter().filter(|unit| matches!(unit.entry, Entry::Hook { .. }));
+        let parsed = units.flat_map(|unit| parse_definitions(&unit.value, &source).0);
+        definitions
+            .extend(parsed.filter(|it| !speeches.iter().any(|by| disables(by, layer, it.id.as_str()))));
+    }
+    definitions
+}
+
+fn may_disable(by: Layer, layer: Layer) -> bool {
+    match by {
+        Layer::Managed => true,
+        Layer::User | Layer::Flag => layer != Layer::Managed,
+        Layer::Project | Layer::Local => layer.is_of_the_project(),
+    }
+}
+
+fn disables_all(by: &Speech, layer: Layer) -> bool {
+    let says = |unit: &Unit| unit.name() == "disableAllHooks" && unit.value == Value::Bool(true);
+    may_disable(by.source.layer, layer) && by.units.iter().any(says)
+}
+
+fn disables(by: &Speech, layer: Layer, id: &str) -> bool {
+    let says = |unit: &Unit| unit.name() == "disabledHooks" && unit.value.as_str() == Some(id);
+    may_disable(by.source.layer, layer) && by.units.iter().any(says)
+}

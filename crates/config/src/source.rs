@@ -1,0 +1,145 @@
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::span;
+
+/// Who speaks, from the weakest to the strongest.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Layer {
+    /// The person, for all projects.
+    User,
+    /// The project, for everybody.
+    Project,
+    /// The project, for this person.
+    Local,
+    /// The command line.
+    Flag,
+    /// The organisation.
+    Managed,
+}
+
+impl Layer {
+    /// Whether the words come from the project's directory, and so from
+    /// whoever wrote the project.
+    pub const fn is_of_the_project(self) -> bool {
+        matches!(self, Self::Project | Self::Local)
+    }
+
+    /// What people call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Flag => "flag",
+            Self::Managed => "managed",
+        }
+    }
+}
+
+/// One text that settings come from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Source {
+    /// Who speaks.
+    pub layer: Layer,
+    /// Where it stands.
+    pub place: Place,
+    /// What `/` at the start of a path rule of this source stands for.
+    pub base: PathBuf,
+    /// The text, so that a line can be named when somebody asks.
+    pub(crate) text: Arc<str>,
+}
+
+/// Where a text stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// A file.
+    File(PathBuf),
+    /// An argument of the command line, by its name.
+    Argument(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Argument(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Source {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::File(path) => Some(path),
+            Place::Argument(_) => None,
+        }
+    }
+}
+
+/// Where one value comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// The text.
+    pub source: Arc<Source>,
+    /// Where in it, as a JSON pointer.
+    pub pointer: String,
+}
+
+impl Origin {
+    /// The line, counted from one. Found when asked for: hardly anybody does.
+    pub fn line(&self) -> Option<usize> {
+        let node = span::scan(&self.source.text)?;
+        let found = node.at(&self.pointer)?;
+        Some(span::line_and_column(&self.source.text, found.range.start).0)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line() {
+            Some(line) => write!(f, "{}:{line}", self.source.place),
+            None => write!(f, "{}", self.source.place),
+        }
+    }
+}
+
+/// A value that remembers where it comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+impl<T> Sourced<T> {
+    /// Another value from the same place.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Sourced<U> {
+        Sourced { value: change(self.value), origin: self.origin }
+    }
+}
+
+/// Something a person should know about a settings text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    /// Which text.
+    pub place: Place,
+    /// Line and column, counted from one, where they are known.
+    pub position: Option<(usize, usize)>,
+    /// What is the matter, and what follows.
+    pub message: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.place, self.message),
+            None => write!(f, "{}: {}", self.place, self.message),
+        }
+    }
+}

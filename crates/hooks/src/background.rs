@@ -1,0 +1,38 @@
+use std::time::Duration;
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// The hooks nobody waits for. Dropping it ends them and everything they
+/// started.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    tasks: TaskTracker,
+    end: CancellationToken,
+}
+
+impl Background {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let end = self.end.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = end.cancelled() => (),
+                () = work => (),
+            }
+        });
+    }
+
+    /// Waits for them, then ends those that are still running.
+    pub(crate) async fn close(&self, patience: Duration) {
+        self.tasks.close();
+        let _in_time = tokio::time::timeout(patience, self.tasks.wait()).await;
+        self.end.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}

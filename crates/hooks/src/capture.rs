@@ -1,0 +1,86 @@
+use std::os::fd::AsFd;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The kept beginning of a stream, and how much more there was. Everything is
+/// read, so a hook that writes megabytes never blocks on a full pipe; only so
+/// much is kept.
+#[derive(Debug)]
+pub(crate) struct Capture<S> {
+    stream: S,
+    open: bool,
+    buffer: BytesMut,
+    kept: Vec<u8>,
+    limit: usize,
+    dropped: u64,
+}
+
+const CHUNK: usize = 64 * 1024;
+
+impl<S> Capture<S> {
+    pub(crate) fn new(stream: S, limit: usize) -> Self {
+        Self { stream, open: true, buffer: BytesMut::new(), kept: Vec::new(), limit, dropped: 0 }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(crate) fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// The kept text, with a mark where something is missing.
+    pub(crate) fn text(&self) -> Captured {
+        Captured { text: String::from_utf8_lossy(&self.kept).into_owned(), dropped: self.dropped }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.limit - self.kept.len().min(self.limit);
+        let (keep, drop) = bytes.split_at(bytes.len().min(room));
+        self.kept.extend_from_slice(keep);
+        self.dropped += drop.len() as u64;
+    }
+}
+
+impl<S: AsyncRead + Unpin> Capture<S> {
+    /// Waits for the next bytes. Safe to cancel: bytes are taken only when it
+    /// returns.
+    pub(crate) async fn read_some(&mut self) {
+        self.buffer.reserve(CHUNK);
+        match self.stream.read_buf(&mut self.buffer).await {
+            Ok(0) | Err(_) => self.open = false,
+            Ok(_) => {
+                let read = self.buffer.split();
+                self.keep(&read);
+            }
+        }
+    }
+}
+
+impl<S: AsFd> Capture<S> {
+    /// Takes what is in the pipe now, and does not wait for more: what the
+    /// hook wrote before it ended is there already, and somebody it left behind
+    /// may hold the other end open for ever.
+    pub(crate) fn take_what_is_there(&mut self) {
+        let mut buffer = vec![0; CHUNK];
+        // A writer that never stops cannot keep us here.
+        for _ in 0..1024 {
+            match rustix::io::read(&self.stream, &mut buffer[..]) {
+                Ok(read) if 0 < read => self.keep(&buffer[..read]),
+                Err(rustix::io::Errno::INTR) => (),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        self.open = false;
+    }
+}
+
+/// What a stream said.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Captured {
+    pub(crate) text: String,
+    /// Bytes beyond the limit, which were read and forgotten.
+    pub(crate) dropped: u64,
+}

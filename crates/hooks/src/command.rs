@@ -1,0 +1,150 @@
+//! Command hooks: a program, the input on its standard input, the answer on its
+//! standard output and in its exit status.
+
+use std::{ffi::OsString, io, path::Path, time::Duration};
+
+use tokio::{process::Command, time::Instant};
+
+use crate::{
+    CommandHandler, ErrorPolicy, Failure, HookCall, HookEnvironment,
+    answer::{Answer, Finished, of_process},
+    group::Leftover,
+    launch::{Surroundings, never_ran},
+    ports::working_directory,
+    running::{Announcement, Ended, Running, Waited},
+};
+
+/// A command hook with what it needs to run.
+pub(crate) struct CommandRun<'a> {
+    pub(crate) handler: &'a CommandHandler,
+    pub(crate) environment: &'a HookEnvironment,
+    pub(crate) call: &'a HookCall,
+    pub(crate) timeout: Duration,
+    pub(crate) policy: ErrorPolicy,
+}
+
+/// What came of waiting for a command.
+pub(crate) enum CommandEnd {
+    Answered(Box<Answer>, Option<Remains>),
+    /// It goes on in the background, for this long.
+    Announced(Box<Running>, Duration),
+}
+
+/// What a command left running, and until when that is allowed.
+pub(crate) struct Remains {
+    pub(crate) leftover: Leftover,
+    pub(crate) deadline: Instant,
+}
+
+impl CommandRun<'_> {
+    /// Runs the command and waits for it.
+    pub(crate) async fn run(&self, announcement: Announcement) -> CommandEnd {
+        let deadline = Instant::now() + self.timeout;
+        match self.start() {
+            Ok(running) => self.wait(running, deadline, announcement).await,
+            Err(error) => {
+                CommandEnd::Answered(Box::new(Answer::broken(not_started(self.handler, &error))), None)
+            }
+        }
+    }
+
+    /// Waits for a command that is running already.
+    pub(crate) async fn wait(
+        &self,
+        running: Running,
+        deadline: Instant,
+        announcement: Announcement,
+    ) -> CommandEnd {
+        match running.wait(deadline, announcement).await {
+            Waited::Announced(running, asked) => {
+                CommandEnd::Announced(running, asked.unwrap_or(self.timeout).min(self.timeout))
+            }
+            Waited::Ended(ended) => {
+                let Ended { end, stdout, stderr, leftover } = ended;
+                let finished = Finished {
+                    end,
+                    stdout,
+                    stderr,
+                    limit: self.timeout,
+                    never_ran: &|status, stderr| self.never_ran(status, stderr),
+                };
+                let answer = of_process(finished, self.call.event(), self.policy);
+                CommandEnd::Answered(
+                    Box::new(answer),
+                    leftover.map(|leftover| Remains { leftover, deadline }),
+                )
+            }
+        }
+    }
+
+    fn start(&self) -> io::Result<Running> {
+        let variables = self.environment.variables(self.call);
+        let directory = working_directory(self.call, self.environment);
+        let mut command = match self.handler {
+            CommandHandler::Shell { line, shell } => {
+                let mut command = Command::new(shell.as_deref().unwrap_or(default_shell()));
+                command.arg("-c").arg(line);
+                command
+            }
+            CommandHandler::Exec { program, args } => {
+                let fill = |text: &str| filled(text, &variables);
+                let mut command = Command::new(fill(program));
+                command.args(args.iter().map(|arg| fill(arg)));
+                command
+            }
+        };
+        command.current_dir(directory).env_clear().envs(variables);
+        Running::start(command, self.call.bytes.clone())
+    }
+
+    fn never_ran(&self, status: i32, stderr: &str) -> Option<String> {
+        let variables = self.environment.variables(self.call);
+        let variable = |name: &str| lookup(name, &variables);
+        let cwd = working_directory(self.call, self.environment);
+        let filled = match self.handler {
+            CommandHandler::Exec { program, args } => CommandHandler::Exec {
+                program: filled(program, &variables),
+                args: args.iter().map(|arg| filled(arg, &variables)).collect(),
+            },
+            shell @ CommandHandler::Shell { .. } => shell.clone(),
+        };
+        never_ran(&filled, status, stderr, &Surroundings { cwd, variable: &variable })
+    }
+}
+
+/// The last one counts, as for the process itself.
+fn lookup(name: &str, variables: &[(OsString, OsString)]) -> Option<String> {
+    let found = variables.iter().rev().find(|(it, _)| it == name);
+    found.and_then(|(_, value)| value.to_str()).map(str::to_owned)
+}
+
+/// `${NAME}` for the places hooks live in: without a shell nobody else would
+/// fill them in.
+fn filled(text: &str, variables: &[(OsString, OsString)]) -> String {
+    const NAMES: [&str; 5] =
+        ["CLAUDE_PROJECT_DIR", "HAFT_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA", "HOME"];
+    let fill = |text: String, name: &&str| match lookup(name, variables) {
+        Some(value) => text.replace(&format!("${{{name}}}"), &value),
+        None => text,
+    };
+    NAMES.iter().fold(text.to_owned(), fill)
+}
+
+/// The public default is bash; where there is none, the system's shell.
+fn default_shell() -> &'static str {
+    let paths = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"];
+    paths.into_iter().find(|path| Path::new(path).exists()).unwrap_or("/bin/sh")
+}
+
+fn not_started(handler: &CommandHandler, error: &io::Error) -> Failure {
+    let program = match handler {
+        CommandHandler::Shell { shell, .. } => shell.as_deref().unwrap_or(default_shell()),
+        CommandHandler::Exec { program, .. } => program,
+    };
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no program {program}, or its interpreter is missing"),
+        io::ErrorKind::PermissionDenied => format!("{program} is not executable"),
+        _ => format!("{program}: {error}"),
+    };
+    Failure::NotStarted(why)
+}

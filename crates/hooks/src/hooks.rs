@@ -1,0 +1,218 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::{
+    BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, OnError,
+    Outcome, Ports, Repeat, Rewrite, RunMode,
+    background::Background,
+    matcher::Match,
+    merge::{Contribution, merge},
+    runner::{Chosen, Core, Detached, Prepared, Waited, detached},
+    running::Announcement,
+    settle::refused_rewrite,
+    state::Trouble,
+};
+
+/// The hooks of a session, ready to run.
+///
+/// Cloning shares everything. Dropping the last clone ends what runs in the
+/// background.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// One bit per event, so that an event nobody listens to costs one test.
+    listening: u64,
+    hooks: Arc<[Arc<Prepared>]>,
+    core: Arc<Core>,
+    background: Arc<Background>,
+}
+
+/// What to do with a rewritten input the tool did not accept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RefusedRewrite {
+    /// Go on with the input the model gave; the notice is for the person.
+    UseOriginal {
+        /// What happened.
+        notice: String,
+    },
+    /// Do not run the call.
+    Blocked(Decision),
+}
+
+impl Hooks {
+    /// Hooks in configuration order: where two of them want different things,
+    /// the later wins.
+    pub fn new(definitions: Vec<HookDefinition>, ports: Ports) -> Self {
+        let core = Arc::new(Core { ports, state: Arc::default() });
+        Self::with(definitions, core, Arc::default())
+    }
+
+    /// The same session with other hooks and ports: what was counted and what
+    /// runs in the background lives on.
+    pub fn reconfigured(&self, definitions: Vec<HookDefinition>, ports: Ports) -> Self {
+        let core = Arc::new(Core { ports, state: Arc::clone(&self.core.state) });
+        Self::with(definitions, core, Arc::clone(&self.background))
+    }
+
+    /// These hooks and more, for a part of the session such as a sub-agent.
+    pub fn and(&self, more: Vec<HookDefinition>) -> Self {
+        let all = self.definitions().cloned().chain(more).collect();
+        Self::with(all, Arc::clone(&self.core), Arc::clone(&self.background))
+    }
+
+    fn with(definitions: Vec<HookDefinition>, core: Arc<Core>, background: Arc<Background>) -> Self {
+        let listening = definitions.iter().fold(0, |bits, it| bits | it.event.bit());
+        let prepare = |definition: HookDefinition| {
+            let identity = format!(
+                "{}\0{}",
+                definition.condition.as_deref().unwrap_or_default(),
+                definition.handler.identity()
+            );
+            Arc::new(Prepared { definition, identity })
+        };
+        let hooks = definitions.into_iter().map(prepare).collect();
+        Self { listening, hooks, core, background }
+    }
+
+    /// Whether any hook is configured for an event. Ask before building an
+    /// input: without hooks, this is all an event costs.
+    pub fn listens(&self, event: HookEvent) -> bool {
+        self.listening & event.bit() != 0
+    }
+
+    /// All hooks, in configuration order.
+    pub fn definitions(&self) -> impl Iterator<Item = &HookDefinition> {
+        self.hooks.iter().map(|it| &it.definition)
+    }
+
+    /// Runs every hook of this event at the same time and returns what they
+    /// said together. Dropping the future ends everything it started.
+    pub async fn run(&self, input: &HookInput) -> Outcome {
+        if !self.listens(input.event.event()) {
+            return Outcome::default();
+        }
+        let chosen = self.choose(input);
+        if chosen.is_empty() {
+            return Outcome::default();
+        }
+        let call = HookCall::new(input);
+        let contributions = join_all(chosen.into_iter().map(|it| self.run_one(it, &call))).await;
+        merge(contributions, input.event.tool().map(|(_, input)| input))
+    }
+
+    /// Ends what runs in the background, after giving it some time.
+    pub async fn close(&self, patience: Duration) {
+        self.background.close(patience).await;
+    }
+
+    /// Reports that the tool accepted a rewritten input.
+    pub fn rewrite_accepted(&self, rewrite: &Rewrite) {
+        for id in &rewrite.by {
+            self.core.state.worked(id, Trouble::Rewriting);
+        }
+    }
+
+    /// Reports that the tool did not accept a rewritten input, and returns what
+    /// follows: a gate that answers nonsense is a gate that broke.
+    pub fn rewrite_refused(&self, rewrite: &Rewrite, problem: &str) -> RefusedRewrite {
+        let count = |id: &HookId| (id.clone(), self.core.state.failed(id, Trouble::Rewriting));
+        let counted: Vec<(HookId, u32)> = rewrite.by.iter().map(count).collect();
+        let names: Vec<&str> = rewrite.by.iter().map(HookId::as_str).collect();
+        match (rewrite.on_error, counted.iter().max_by_key(|(_, in_a_row)| *in_a_row)) {
+            (OnError::Closed, Some((id, in_a_row))) => {
+                let reason = refused_rewrite(id, problem, *in_a_row, &self.core.ports);
+                RefusedRewrite::Blocked(Decision::Block { reason, cause: BlockCause::CouldNotRun })
+            }
+            _ => {
+                let names = names.join(", ");
+                let notice = format!("the input rewritten by {names} was not used: {problem}");
+                RefusedRewrite::UseOriginal { notice }
+            }
+        }
+    }
+
+    /// The hooks that run for this input: matched, with their conditions met,
+    /// each handler once.
+    fn choose(&self, input: &HookInput) -> Vec<Chosen> {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for hook in self.hooks.iter().filter(|it| it.definition.event == input.event.event()) {
+            let problem = match matches(&hook.definition, input) {
+                Match::No => continue,
+                Match::Yes => None,
+                Match::Unknown(problem) => Some(problem),
+            };
+            if !self.condition_holds(&hook.definition, input) {
+                continue;
+            }
+            let on_error = hook.definition.when_broken();
+            match chosen.iter_mut().find(|it| it.hook.identity == hook.identity) {
+                Some(twin) if on_error == OnError::Closed => twin.on_error = OnError::Closed,
+                Some(_) => (),
+                None => chosen.push(Chosen { hook: Arc::clone(hook), on_error, problem }),
+            }
+        }
+        chosen.retain(|it| match it.hook.definition.repeat {
+            Repeat::Always => true,
+            Repeat::Once => self.core.state.take_only_turn(&it.hook.definition.id),
+        });
+        chosen
+    }
+
+    fn condition_holds(&self, definition: &HookDefinition, input: &HookInput) -> bool {
+        let Some(rule) = &definition.condition else { return true };
+        // A rule speaks of a tool; at other events such a hook never runs.
+        let Some((tool, tool_input)) = input.event.tool() else { return false };
+        self.core.ports.rule_matches.as_ref().is_none_or(|matches| matches(rule, tool, tool_input))
+    }
+
+    async fn run_one(&self, chosen: Chosen, call: &HookCall) -> Contribution {
+        let definition = &chosen.hook.definition;
+        if let Some(observer) = &self.core.ports.observer {
+            let subject = call.input.event.subject();
+            let status_message = definition.status_message.as_deref();
+            observer.started(&HookStart {
+                id: &definition.id,
+                event: definition.event,
+                subject,
+                status_message,
+            });
+        }
+        let started = Instant::now();
+        let waited = match definition.mode {
+            RunMode::Wait => self.core.answer(&chosen, call, Announcement::Watch).await,
+            RunMode::Background | RunMode::BackgroundRewake => Waited::Detached(Detached::Unstarted),
+        };
+        match waited {
+            Waited::Answer(answer, remains) => {
+                if let Some(remains) = remains {
+                    self.background.spawn(remains.leftover.until(remains.deadline));
+                }
+                let contribution = self.core.settle(&chosen, *answer, started.elapsed());
+                if let Some(observer) = &self.core.ports.observer {
+                    observer.finished(&contribution.report);
+                }
+                contribution
+            }
+            Waited::Detached(rest) => {
+                let work = Arc::clone(&self.core).in_background(chosen.clone(), call.clone(), rest);
+                self.background.spawn(work);
+                detached(&chosen, started.elapsed())
+            }
+        }
+    }
+}
+
+fn matches(definition: &HookDefinition, input: &HookInput) -> Match {
+    match input.event.subject() {
+        Some(subject) => {
+            let aliases = input.aliases.iter().map(String::as_str);
+            definition.matcher.matches(std::iter::once(subject).chain(aliases))
+        }
+        // Nothing to match on: the matcher is ignored, unless it is broken.
+        None => match definition.matcher.problem() {
+            Some(problem) => Match::Unknown(problem.to_owned()),
+            None => Match::Yes,
+        },
+    }
+}

@@ -1,0 +1,218 @@
+//! Telling "the gate said no" from "the gate never ran".
+//!
+//! Both can be exit status 2: it is the public way for a hook to say no, and it
+//! is what `python3 missing.py`, `perl missing.pl` and a shell with a syntax
+//! error end with. Treating the second as a no locks the person out; treating a
+//! no as the second lets a refused call through where errors are open. So only
+//! proof counts: the script is not on the disk, or standard error begins with
+//! the interpreter's own complaint.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use regex::Regex;
+
+use crate::CommandHandler;
+
+/// Where a command runs and what it sees, as far as finding its script needs.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) cwd: &'a Path,
+    /// Looks up an environment variable of the hook.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Why a command that ended with this status never ran, if that is certain.
+pub(crate) fn never_ran(
+    command: &CommandHandler,
+    status: i32,
+    stderr: &str,
+    around: &Surroundings<'_>,
+) -> Option<String> {
+    let first = || haft_types::text::one_line(stderr, 200);
+    match status {
+        // What shells say when they cannot execute, or cannot find, a command.
+        126 | 127 if stderr.trim().is_empty() => Some("the command cannot be executed".to_owned()),
+        126 | 127 => Some(first()),
+        2 => match missing_script(command, around) {
+            Some(script) => Some(format!("there is no script {}", script.display())),
+            None => is_interpreter_complaint(stderr).then(first),
+        },
+        _ => None,
+    }
+}
+
+/// What interpreters write when they could not begin. All are anchored at the
+/// start of standard error and begin with the interpreter's own name.
+fn is_interpreter_complaint(stderr: &str) -> bool {
+    static COMPLAINTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let shell = r"(?:\S*/)?(?:ba|da|k|z|a)?sh";
+        Regex::new(&format!(
+            r"(?x)^(?:
+                (?:\S*/)?(?:python|pypy)[\d.]*:\ can't\ open\ file\ \S
+              | (?:\S*/)?(?:python|pypy)[\d.]*:\ can't\ find\ '__main__'
+              | Can't\ open\ perl\ script\ \S
+              | {shell}:\ \d+:\ (?:cannot|can't)\ open\ \S
+              | {shell}:\ (?:cannot|can't)\ open\ \S
+              | {shell}:\ \d+:\ Syntax\ error:
+              | {shell}:\ (?:-c:\ )?line\ \d+:\ (?:syntax\ error|unexpected\ EOF)
+              | \S+:\ line\ \d+:\ (?:syntax\ error\ near\ unexpected\ token|syntax\ error:\ unexpected\ end\ of\ file|unexpected\ EOF\ while\ looking)
+              | \S+:\ \d+:\ Syntax\ error:
+              | error:\ Failed\ to\ spawn:
+            )"
+        ))
+        .ok()
+    });
+    COMPLAINTS.as_ref().is_some_and(|regex| regex.is_match(stderr.trim_start()))
+}
+
+/// The script a command names for an interpreter, if it is certain which word
+/// that is and there is no such file: what is not there cannot have run.
+fn missing_script(command: &CommandHandler, around: &Surroundings<'_>) -> Option<PathBuf> {
+    let words = match command {
+        CommandHandler::Shell { line, .. } => plain_words(line, around.variable)?,
+        CommandHandler::Exec { program, args } => [&[program.clone()][..], args].concat(),
+    };
+    let script = around.cwd.join(script_word(&words)?);
+    match std::fs::metadata(&script) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(script),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The script among the words of a simple command. Options that may take a
+/// value make it uncertain which word is the script, so they end the search.
+fn script_word(words: &[String]) -> Option<&str> {
+    let mut words = words.iter().map(String::as_str).skip_while(|word| is_assignment(word)).peekable();
+    if words.peek().is_some_and(|word| basename(word) == "env" || *word == "exec") {
+        words.next();
+        while words.next_if(|word| is_assignment(word)).is_some() {}
+    }
+    let plain_options = plain_options(basename(words.next()?))?;
+    while let Some(option) = words.next_if(|word| word.starts_with('-')) {
+        let letters = option.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+        if !letters.chars().all(|letter| plain_options.contains(letter)) {
+            return None;
+        }
+    }
+    words.next()
+}
+
+fn basename(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+    })
+}
+
+/// The one-letter options without a value of an interpreter that takes a script
+/// as its first argument.
+fn plain_options(interpreter: &str) -> Option<&'static str> {
+    let version_free = interpreter.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    match version_free {
+        "python" | "pypy" => Some("uBEsSIOqbdv"),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" => Some("eulxfpv"),
+        "perl" | "ruby" => Some("wTW"),
+        "node" | "nodejs" | "bun" | "php" | "lua" => Some(""),
+        _ => None,
+    }
+}
+
+/// The words of a shell line that is one plain command: quotes are taken off
+/// and known variables filled in. Anything else a shell would do makes the
+/// words uncertain.
+fn plain_words(line: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = line.trim().chars().peekable();
+    while let Some(next) = chars.next() {
+        match (quote, next) {
+            (Some(open), it) if it == open => quote = None,
+            (Some('\''), it) => word.get_or_insert_default().push(it),
+            (_, '$') => {
+                let name = variable_name(&mut chars)?;
+                word.get_or_insert_default().push_str(&variable(&name)?);
+            }
+            (_, '\\' | '`') => return None,
+            (Some(_), it) => word.get_or_insert_default().push(it),
+            (None, '\'' | '"') => {
+                quote = Some(next);
+                word.get_or_insert_default();
+            }
+            (None, it) if it.is_whitespace() && it != '\n' => words.extend(word.take()),
+            (None, '~') if word.is_none() => word = Some(variable("HOME")?),
+            (None, it) if it == '\n' || ";|&<>()*?[]{}#!".contains(it) => return None,
+            (None, it) => word.get_or_insert_default().push(it),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+fn variable_name(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<String> {
+    let braced = chars.next_if_eq(&'{').is_some();
+    let mut name = String::new();
+    while let Some(letter) = chars.next_if(|it| it.is_ascii_alphanumeric() || *it == '_') {
+        name.push(letter);
+    }
+    let closed = !braced || chars.next_if_eq(&'}').is_some();
+    (closed && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(line: &str, status: i32, stderr: &str) -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("there.py"), "").unwrap();
+        let command = CommandHandler::Shell { line: line.to_owned(), shell: None };
+        let root = directory.path().to_string_lossy().into_owned();
+        let variable = |name: &str| (name == "CLAUDE_PROJECT_DIR").then(|| root.clone());
+        let around = Surroundings { cwd: directory.path(), variable: &variable };
+        never_ran(&command, status, stderr, &around).is_some()
+    }
+
+    #[test]
+    fn only_proof_counts() {
+        for (line, status, stderr, want) in [
+            ("python3 missing.py", 2, "", true),
+            ("python3 -u missing.py a b", 2, "", true),
+            ("python3 \"$CLAUDE_PROJECT_DIR\"/missing.py", 2, "", true),
+            ("python3 ${CLAUDE_PROJECT_DIR}/there.py", 2, "", false),
+            ("A=1 env B=2 python3.12 missing.py", 2, "", true),
+            ("python3 there.py", 2, "no", false),
+            ("python3 there.py missing.py", 2, "no", false),
+            ("python3 -c 'exit(2)'", 2, "no", false),
+            ("python3 -m mod", 2, "no", false),
+            ("bash -o pipefail there.py", 2, "no", false),
+            ("node -r missing there.py", 2, "no", false),
+            ("cd x && python3 missing.py", 2, "no", false),
+            ("python3 $UNKNOWN/x.py", 2, "no", false),
+            ("exit 2", 2, "", false),
+            ("check missing.py", 2, "", false),
+            ("x", 2, "python3: can't open file '/x/m.py': [Errno 2] No such file or directory", true),
+            ("x", 2, "/usr/bin/python3.12: can't open file '/x/m.py': [Errno 13] Permission denied", true),
+            ("x", 2, "Can't open perl script \"m.pl\": No such file or directory", true),
+            ("x", 2, "sh: 0: cannot open m.sh: No such file", true),
+            ("x", 2, "bash: -c: line 1: syntax error near unexpected token `fi'", true),
+            ("x", 2, "hook.sh: line 7: syntax error near unexpected token `done'", true),
+            ("x", 2, "hook.sh: line 9: syntax error: unexpected end of file", true),
+            ("x", 2, "sh: 1: Syntax error: end of file unexpected", true),
+            ("x", 2, "Blocked: python3: can't open file is what you would get", false),
+            ("x", 2, "a.py: No such file or directory", false),
+            ("x", 2, "line 3: syntax error in your JSON", false),
+            ("x", 127, "bash: nope: command not found", true),
+            ("x", 126, "", true),
+            ("x", 1, "python3: can't open file 'x'", false),
+        ] {
+            assert_eq!(judge(line, status, stderr), want, "{line} / {status} / {stderr}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+use std::sync::Arc;
+
+use fancy_regex::Regex;
+
+/// Decides for which subjects a hook runs: tool names, session sources,
+/// notification types.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    text: Arc<str>,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    All,
+    Names(Vec<String>),
+    Regex(Arc<Regex>),
+    Broken(String),
+}
+
+/// What a matcher says about a subject.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Match {
+    /// The hook runs.
+    Yes,
+    /// The hook does not run.
+    No,
+    /// Nobody can tell: the pattern is broken, or gave up.
+    Unknown(String),
+}
+
+impl Matcher {
+    /// Matches everything.
+    pub fn all() -> Self {
+        Self { text: Arc::from(""), form: Form::All }
+    }
+
+    /// Reads a matcher. Nothing and `*` match everything; words, with `|` or
+    /// `,` between them, match whole names; anything else is a regular
+    /// expression that may match anywhere.
+    pub fn parse(text: &str) -> Self {
+        let trimmed = text.trim();
+        let form = if trimmed.is_empty() || trimmed == "*" {
+            Form::All
+        } else if trimmed.chars().all(|it| it.is_ascii_alphanumeric() || "_-, |".contains(it)) {
+            Form::Names(names(trimmed))
+        } else {
+            // The public syntax is that of JavaScript, whose patterns look ahead
+            // (`^(?!mcp__)`); `regex` alone would refuse them and shut the gate.
+            match Regex::new(trimmed) {
+                Ok(regex) => Form::Regex(Arc::new(regex)),
+                Err(error) => {
+                    Form::Broken(format!("the matcher {trimmed:?} is not a regular expression: {error}"))
+                }
+            }
+        };
+        Self { text: Arc::from(trimmed), form }
+    }
+
+    /// The text it was made of.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why it cannot be used, if it cannot.
+    pub fn problem(&self) -> Option<&str> {
+        match &self.form {
+            Form::Broken(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// Whether it matches any of these names of one subject.
+    pub fn matches<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Match {
+        match &self.form {
+            Form::All => Match::Yes,
+            Form::Broken(problem) => Match::Unknown(problem.clone()),
+            Form::Names(list) => {
+                let found = names.into_iter().any(|name| list.iter().any(|it| it == name));
+                if found { Match::Yes } else { Match::No }
+            }
+            Form::Regex(regex) => matches_regex(regex, names),
+        }
+    }
+}
+
+fn names(text: &str) -> Vec<String> {
+    text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn matches_regex<'a>(regex: &Regex, names: impl IntoIterator<Item = &'a str>) -> Match {
+    let mut answer = Match::No;
+    for name in names {
+        match regex.is_match(name) {
+            Ok(true) => return Match::Yes,
+            Ok(false) => (),
+            Err(error) => answer = Match::Unknown(format!("the matcher gave up on {name:?}: {error}")),
+        }
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_forms() {
+        for (matcher, name, want) in [
+            ("", "Bash", true),
+            ("*", "Bash", true),
+            (" ", "Bash", true),
+            ("Bash", "Bash", true),
+            ("bash", "Bash", false),
+            ("ash", "Bash", false),
+            (" Bash ", "Bash", true),
+            ("Edit|Write", "Write", true),
+            ("Edit, Write", "Write", true),
+            ("Edit|Write", "MultiEdit", false),
+            ("mcp__git-hub__x", "mcp__git-hub__x", true),
+            ("e.d", "Read", true),
+            ("^Re", "Read", true),
+            ("^Re", "NotebookRead", false),
+            ("mcp__.*", "mcp__a__b", true),
+            ("^(?!mcp__).*", "Bash", true),
+            ("^(?!mcp__).*", "mcp__a__b", false),
+            ("(Edit|Write)$", "MultiEdit", true),
+        ] {
+            let want = if want { Match::Yes } else { Match::No };
+            assert_eq!(Matcher::parse(matcher).matches([name]), want, "{matcher:?} {name}");
+        }
+    }
+
+    #[test]
+    fn a_broken_pattern_never_says_no() {
+        for text in ["(", "[a", "(?<x", "*foo"] {
+            let matcher = Matcher::parse(text);
+            assert!(matcher.problem().is_some(), "{text}");
+            assert!(matches!(matcher.matches(["Bash"]), Match::Unknown(_)), "{text}");
+        }
+        // A pattern that would backtrack for ever gives up, and says so.
+        let name = "a".repeat(60);
+        assert!(matches!(Matcher::parse(r"^(?:(a+)(?!c))+b$").matches([&*name]), Match::Unknown(_)));
+    }
+
+    #[test]
+    fn any_name_of_the_subject_counts() {
+        assert_eq!(Matcher::parse("Task").matches(["Agent", "Task"]), Match::Yes);
+        assert_eq!(Matcher::parse("^Task$").matches(["Agent", "Task"]), Match::Yes);
+    }
+}

@@ -1,0 +1,178 @@
+//! Many answers into one outcome. The result depends on the answers and on
+//! configuration order, never on who was faster.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    BlockCause, Decision, Extras, GeneralDecision, HookId, HookOutput, HookReport, OnError, Outcome,
+    PermissionAnswer, PermissionBehavior, PermissionDecision, Rewrite,
+};
+
+/// One hook's part in the outcome.
+pub(crate) struct Contribution {
+    pub(crate) report: HookReport,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) output: HookOutput,
+    pub(crate) on_error: OnError,
+}
+
+/// One hook's verdict.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) kind: PermissionDecision,
+    pub(crate) reason: String,
+    pub(crate) cause: BlockCause,
+}
+
+/// Merges contributions that are in configuration order. `asked_about` is the
+/// input rewrites start from.
+pub(crate) fn merge(contributions: Vec<Contribution>, asked_about: Option<&Value>) -> Outcome {
+    let mut outcome = Outcome { decision: decide(&contributions), ..Outcome::default() };
+    let mut rewrites = Vec::new();
+    for Contribution { report, output, on_error, .. } in contributions {
+        let HookOutput { stop, system_message, terminal_sequence, mut specific, .. } = output;
+        if let Some(stop) = stop {
+            let reason = stop.reason.unwrap_or_default();
+            join(&mut outcome.stop.get_or_insert_default().reason, &reason);
+        }
+        outcome.system_messages.extend(system_message);
+        outcome.additional_context.extend(specific.additional_context.take());
+        if let Some(input) = specific.updated_input.take() {
+            rewrites.push((report.id.clone(), input, on_error));
+        }
+        outcome.extras.terminal_sequences.extend(terminal_sequence);
+        merge_extras(&mut outcome.extras, specific);
+        outcome.reports.push(report);
+    }
+    if !matches!(outcome.decision, Decision::Block { .. }) {
+        outcome.updated_input = rewrite(asked_about, rewrites);
+    }
+    outcome
+}
+
+fn join(all: &mut String, more: &str) {
+    if more.is_empty() {
+        return;
+    }
+    if !all.is_empty() {
+        all.push('\n');
+    }
+    all.push_str(more);
+}
+
+/// The strictest verdict, with the reasons of everybody who gave it.
+fn decide(contributions: &[Contribution]) -> Decision {
+    let verdicts = || contributions.iter().filter_map(|it| it.verdict.as_ref());
+    let Some(kind) = verdicts().map(|it| it.kind).max() else { return Decision::NoOpinion };
+    let mut reason = String::new();
+    verdicts().filter(|it| it.kind == kind).for_each(|it| join(&mut reason, &it.reason));
+    match kind {
+        PermissionDecision::Allow => Decision::Allow { reason },
+        PermissionDecision::Ask => Decision::Ask { reason },
+        PermissionDecision::Defer => Decision::Defer { reason },
+        PermissionDecision::Deny => {
+            let said_no = verdicts().any(|it| it.kind == kind && it.cause == BlockCause::SaidNo);
+            let cause = if said_no { BlockCause::SaidNo } else { BlockCause::CouldNotRun };
+            Decision::Block { reason, cause }
+        }
+    }
+}
+
+/// Several rewrites into one. Every hook saw the same input and answered with a
+/// whole one; what counts is what each of them changed. So a hook that adds a
+/// timeout does not undo another that has made the command harmless. Where two
+/// changed the same field, the later in configuration order wins.
+fn rewrite(
+    asked_about: Option<&Value>,
+    rewrites: Vec<(HookId, Map<String, Value>, OnError)>,
+) -> Option<Rewrite> {
+    let original = asked_about.and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut input = original.clone();
+    let mut by = Vec::new();
+    let mut closed = false;
+    for (id, answer, on_error) in rewrites {
+        if answer == original {
+            continue;
+        }
+        let added = answer.iter().filter(|(name, value)| original.get(*name) != Some(value));
+        let removed: Vec<&String> = original.keys().filter(|name| !answer.contains_key(*name)).collect();
+        input.extend(added.map(|(name, value)| (name.clone(), value.clone())));
+        for name in removed {
+            input.shift_remove(name);
+        }
+        closed |= on_error == OnError::Closed;
+        by.push(id);
+    }
+    let on_error = if closed { OnError::Closed } else { OnError::Open };
+    (!by.is_empty()).then(|| Rewrite { input: Value::Object(input), by, on_error })
+}
+
+fn merge_extras(into: &mut Extras, from: crate::SpecificOutput) {
+    fn last<T>(into: &mut Option<T>, from: Option<T>) {
+        if from.is_some() {
+            *into = from;
+        }
+    }
+    last(&mut into.updated_tool_output, from.updated_tool_output);
+    last(&mut into.updated_mcp_tool_output, from.updated_mcp_tool_output);
+    last(&mut into.initial_user_message, from.initial_user_message);
+    last(&mut into.session_title, from.session_title);
+    into.classifier_context.extend(from.classifier_context);
+    into.watch_paths.extend(from.watch_paths.unwrap_or_default());
+    into.reload_skills |= from.reload_skills == Some(true);
+    into.suppress_original_prompt |= from.suppress_original_prompt == Some(true);
+    into.retry |= from.retry == Some(true);
+    into.other.extend(from.other);
+    if let Some(answer) = from.decision {
+        into.permission = Some(match into.permission.take() {
+            None => answer,
+            Some(before) => merge_permission(before, answer),
+        });
+    }
+}
+
+/// No beats yes; of two of the same kind the messages and updates are joined,
+/// and the later input wins.
+fn merge_permission(before: PermissionAnswer, after: PermissionAnswer) -> PermissionAnswer {
+    match (before.behavior, after.behavior) {
+        (PermissionBehavior::Deny, PermissionBehavior::Allow) => before,
+        (PermissionBehavior::Allow, PermissionBehavior::Deny) => after,
+        (behavior, _) => {
+            let mut message = before.message.unwrap_or_default();
+            join(&mut message, &after.message.unwrap_or_default());
+            let mut updates = before.updated_permissions.unwrap_or_default();
+            updates.extend(after.updated_permissions.unwrap_or_default());
+            PermissionAnswer {
+                behavior,
+                updated_input: after.updated_input.or(before.updated_input),
+                updated_permissions: (!updates.is_empty()).then_some(updates),
+                message: (!message.is_empty()).then_some(message),
+                interrupt: Some(before.interrupt == Some(true) || after.interrupt == Some(true)),
+            }
+        }
+    }
+}
+
+/// What a hook's answer says about the question, if anything.
+pub(crate) fn verdict_of(output: &HookOutput, refusal: Option<&str>) -> Option<Verdict> {
+    let specific = &output.specific;
+    let general = output.decision.map(|it| match it {
+        GeneralDecision::Approve => PermissionDecision::Allow,
+        GeneralDecision::Block => PermissionDecision::Deny,
+    });
+    let refused = refusal.map(|_| PermissionDecision::Deny);
+    let kind = [refused, specific.permission_decision, general].into_iter().flatten().max()?;
+    let reason = match refusal {
+        Some(reason) => reason,
+        None if specific.permission_decision == Some(kind) => {
+            let reason = specific.permission_decision_reason.as_deref();
+            reason.or(output.reason.as_deref()).unwrap_or_default()
+        }
+        None => output.reason.as_deref().unwrap_or_default(),
+    };
+    Some(Verdict { kind, reason: reason.to_owned(), cause: BlockCause::SaidNo })
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use crate::{Failure, HookEvent, HookId, HookSource, OnError, PermissionAnswer};
+
+/// What all hooks of one event said together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The strictest verdict.
+    pub decision: Decision,
+    /// PreToolUse: the input to use instead. It has not been checked: the tool
+    /// must accept it like any other input.
+    pub updated_input: Option<Rewrite>,
+    /// Texts for the model, in configuration order.
+    pub additional_context: Vec<String>,
+    /// Texts for the person, in configuration order.
+    pub system_messages: Vec<String>,
+    /// Set when a hook wants the turn to end.
+    pub stop: Option<Stopped>,
+    /// What only some events know.
+    pub extras: Extras,
+    /// One per hook that ran, in configuration order.
+    pub reports: Vec<HookReport>,
+}
+
+/// A verdict, from none to the strictest.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Decision {
+    /// No hook has an opinion.
+    #[default]
+    NoOpinion,
+    /// Allowed as far as hooks are concerned; rules may still say otherwise.
+    Allow {
+        /// Why.
+        reason: String,
+    },
+    /// The person must be asked.
+    Ask {
+        /// Why.
+        reason: String,
+    },
+    /// To be decided by whoever started us.
+    Defer {
+        /// Why.
+        reason: String,
+    },
+    /// Refused. At events that come after the fact, a reason for the model.
+    Block {
+        /// Why, for the model and the person.
+        reason: String,
+        /// Whether somebody said no, or nobody could.
+        cause: BlockCause,
+    },
+}
+
+/// Why something is blocked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BlockCause {
+    /// A hook said no.
+    SaidNo,
+    /// A gate could not run, and gates stay closed.
+    CouldNotRun,
+}
+
+/// The end of the turn, asked for by a hook.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Stopped {
+    /// Why, for the person; empty when the hook did not say.
+    pub reason: String,
+}
+
+/// A rewritten input and who is answerable for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewrite {
+    /// The whole input to use instead.
+    pub input: Value,
+    /// The hooks that changed something, in configuration order.
+    pub by: Vec<HookId>,
+    /// What it means when the tool does not accept the input: the strictest of
+    /// those hooks' policies.
+    pub on_error: OnError,
+}
+
+/// What only some events know. Where several hooks speak, lists are joined and
+/// the last in configuration order wins a single place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extras {
+    /// PermissionRequest: the answer instead of the person's.
+    pub permission: Option<PermissionAnswer>,
+    /// PostToolUse: what the model reads instead.
+    pub updated_tool_output: Option<Value>,
+    /// PostToolUse of an MCP tool: what the model reads instead.
+    pub updated_mcp_tool_output: Option<Value>,
+    /// PostToolUse: texts for the command classifier.
+    pub classifier_context: Vec<String>,
+    /// SessionStart: the first prompt.
+    pub initial_user_message: Option<String>,
+    /// SessionStart, UserPromptSubmit: the session's title.
+    pub session_title: Option<String>,
+    /// SessionStart: files whose change is an event.
+    pub watch_paths: Vec<String>,
+    /// SessionStart: whether to read the skills again.
+    pub reload_skills: bool,
+    /// UserPromptSubmit: whether the model reads the context instead of the
+    /// prompt.
+    pub suppress_original_prompt: bool,
+    /// PermissionDenied: whether the model may try again.
+    pub retry: bool,
+    /// Sequences for the person's terminal, to be checked before use.
+    pub terminal_sequences: Vec<String>,
+    /// Fields of events that have no type yet.
+    pub other: Map<String, Value>,
+}
+
+/// What happened to one hook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookReport {
+    /// Which hook.
+    pub id: HookId,
+    /// At which event.
+    pub event: HookEvent,
+    /// What it does, in one line.
+    pub label: String,
+    /// Where it was defined.
+    pub source: Arc<HookSource>,
+    /// How long it took.
+    pub duration: Duration,
+    /// What came of it.
+    pub happened: Happened,
+    /// Its exit status, if it was a command that ended by itself.
+    pub status: Option<i32>,
+    /// The beginning of what it wrote.
+    pub stdout: String,
+    /// The beginning of what it complained about.
+    pub stderr: String,
+}
+
+/// What came of a hook.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Happened {
+    /// It ran, and did not object.
+    Ran,
+    /// It ran, and said no.
+    SaidNo,
+    /// It broke.
+    Broke {
+        /// How.
+        failure: Failure,
+        /// How often in a row, this time included.
+        in_a_row: u32,
+        /// What follows from it.
+        effect: OnError,
+    },
+    /// It goes on in the background.
+    InBackground,
+}
+
+impl HookReport {
+    /// A line for the person, when there is something the person should know.
+    pub fn notice(&self) -> Option<String> {
+        match &self.happened {
+            Happened::Broke { failure, effect: OnError::Open, .. } => {
+                Some(format!("hook {} ({}) was skipped: {failure}", self.id, self.label))
+            }
+            Happened::Broke { failure, effect: OnError::Closed, .. } => {
+                Some(format!("hook {} ({}) could not run: {failure}", self.id, self.label))
+            }
+            Happened::Ran | Happened::SaidNo | Happened::InBackground => None,
+        }
+    }
+}
+
+impl fmt::Display for BlockCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SaidNo => "a hook said no",
+            Self::CouldNotRun => "a gate could not run",
+        })
+    }
+}

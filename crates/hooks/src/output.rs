@@ -1,0 +1,289 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::HookEvent;
+
+/// What a handler answered, in the public JSON shape. Everything may be
+/// absent; `{}` is no opinion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookOutput {
+    /// Set when the whole session turn should end.
+    pub stop: Option<StopRequest>,
+    /// Shown to the person.
+    pub system_message: Option<String>,
+    /// An escape sequence for the person's terminal. The caller checks it
+    /// before it writes it.
+    pub terminal_sequence: Option<String>,
+    /// The general verdict.
+    pub decision: Option<GeneralDecision>,
+    /// Why, for [`HookOutput::decision`].
+    pub reason: Option<String>,
+    /// What only one event understands.
+    pub specific: SpecificOutput,
+    /// Set when the handler goes on in the background.
+    pub background: Option<BackgroundRequest>,
+}
+
+/// `continue: false`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StopRequest {
+    /// Why, for the person.
+    pub reason: Option<String>,
+}
+
+/// `async: true`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct BackgroundRequest {
+    /// How long it may still run; without it, as long as it was given.
+    pub timeout: Option<Duration>,
+}
+
+/// `decision`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum GeneralDecision {
+    /// Nothing against it.
+    Approve,
+    /// Against it.
+    Block,
+}
+
+/// `permissionDecision` of a PreToolUse hook, from the mildest to the strictest.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(rename_all = "lowercase")]
+pub enum PermissionDecision {
+    /// No question needed, as far as this hook is concerned.
+    Allow,
+    /// Ask the person.
+    Ask,
+    /// Hand the call to whoever started us.
+    Defer,
+    /// Refuse.
+    Deny,
+}
+
+/// `hookSpecificOutput`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpecificOutput {
+    /// The event the handler believes it answers.
+    pub hook_event_name: Option<String>,
+    /// PreToolUse: may the call run?
+    pub permission_decision: Option<PermissionDecision>,
+    /// PreToolUse: why.
+    pub permission_decision_reason: Option<String>,
+    /// PreToolUse: the whole input to use instead.
+    pub updated_input: Option<Map<String, Value>>,
+    /// Added to what the model reads.
+    pub additional_context: Option<String>,
+    /// PermissionRequest: the answer instead of the person.
+    pub decision: Option<PermissionAnswer>,
+    /// PostToolUse: what the model reads instead.
+    pub updated_tool_output: Option<Value>,
+    /// PostToolUse of an MCP tool: what the model reads instead.
+    #[serde(rename = "updatedMCPToolOutput")]
+    pub updated_mcp_tool_output: Option<Value>,
+    /// PostToolUse: told to the command classifier.
+    pub classifier_context: Option<String>,
+    /// SessionStart: the first prompt.
+    pub initial_user_message: Option<String>,
+    /// SessionStart, UserPromptSubmit: the session's title.
+    pub session_title: Option<String>,
+    /// SessionStart: files whose change is an event.
+    pub watch_paths: Option<Vec<String>>,
+    /// SessionStart: read the skills again.
+    pub reload_skills: Option<bool>,
+    /// UserPromptSubmit: the model reads the context instead of the prompt.
+    pub suppress_original_prompt: Option<bool>,
+    /// PermissionDenied: let the model try again.
+    pub retry: Option<bool>,
+    /// Fields of events that have no type yet.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// The answer of a PermissionRequest hook.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionAnswer {
+    /// Yes or no.
+    pub behavior: PermissionBehavior,
+    /// The whole input to use instead.
+    #[serde(default)]
+    pub updated_input: Option<Map<String, Value>>,
+    /// Rule updates to apply, in their public shape.
+    #[serde(default)]
+    pub updated_permissions: Option<Vec<Value>>,
+    /// Told to the model on no.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// Whether no also ends the turn.
+    #[serde(default)]
+    pub interrupt: Option<bool>,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the public words, which explain themselves")]
+pub enum PermissionBehavior {
+    Allow,
+    Deny,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Wire {
+    r#continue: Option<bool>,
+    stop_reason: Option<String>,
+    system_message: Option<String>,
+    terminal_sequence: Option<String>,
+    decision: Option<GeneralDecision>,
+    reason: Option<String>,
+    hook_specific_output: Option<SpecificOutput>,
+    r#async: Option<bool>,
+    async_timeout: Option<f64>,
+}
+
+/// An answer that cannot be understood as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadOutput {
+    /// What is wrong with it.
+    pub problem: String,
+    /// What it certainly says against the call: a broken answer can still
+    /// tighten, it can never loosen.
+    pub strict_part: HookOutput,
+}
+
+impl HookOutput {
+    /// Reads an answer to `event`. Unknown fields are ignored; a known field
+    /// of the wrong shape makes the whole answer bad.
+    pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<BadOutput>> {
+        let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer) });
+        let wire: Wire = match answer {
+            Value::Object(_) => serde_json::from_value(answer.clone()).map_err(|e| bad(e.to_string()))?,
+            _ => return Err(bad("the answer is not a JSON object".to_owned())),
+        };
+        let specific = wire.hook_specific_output.unwrap_or_default();
+        if let Some(name) = specific.hook_event_name.as_deref().filter(|name| *name != event.as_str()) {
+            return Err(bad(format!("the answer is for {name}, but the event is {event}")));
+        }
+        let timeout = wire.async_timeout.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
+        Ok(Self {
+            stop: (wire.r#continue == Some(false)).then_some(StopRequest { reason: wire.stop_reason }),
+            system_message: wire.system_message,
+            terminal_sequence: wire.terminal_sequence,
+            decision: wire.decision,
+            reason: wire.reason,
+            specific,
+            background: (wire.r#async == Some(true)).then_some(BackgroundRequest { timeout }),
+        })
+    }
+
+    /// Whether the answer says yes or no about anything.
+    pub fn decides(&self) -> bool {
+        self.stop.is_some()
+            || self.decision.is_some()
+            || self.specific.permission_decision.is_some()
+            || self.specific.decision.is_some()
+    }
+
+    /// Only what this answer says against going on.
+    pub(crate) fn into_strict_part(self) -> Self {
+        let specific = self.specific;
+        let restricts = specific.permission_decision.filter(|it| PermissionDecision::Ask <= *it);
+        Self {
+            stop: self.stop,
+            system_message: self.system_message,
+            terminal_sequence: None,
+            decision: self.decision.filter(|it| *it == GeneralDecision::Block),
+            reason: self.reason,
+            specific: SpecificOutput {
+                permission_decision: restricts,
+                permission_decision_reason: specific.permission_decision_reason,
+                decision: specific.decision.filter(|it| it.behavior == PermissionBehavior::Deny),
+                ..SpecificOutput::default()
+            },
+            background: None,
+        }
+    }
+}
+
+/// What a malformed answer certainly says against the call.
+fn strict_part(answer: &Value) -> HookOutput {
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let permission = text("/hookSpecificOutput/permissionDecision");
+    let denies = text("/hookSpecificOutput/decision/behavior").as_deref() == Some("deny");
+    HookOutput {
+        stop: (answer.pointer("/continue") == Some(&Value::Bool(false)))
+            .then(|| StopRequest { reason: text("/stopReason") }),
+        decision: (text("/decision").as_deref() == Some("block")).then_some(GeneralDecision::Block),
+        reason: text("/reason"),
+        specific: SpecificOutput {
+            permission_decision: match permission.as_deref() {
+                Some("deny") => Some(PermissionDecision::Deny),
+                Some("defer") => Some(PermissionDecision::Defer),
+                Some("ask") => Some(PermissionDecision::Ask),
+                _ => None,
+            },
+            permission_decision_reason: text("/hookSpecificOutput/permissionDecisionReason"),
+            decision: denies.then(|| PermissionAnswer {
+                behavior: PermissionBehavior::Deny,
+                updated_input: None,
+                updated_permissions: None,
+                message: text("/hookSpecificOutput/decision/message"),
+                interrupt: None,
+            }),
+            ..SpecificOutput::default()
+        },
+        ..HookOutput::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_full_answer_is_read_and_unknown_fields_are_ignored() {
+        let answer = json!({
+            "continue": false, "stopReason": "enough", "systemMessage": "note", "suppressOutput": true, "x": 1,
+            "hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask",
+                "permissionDecisionReason": "why", "updatedInput": {"a": 1}, "additionalContext": "c", "y": 2},
+        });
+        let output = HookOutput::parse(&answer, HookEvent::PreToolUse).unwrap();
+        assert_eq!(output.stop, Some(StopRequest { reason: Some("enough".into()) }));
+        assert_eq!(output.system_message.as_deref(), Some("note"));
+        assert_eq!(output.specific.permission_decision, Some(PermissionDecision::Ask));
+        assert_eq!(output.specific.updated_input, json!({"a": 1}).as_object().cloned());
+        assert_eq!(output.specific.other, *json!({"y": 2}).as_object().unwrap());
+        assert_eq!(HookOutput::parse(&json!({}), HookEvent::Stop), Ok(HookOutput::default()));
+    }
+
+    #[test]
+    fn a_bad_answer_keeps_its_no_and_loses_its_yes() {
+        let said = |decision: &str| json!({"systemMessage": 5, "hookSpecificOutput": {"permissionDecision": decision}});
+        for (answer, want) in [
+            (said("deny"), Some(PermissionDecision::Deny)),
+            (said("ask"), Some(PermissionDecision::Ask)),
+            (said("allow"), None),
+            (said("perhaps"), None),
+            (
+                json!({"hookSpecificOutput": {"hookEventName": "Stop", "permissionDecision": "deny"}}),
+                Some(PermissionDecision::Deny),
+            ),
+            (json!({"hookSpecificOutput": {"updatedInput": "text", "permissionDecision": "allow"}}), None),
+            (json!(["deny"]), None),
+        ] {
+            let bad = HookOutput::parse(&answer, HookEvent::PreToolUse).unwrap_err();
+            assert_eq!(bad.strict_part.specific.permission_decision, want, "{answer}");
+        }
+        let bad = HookOutput::parse(&json!({"decision": "block", "reason": 1}), HookEvent::Stop).unwrap_err();
+        assert_eq!(bad.strict_part.decision, Some(GeneralDecision::Block));
+    }
+}

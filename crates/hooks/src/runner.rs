@@ -1,0 +1,191 @@
+//! One hook, from start to answer, whatever its kind.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use crate::{
+    Callback, CallbackAnswer, CommandHandler, ErrorPolicy, Failure, Handler, Happened, HookCall,
+    HookDefinition, HookOutput, HookReport, OnError, PermissionDecision, Ports, RunMode,
+    answer::Answer,
+    command::{CommandEnd, CommandRun, Remains},
+    http,
+    merge::Contribution,
+    running::{Announcement, Running},
+    settle::{Answered, settle},
+    state::State,
+};
+
+/// What every hook of a session shares.
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    pub(crate) ports: Ports,
+    pub(crate) state: Arc<State>,
+}
+
+/// A definition and what makes its handler the same as another.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) definition: HookDefinition,
+    pub(crate) identity: String,
+}
+
+/// A hook that runs for this event.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) hook: Arc<Prepared>,
+    pub(crate) on_error: OnError,
+    /// Set when nobody can tell whether it should run.
+    pub(crate) problem: Option<String>,
+}
+
+/// What came of starting a handler.
+pub(crate) enum Waited {
+    Answer(Box<Answer>, Option<Remains>),
+    Detached(Detached),
+}
+
+/// A handler nobody waits for.
+pub(crate) enum Detached {
+    Unstarted,
+    Running(Box<Running>, Duration),
+}
+
+impl Core {
+    /// Starts a hook and waits for what it says.
+    pub(crate) async fn answer(
+        &self,
+        chosen: &Chosen,
+        call: &HookCall,
+        announcement: Announcement,
+    ) -> Waited {
+        let definition = &chosen.hook.definition;
+        if let Some(problem) = &chosen.problem {
+            return Waited::Answer(Box::new(Answer::broken(Failure::Unusable(problem.clone()))), None);
+        }
+        let answer = match &definition.handler {
+            Handler::Command(handler) => {
+                let run = self.command_run(handler, chosen, call);
+                return match run.run(announcement).await {
+                    CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),
+                    CommandEnd::Announced(running, limit) => {
+                        Waited::Detached(Detached::Running(running, limit))
+                    }
+                };
+            }
+            Handler::Unusable(why) => Answer::broken(Failure::Unusable(why.clone())),
+            Handler::Http(_) | Handler::Callback(_) | Handler::External(_) => {
+                let asked = tokio::time::timeout(definition.timeout, self.ask(definition, call));
+                match asked.await {
+                    Ok(answer) => answer,
+                    Err(_) => Answer::broken(Failure::TimedOut(definition.timeout)),
+                }
+            }
+        };
+        Waited::Answer(Box::new(answer), None)
+    }
+
+    fn command_run<'a>(
+        &'a self,
+        handler: &'a CommandHandler,
+        chosen: &'a Chosen,
+        call: &'a HookCall,
+    ) -> CommandRun<'a> {
+        let definition = &chosen.hook.definition;
+        // A twin that is closed makes this one closed, and held to its word.
+        let policy = match (definition.on_error, chosen.on_error) {
+            (ErrorPolicy::Explicit(OnError::Open), OnError::Closed) => ErrorPolicy::Explicit(OnError::Closed),
+            (policy, _) => policy,
+        };
+        let environment = &self.ports.environment;
+        CommandRun { handler, environment, call, timeout: definition.timeout, policy }
+    }
+
+    /// Asks a handler that is not a process of ours.
+    async fn ask(&self, definition: &HookDefinition, call: &HookCall) -> Answer {
+        let event = definition.event;
+        match &definition.handler {
+            Handler::Http(handler) => {
+                let Ports { http, environment, .. } = &self.ports;
+                match http::ask(handler, http, environment, call).await {
+                    Ok(body) => Answer::of_body(&body, event, definition.on_error),
+                    Err(failure) => Answer::broken(failure),
+                }
+            }
+            Handler::Callback(callback) => ask_callback(callback, call).await,
+            Handler::External(handler) => match &self.ports.external {
+                Some(external) => match external.run(handler, call).await {
+                    Ok(json) => Answer::of_json(&json, event),
+                    Err(failure) => Answer::broken(failure),
+                },
+                None => {
+                    let why = format!("nothing here can run {:?} hooks", handler.kind);
+                    Answer::broken(Failure::NoHandler(why))
+                }
+            },
+            Handler::Command(_) | Handler::Unusable(_) => Answer::default(),
+        }
+    }
+
+    pub(crate) fn settle(&self, chosen: &Chosen, answer: Answer, duration: Duration) -> Contribution {
+        let (definition, on_error) = (&chosen.hook.definition, chosen.on_error);
+        settle(Answered { definition, on_error, answer, duration }, &self.ports, &self.state)
+    }
+
+    /// Runs a hook nobody waits for, to its end.
+    pub(crate) async fn in_background(self: Arc<Self>, chosen: Chosen, call: HookCall, detached: Detached) {
+        let started = Instant::now();
+        let waited = match detached {
+            Detached::Unstarted => self.answer(&chosen, &call, Announcement::Ignore).await,
+            Detached::Running(running, limit) => match &chosen.hook.definition.handler {
+                Handler::Command(handler) => {
+                    let run = self.command_run(handler, &chosen, &call);
+                    match run.wait(*running, started + limit, Announcement::Ignore).await {
+                        CommandEnd::Answered(answer, remains) => Waited::Answer(answer, remains),
+                        CommandEnd::Announced(..) => return,
+                    }
+                }
+                _ => return,
+            },
+        };
+        let Waited::Answer(answer, remains) = waited else { return };
+        let contribution = self.settle(&chosen, *answer, started.elapsed());
+        if let Some(observer) = &self.ports.observer {
+            let wakes = chosen.hook.definition.mode == RunMode::BackgroundRewake;
+            let no = contribution.verdict.filter(|it| wakes && it.kind == PermissionDecision::Deny);
+            observer.finished_in_background(&contribution.report, no.as_ref().map(|it| &*it.reason));
+        }
+        if let Some(remains) = remains {
+            remains.leftover.until(remains.deadline).await;
+        }
+    }
+}
+
+/// A callback's panic is its failure, not ours.
+async fn ask_callback(callback: &Callback, call: &HookCall) -> Answer {
+    let asked = AssertUnwindSafe(async { callback.code.call(call.clone()).await }).catch_unwind();
+    match asked.await {
+        Ok(Ok(CallbackAnswer::Json(json))) => Answer::of_json(&json, call.event()),
+        Ok(Ok(CallbackAnswer::Typed(output))) => Answer { output: *output, ..Answer::default() },
+        Ok(Err(error)) => Answer::broken(Failure::Callback(haft_types::text::one_line(&error, 300))),
+        Err(_) => Answer::broken(Failure::Callback("it panicked".to_owned())),
+    }
+}
+
+/// The part of a hook nobody waits for: that it runs.
+pub(crate) fn detached(chosen: &Chosen, duration: Duration) -> Contribution {
+    let definition = &chosen.hook.definition;
+    let report = HookReport {
+        id: definition.id.clone(),
+        event: definition.event,
+        label: definition.handler.label(),
+        source: Arc::clone(&definition.source),
+        duration,
+        happened: Happened::InBackground,
+        status: None,
+        stdout: String::new(),
+        stderr: String::new(),
+    };
+    Contribution { report, verdict: None, output: HookOutput::default(), on_error: OnError::Open }
+}

@@ -1,0 +1,13 @@
+//! Remote tools as tools of ours: names, schemas, descriptions, results.
+
+mod guarded;
+mod media;
+mod names;
+mod result;
+mod schema;
+mod tool;
+
+pub use media::{Media, MediaDirectory};
+pub(crate) use names::tool_names;
+pub(crate) use result::contents_text;
+pub(crate) use tool::{Agreed, Built, remote_tool};

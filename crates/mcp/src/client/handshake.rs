@@ -1,0 +1,282 @@
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Era, ServerInfo,
+    session::{ClientIdentity, Session},
+};
+use crate::{
+    transport::{Connector, OpenError},
+    wire::{CallError, Incoming, Peer, RequestOptions, RpcError},
+};
+
+/// The newest revision.
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// Revisions that begin with `initialize`, newest first.
+pub(crate) const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// How long a level of log messages may take to be set.
+const LEVEL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    Failed(String),
+    #[error("the server asks for authorization")]
+    Unauthorized { challenge: String },
+}
+
+impl From<OpenError> for ConnectError {
+    fn from(err: OpenError) -> Self {
+        match err {
+            OpenError::Failed(reason) => Self::Failed(reason),
+            OpenError::Unauthorized { challenge } => Self::Unauthorized { challenge },
+        }
+    }
+}
+
+impl From<CallError> for ConnectError {
+    fn from(err: CallError) -> Self {
+        match err {
+            CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
+                Self::Unauthorized { challenge }
+            }
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Finds out which protocol a server speaks and begins to speak it.
+///
+/// The modern question goes first. A server that does not know it says so, or
+/// says nothing, or leaves: the first two get `initialize` on the same
+/// connection, the last one a second chance that begins with it. What was
+/// learnt is remembered by the caller and asked first the next time.
+pub(crate) struct Handshake<'a> {
+    pub(crate) connector: &'a dyn Connector,
+    pub(crate) incoming: Arc<dyn Incoming>,
+    pub(crate) identity: ClientIdentity,
+    /// What the server spoke the last time.
+    pub(crate) era: Option<Era>,
+    /// For everything together.
+    pub(crate) limit: Duration,
+}
+
+/// What the modern question brought.
+enum Probe {
+    /// The server is ready, in the era its info names.
+    Ready(ServerInfo),
+    /// It does not speak the modern protocol; nothing is begun yet.
+    Legacy,
+    /// It does, but took the first message amiss.
+    Again,
+    /// The connection ended.
+    Gone,
+    Failed(ConnectError),
+}
+
+impl Handshake<'_> {
+    pub(crate) async fn connect(self) -> Result<Session, ConnectError> {
+        let limit = self.limit;
+        let mut current = None;
+        match tokio::time::timeout(limit, self.negotiate(&mut current)).await {
+            Ok(session) => session,
+            Err(_) => {
+                let log =
+                    current.as_ref().and_then(Peer::transport).map(|it| it.log_tail()).unwrap_or_default();
+                let last: Vec<&str> = log.lines().rev().take(5).collect();
+                let said = match last.is_empty() {
+                    true => String::from("it wrote nothing to its log"),
+                    false => {
+                        format!("it last wrote: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "))
+                    }
+                };
+                if let Some(transport) = current.as_ref().and_then(Peer::transport) {
+                    tokio::spawn(transport.close());
+                }
+                Err(ConnectError::Failed(format!("no handshake within {} s; {said}", limit.as_secs_f64())))
+            }
+        }
+    }
+
+    /// `current` is the peer in use, for whoever has to clean up.
+    async fn negotiate(&self, current: &mut Option<Peer>) -> Result<Session, ConnectError> {
+        let peer = self.open(current, self.connector).await?;
+        if self.era.or(self.connector.era()) == Some(Era::Legacy) {
+            match initialize(&peer, &self.identity, self.limit).await {
+                Ok(info) => return Ok(self.session(peer, info)),
+                // It may have been replaced by a modern one since.
+                Err(CallError::Rpc(_) | CallError::Http { .. }) => (),
+                Err(err) => return Err(err.into()),
+            }
+        }
+        let mut probe = self.probe(&peer).await;
+        if matches!(probe, Probe::Again) {
+            probe = self.probe(&peer).await;
+        }
+        let info = match probe {
+            Probe::Ready(info) => return Ok(self.session(peer, info)),
+            Probe::Failed(err) => return Err(err),
+            Probe::Legacy | Probe::Again => initialize(&peer, &self.identity, self.limit).await,
+            Probe::Gone => {
+                let peer = self.open(current, self.connector).await?;
+                let info = initialize(&peer, &self.identity, self.limit).await?;
+                return Ok(self.session(peer, info));
+            }
+        };
+        match (info, self.connector.older()) {
+            (Ok(info), _) => Ok(self.session(peer, info)),
+            // It does not take messages at its address at all.
+            (Err(CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
+                let peer = self.open(current, older).await?;
+                let info = initialize(&peer, &self.identity, self.limit).await?;
+                Ok(self.session(peer, info))
+            }
+            (Err(err), _) => Err(err.into()),
+        }
+    }
+
+    async fn open(
+        &self,
+        current: &mut Option<Peer>,
+        connector: &dyn Connector,
+    ) -> Result<Peer, ConnectError> {
+        if let Some(transport) = current.take().as_ref().and_then(Peer::transport) {
+            transport.close().await;
+        }
+        let peer = Peer::new(Arc::clone(&self.incoming));
+        let transport = connector.open(peer.inbox()).await?;
+        peer.attach(transport);
+        *current = Some(peer.clone());
+        Ok(peer)
+    }
+
+    fn session(&self, peer: Peer, info: ServerInfo) -> Session {
+        Session::new(peer, Arc::clone(&self.incoming), self.identity.clone(), info)
+    }
+
+    /// Asks the modern question, and after a while the old one too.
+    async fn probe(&self, peer: &Peer) -> Probe {
+        let meta = Value::Object(self.identity.meta());
+        let params = Map::from_iter([(String::from("_meta"), meta)]);
+        let options = RequestOptions::within(self.limit);
+        let discover = peer.request("server/discover", params, &options);
+        tokio::pin!(discover);
+        if let Ok(answer) = tokio::time::timeout(self.connector.patience(), &mut discover).await {
+            return judge(peer, answer);
+        }
+        let initialize = initialize(peer, &self.identity, self.limit);
+        tokio::pin!(initialize);
+        tokio::select! {
+            answer = &mut discover => match judge(peer, answer) {
+                Probe::Legacy | Probe::Again => settle(initialize.await),
+                other => other,
+            },
+            answer = &mut initialize => match answer {
+                Ok(info) => Probe::Ready(info),
+                // It does not know `initialize`; it may still answer the other question.
+                Err(CallError::Rpc(_)) => match judge(peer, discover.await) {
+                    Probe::Legacy | Probe::Again => settle(answer),
+                    other => other,
+                },
+                Err(_) => settle(answer),
+            },
+        }
+    }
+}
+
+fn settle(answer: Result<ServerInfo, CallError>) -> Probe {
+    match answer {
+        Ok(info) => Probe::Ready(info),
+        Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
+        Err(err) => Probe::Failed(err.into()),
+    }
+}
+
+/// What an answer to `server/discover` means.
+fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
+    match answer {
+        Ok(result) => {
+            let versions = result["supportedVersions"].as_array();
+            if versions.is_some_and(|it| it.iter().any(|version| version == MODERN)) {
+                negotiated(peer, MODERN);
+                Probe::Ready(ServerInfo::from_result(Era::Modern, MODERN, &result))
+            } else {
+                Probe::Legacy
+            }
+        }
+        Err(CallError::Rpc(error)) if offers(&error, MODERN) => Probe::Again,
+        Err(CallError::Rpc(_)) => Probe::Legacy,
+        Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
+        // Not a word about the protocol: a proxy, a missing page, an old server.
+        Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => Probe::Legacy,
+        Err(CallError::SessionExpired) => Probe::Legacy,
+        Err(err) => Probe::Failed(err.into()),
+    }
+}
+
+/// Begins a session of the old protocol.
+pub(super) async fn initialize(
+    peer: &Peer,
+    identity: &ClientIdentity,
+    limit: Duration,
+) -> Result<ServerInfo, CallError> {
+    let mut wanted = LEGACY[0];
+    for _ in 0..2 {
+        let params = json!({
+            "protocolVersion": wanted,
+            "capabilities": identity.capabilities,
+            "clientInfo": identity.info,
+        });
+        let Value::Object(params) = params else { break };
+        let result = match peer.request("initialize", params, &RequestOptions::within(limit)).await {
+            // Old servers refuse what they do not know instead of answering with what they do.
+            Err(CallError::Rpc(error)) => match other_version(&error).filter(|it| *it != wanted) {
+                Some(version) => {
+                    wanted = version;
+                    continue;
+                }
+                None => return Err(CallError::Rpc(error)),
+            },
+            other => other?,
+        };
+        let version = result["protocolVersion"].as_str().unwrap_or(wanted);
+        negotiated(peer, version);
+        peer.notify("notifications/initialized", Map::new());
+        let info = ServerInfo::from_result(Era::Legacy, version, &result);
+        if let Some(level) = identity.log_level.as_ref().filter(|_| info.capabilities.logging) {
+            set_level(peer.clone(), level.clone());
+        }
+        return Ok(info);
+    }
+    Err(CallError::Closed(String::from("no common protocol version")))
+}
+
+/// Nobody waits for it: the level of log messages is no reason to be late.
+fn set_level(peer: Peer, level: String) {
+    tokio::spawn(async move {
+        let params = Map::from_iter([(String::from("level"), json!(level))]);
+        let _ = peer.request("logging/setLevel", params, &RequestOptions::within(LEVEL_LIMIT)).await;
+    });
+}
+
+fn other_version(error: &RpcError) -> Option<&'static str> {
+    LEGACY.iter().find(|version| offers(error, version)).copied()
+}
+
+/// Whether a refusal names this version as one the server knows.
+fn offers(error: &RpcError, version: &str) -> bool {
+    let data = error.data.as_ref();
+    let offered =
+        data.and_then(|it| it["supported"].as_array().or_else(|| it["supportedVersions"].as_array()));
+    offered.is_some_and(|it| it.iter().any(|it| it == version))
+}
+
+fn negotiated(peer: &Peer, version: &str) {
+    if let Some(transport) = peer.transport() {
+        transport.negotiated(version);
+    }
+}

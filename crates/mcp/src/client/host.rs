@@ -1,0 +1,218 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_tool::BoxFuture;
+use haft_types::text;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::wire::{Incoming, RpcError};
+
+/// What servers may ask of the host. Every port is optional; what is missing is
+/// not offered, and a server that asks all the same is declined at once.
+#[derive(Clone, Default)]
+pub struct Host {
+    /// Asks the person.
+    pub elicit: Option<Arc<dyn Elicit>>,
+    /// Asks the model. Off unless the user wants it.
+    pub sample: Option<Arc<dyn Sample>>,
+    roots: Arc<Mutex<Vec<Root>>>,
+}
+
+/// A directory a server may look at.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Root {
+    /// A `file:` address.
+    pub uri: String,
+    /// What to call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Host {
+    /// The directories servers are told about.
+    pub fn roots(&self) -> Vec<Root> {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes them for all servers; see
+    /// [`crate::Manager::roots_changed`] for telling those that run.
+    pub fn set_roots(&self, roots: Vec<Root>) {
+        *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// What we declare to servers.
+    pub(crate) fn capabilities(&self) -> Value {
+        let mut capabilities = json!({"roots": {"listChanged": true}});
+        if self.elicit.is_some() {
+            capabilities["elicitation"] = json!({"form": {}, "url": {}});
+        }
+        if self.sample.is_some() {
+            capabilities["sampling"] = json!({});
+        }
+        capabilities
+    }
+}
+
+/// Asks the person on behalf of a server.
+pub trait Elicit: Send + Sync {
+    /// Shows the question and waits. Dropping the future takes it back.
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer>;
+}
+
+/// Asks the model on behalf of a server.
+pub trait Sample: Send + Sync {
+    /// Takes the parameters of `sampling/createMessage` and gives its result,
+    /// or says why not.
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, String>>;
+}
+
+/// What a server wants to know from the person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elicitation {
+    /// Which server asks.
+    pub server: String,
+    /// Its question.
+    pub message: String,
+    /// A form to fill in: a flat object of primitive fields. Absent when the
+    /// person is to open an address instead.
+    pub schema: Option<Value>,
+    /// An address to open in a browser.
+    pub url: Option<String>,
+    /// Ties the answer to a later completion notice of an address.
+    pub id: Option<String>,
+}
+
+impl Elicitation {
+    fn from_params(server: &str, params: &Value) -> Self {
+        let field = |name: &str| params[name].as_str().map(str::to_owned);
+        let url = field("url").filter(|it| it.starts_with("https://") || it.starts_with("http://"));
+        Self {
+            server: server.to_owned(),
+            message: text::head(params["message"].as_str().unwrap_or_default(), 4000).to_owned(),
+            schema: params.get("requestedSchema").filter(|it| it.is_object()).cloned(),
+            url,
+            id: field("elicitationId"),
+        }
+    }
+
+    /// The defaults the form offers, for a person who just says yes.
+    pub fn defaults(&self) -> Map<String, Value> {
+        let properties = self.schema.as_ref().and_then(|it| it["properties"].as_object());
+        let with_default = properties
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())));
+        with_default.collect()
+    }
+}
+
+/// What the person said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ElicitAnswer {
+    /// Yes, with these fields.
+    Accept(Map<String, Value>),
+    /// No.
+    Decline,
+    /// Neither: the question was dismissed.
+    Cancel,
+}
+
+impl ElicitAnswer {
+    fn into_value(self, is_form: bool) -> Value {
+        match self {
+            Self::Accept(content) if is_form => json!({"action": "accept", "content": content}),
+            Self::Accept(_) => json!({"action": "accept"}),
+            Self::Decline => json!({"action": "decline"}),
+            Self::Cancel => json!({"action": "cancel"}),
+        }
+    }
+}
+
+/// Something a server said that its supervisor has to act on or show.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Signal {
+    /// The list of this method changed: `tools`, `resources` or `prompts`.
+    ListChanged(&'static str),
+    /// A resource changed.
+    ResourceUpdated(String),
+    /// A log record: level and text.
+    Log(String, String),
+    /// Output that is no message.
+    Noise(String),
+}
+
+/// Our side of one connection: answers the server's requests and passes on
+/// what it tells us.
+pub(crate) struct ClientSide {
+    pub(crate) server: String,
+    pub(crate) host: Host,
+    pub(crate) signal: Box<dyn Fn(Signal) + Send + Sync>,
+}
+
+impl Incoming for ClientSide {
+    fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, RpcError>> {
+        match method.as_str() {
+            "roots/list" => {
+                let roots = self.host.roots();
+                Box::pin(async move { Ok(json!({"roots": roots})) })
+            }
+            "elicitation/create" => self.elicit(&params),
+            "sampling/createMessage" => self.sample(params),
+            _ => Box::pin(async move {
+                Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("this client does not know {method}")))
+            }),
+        }
+    }
+
+    fn notification(&self, method: &str, params: Value) {
+        let signal = match method {
+            "notifications/tools/list_changed" => Signal::ListChanged("tools"),
+            "notifications/resources/list_changed" => Signal::ListChanged("resources"),
+            "notifications/prompts/list_changed" => Signal::ListChanged("prompts"),
+            "notifications/resources/updated" => match params["uri"].as_str() {
+                Some(uri) => Signal::ResourceUpdated(uri.to_owned()),
+                None => return,
+            },
+            "notifications/message" => {
+                let data = &params["data"];
+                let said = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+                let level = params["level"].as_str().unwrap_or("info").to_owned();
+                Signal::Log(level, text::head(&said, 2000).to_owned())
+            }
+            _ => return,
+        };
+        (self.signal)(signal);
+    }
+
+    fn noise(&self, line: &str) {
+        (self.signal)(Signal::Noise(text::head(line, 200).to_owned()));
+    }
+}
+
+impl ClientSide {
+    fn elicit(&self, params: &Value) -> BoxFuture<'static, Result<Value, RpcError>> {
+        let request = Elicitation::from_params(&self.server, params);
+        let answerable = request.schema.is_some() || request.url.is_some();
+        match &self.host.elicit {
+            Some(port) if answerable => {
+                let is_form = request.url.is_none();
+                let answer = port.elicit(request);
+                Box::pin(async move { Ok(answer.await.into_value(is_form)) })
+            }
+            // Nobody is there, or nothing a person could answer: no, at once.
+            _ => Box::pin(async {
+                Ok(ElicitAnswer::Decline.into_value(/*is_form*/ true))
+            }),
+        }
+    }
+
+    fn sample(&self, params: Value) -> BoxFuture<'static, Result<Value, RpcError>> {
+        let Some(port) = &self.host.sample else {
+            return Box::pin(async {
+                Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "sampling is not offered"))
+            });
+        };
+        let answer = port.sample(&self.server, params);
+        Box::pin(async move { answer.await.map_err(|reason| RpcError::new(RpcError::INTERNAL, reason)) })
+    }
+}

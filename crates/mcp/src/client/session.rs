@@ -1,0 +1,311 @@
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_types::text;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{decode, handshake};
+use crate::wire::{CallError, Incoming, Peer, RequestOptions, RpcError};
+
+/// Which of the two protocols a server speaks.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Era {
+    /// 2026-07-28: every request stands for itself.
+    Modern,
+    /// 2025-11-25 and older: a session that begins with `initialize`.
+    Legacy,
+}
+
+/// What a server says about itself.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerInfo {
+    /// Which protocol.
+    pub era: Era,
+    /// Which revision of it.
+    pub protocol_version: String,
+    /// The server's name for itself.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// How it wants to be used; bounded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instructions: String,
+    /// What it offers.
+    pub capabilities: Capabilities,
+}
+
+/// What a server offers.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Capabilities {
+    /// Tools.
+    pub tools: bool,
+    /// Resources.
+    pub resources: bool,
+    /// Prompts.
+    pub prompts: bool,
+    /// Log messages.
+    pub logging: bool,
+    /// Completion of arguments.
+    pub completions: bool,
+    /// Calls that go on as tasks.
+    pub tasks: bool,
+}
+
+impl Capabilities {
+    fn from_value(value: &Value) -> Self {
+        // Some servers write `true` where an object belongs.
+        let declared = |name: &str| !matches!(value.get(name), None | Some(Value::Null | Value::Bool(false)));
+        Self {
+            tools: declared("tools"),
+            resources: declared("resources"),
+            prompts: declared("prompts"),
+            logging: declared("logging"),
+            completions: declared("completions"),
+            tasks: value["extensions"].get(TASKS).is_some(),
+        }
+    }
+}
+
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+const META: &str = "io.modelcontextprotocol/";
+const MAX_INSTRUCTIONS_CHARS: usize = 2048;
+
+impl ServerInfo {
+    pub(super) fn from_result(era: Era, version: &str, result: &Value) -> Self {
+        let about = match result.get("serverInfo") {
+            Some(about) => about,
+            None => &result["_meta"][format!("{META}serverInfo")],
+        };
+        let field = |name: &str| about[name].as_str().unwrap_or_default();
+        Self {
+            era,
+            protocol_version: version.to_owned(),
+            name: text::one_line(field("name"), 100),
+            version: text::one_line(field("version"), 50),
+            instructions: text::head(
+                result["instructions"].as_str().unwrap_or_default(),
+                MAX_INSTRUCTIONS_CHARS,
+            )
+            .to_owned(),
+            capabilities: Capabilities::from_value(&result["capabilities"]),
+        }
+    }
+}
+
+/// What we say about ourselves.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientIdentity {
+    pub(crate) info: Value,
+    pub(crate) capabilities: Value,
+    /// Asks servers for log messages from this level on.
+    pub(crate) log_level: Option<String>,
+}
+
+impl ClientIdentity {
+    pub(crate) fn new(host: &super::Host, log_level: Option<String>) -> Self {
+        let info = json!({"name": "haft", "title": "Haft", "version": env!("CARGO_PKG_VERSION")});
+        Self { info, capabilities: host.capabilities(), log_level }
+    }
+
+    /// What every request of the modern protocol carries.
+    pub(super) fn meta(&self) -> Map<String, Value> {
+        let mut capabilities = self.capabilities.clone();
+        capabilities["extensions"] = json!({TASKS: {}});
+        // Asking for roots changes is not part of the modern protocol.
+        capabilities["roots"] = json!({});
+        let mut meta = Map::new();
+        meta.insert(format!("{META}protocolVersion"), json!(handshake::MODERN));
+        meta.insert(format!("{META}clientInfo"), self.info.clone());
+        meta.insert(format!("{META}clientCapabilities"), capabilities);
+        if let Some(level) = &self.log_level {
+            meta.insert(format!("{META}logLevel"), json!(level));
+        }
+        meta
+    }
+}
+
+/// A connected server.
+///
+/// **Invariant:** every request carries what its era demands, and ends.
+pub(crate) struct Session {
+    pub(super) peer: Peer,
+    pub(super) incoming: Arc<dyn Incoming>,
+    identity: ClientIdentity,
+    info: Mutex<Arc<ServerInfo>>,
+    /// Counts the sessions begun on this connection.
+    generation: AtomicU64,
+    renewing: tokio::sync::Mutex<()>,
+}
+
+/// A list, as far as it could be read.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) items: Vec<Value>,
+    /// Why it may be incomplete.
+    pub(crate) problem: Option<String>,
+}
+
+/// Where reading a list ends, whatever the server says.
+const MAX_PAGES: usize = 1000;
+const MAX_ITEMS: usize = 10_000;
+
+const LIST_LIMIT: Duration = Duration::from_secs(30);
+
+impl Session {
+    pub(super) fn new(
+        peer: Peer,
+        incoming: Arc<dyn Incoming>,
+        identity: ClientIdentity,
+        info: ServerInfo,
+    ) -> Self {
+        let info = Mutex::new(Arc::new(info));
+        Self { peer, incoming, identity, info, generation: AtomicU64::new(0), renewing: Default::default() }
+    }
+
+    pub(crate) fn info(&self) -> Arc<ServerInfo> {
+        Arc::clone(&self.info.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.peer.gone().is_cancelled()
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(transport) = self.peer.transport() {
+            transport.close().await;
+        }
+        self.peer.inbox().closed("the connection was closed");
+    }
+
+    pub(crate) fn notify(&self, method: &str) {
+        let mut params = Map::new();
+        if self.info().era == Era::Modern {
+            params.insert(String::from("_meta"), Value::Object(self.identity.meta()));
+        }
+        self.peer.notify(method, params);
+    }
+
+    /// Sends one request. A server that has forgotten the session gets a new
+    /// one and the request once more: it did not look at it the first time.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        params: Map<String, Value>,
+        options: &RequestOptions,
+    ) -> Result<Value, CallError> {
+        let seen = self.generation.load(Ordering::Acquire);
+        match self.peer.request(method, self.complete(params.clone()), options).await {
+            Err(CallError::SessionExpired) => {
+                self.renew(seen).await?;
+                self.peer.request(method, self.complete(params), options).await
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn complete(&self, mut params: Map<String, Value>) -> Map<String, Value> {
+        if self.info().era == Era::Legacy {
+            return params;
+        }
+        let mut meta = self.identity.meta();
+        if let Some(Value::Object(given)) = params.remove("_meta") {
+            meta.extend(given);
+        }
+        params.insert(String::from("_meta"), Value::Object(meta));
+        params
+    }
+
+    /// Begins a new session on the same connection. Requests that fail
+    /// together share one.
+    async fn renew(&self, seen: u64) -> Result<(), CallError> {
+        let _one_at_a_time = self.renewing.lock().await;
+        if self.generation.load(Ordering::Acquire) != seen {
+            return Ok(());
+        }
+        let info = handshake::initialize(&self.peer, &self.identity, LIST_LIMIT).await?;
+        *self.info.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(info);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Reads a whole list, page by page.
+    pub(crate) async fn list(&self, method: &str, key: &str) -> Result<Listing, CallError> {
+        let mut listing = Listing::default();
+        let mut seen = HashSet::new();
+        let mut cursor = None::<String>;
+        loop {
+            let params = cursor.iter().map(|it| (String::from("cursor"), json!(it))).collect();
+            let page = match self.request(method, params, &RequestOptions::within(LIST_LIMIT)).await {
+                Ok(page) => page,
+                Err(CallError::Rpc(error))
+                    if error.code == RpcError::METHOD_NOT_FOUND && cursor.is_none() =>
+                {
+                    return Ok(listing);
+                }
+                Err(err) if listing.items.is_empty() => return Err(err),
+                Err(err) => {
+                    listing.problem = Some(format!("the list ends early: {err}"));
+                    return Ok(listing);
+                }
+            };
+            if let Some(items) = page[key].as_array() {
+                listing.items.extend(items.iter().take(MAX_ITEMS - listing.items.len()).cloned());
+            } else if cursor.is_none() {
+                listing.problem = Some(format!("the answer to {method} has no `{key}`"));
+            }
+            let next = page["nextCursor"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+            match next {
+                None => return Ok(listing),
+                Some(next) if !seen.insert(next.clone()) => {
+                    listing.problem = Some(String::from("the server's pages go round in circles"));
+                    return Ok(listing);
+                }
+                Some(_) if MAX_PAGES <= seen.len() || MAX_ITEMS <= listing.items.len() => {
+                    listing.problem = Some(format!("only the first {} were read", listing.items.len()));
+                    return Ok(listing);
+                }
+                Some(next) => cursor = Some(next),
+            }
+        }
+    }
+
+    pub(crate) async fn resources(&self) -> Result<Vec<decode::ResourceDef>, CallError> {
+        let listing = self.list("resources/list", "resources").await?;
+        Ok(listing.items.iter().filter_map(decode::resource).collect())
+    }
+
+    pub(crate) async fn templates(&self) -> Result<Vec<decode::ResourceTemplate>, CallError> {
+        let listing = self.list("resources/templates/list", "resourceTemplates").await?;
+        Ok(listing.items.iter().filter_map(decode::template).collect())
+    }
+
+    pub(crate) async fn prompts(&self) -> Result<Vec<decode::PromptDef>, CallError> {
+        let listing = self.list("prompts/list", "prompts").await?;
+        Ok(listing.items.iter().filter_map(decode::prompt).collect())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Ends what the transport started; nobody waits for it here.
+        if let (Some(transport), Ok(runtime)) = (self.peer.transport(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(transport.close());
+        }
+        self.peer.inbox().closed("the connection was closed");
+    }
+}

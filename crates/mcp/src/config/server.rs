@@ -1,0 +1,218 @@
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    client::{Era, hex},
+    transport::{Connector, StdioCommand},
+};
+
+/// One server, as configured. Variables are expanded already.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What the user calls it: the middle of `mcp__name__tool`.
+    pub name: String,
+    /// Where the configuration comes from.
+    pub scope: Scope,
+    /// How to reach it.
+    pub endpoint: Endpoint,
+    /// How far its claims count.
+    pub trust: Trust,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// Its tools are in every request instead of behind tool search.
+    pub always_load: bool,
+    /// Asks it for log messages from this level on.
+    pub log_level: Option<String>,
+    /// Which protocol it speaks, for servers that take the question amiss.
+    pub era: Option<Era>,
+}
+
+impl ServerConfig {
+    /// A server with default limits that is trusted with nothing.
+    pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
+        let timeouts = Timeouts::for_endpoint(&endpoint);
+        Self {
+            name: name.into(),
+            scope: Scope::Dynamic,
+            endpoint,
+            trust: Trust::Untrusted,
+            timeouts,
+            always_load: false,
+            log_level: None,
+            era: None,
+        }
+    }
+
+    /// Identifies what an approval is about: the command with its arguments and
+    /// variables, or the address with its headers. A changed one is another
+    /// server, whatever its name.
+    pub fn fingerprint(&self) -> String {
+        let content = match &self.endpoint {
+            Endpoint::Stdio(it) => json!(["stdio", it.program, it.args, it.env, it.cwd]),
+            Endpoint::Http(it) => json!(["http", it.url, it.headers, it.headers_helper]),
+            Endpoint::Sse(it) => json!(["sse", it.url, it.headers, it.headers_helper]),
+            Endpoint::WebSocket(it) => json!(["ws", it.url, it.headers, it.headers_helper]),
+            Endpoint::InProcess(_) => json!(["in-process", self.name]),
+        };
+        hex(&Sha256::digest(content.to_string()))
+    }
+}
+
+/// How to reach a server.
+#[derive(Clone)]
+pub enum Endpoint {
+    /// A local process.
+    Stdio(StdioCommand),
+    /// Streamable HTTP.
+    Http(HttpEndpoint),
+    /// The older HTTP with server-sent events.
+    Sse(HttpEndpoint),
+    /// A WebSocket.
+    WebSocket(HttpEndpoint),
+    /// In this process, or behind a channel of the host.
+    InProcess(Arc<dyn Connector>),
+}
+
+impl Endpoint {
+    /// The name of the transport in configuration files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "http",
+            Self::Sse(_) => "sse",
+            Self::WebSocket(_) => "ws",
+            Self::InProcess(_) => "sdk",
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio(it) => write!(f, "Stdio({} {:?})", it.program, it.args),
+            // Headers hold secrets.
+            Self::Http(it) | Self::Sse(it) | Self::WebSocket(it) => write!(f, "{}({})", self.kind(), it.url),
+            Self::InProcess(_) => f.write_str("InProcess"),
+        }
+    }
+}
+
+/// A server at an address.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HttpEndpoint {
+    /// The address.
+    pub url: String,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// A command that prints a JSON object of more headers.
+    pub headers_helper: Option<String>,
+    /// How to log in, where discovery alone does not tell.
+    pub oauth: OAuthSettings,
+}
+
+/// Fixed parts of a login; everything is discovered where it is empty.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OAuthSettings {
+    /// A client registered beforehand.
+    pub client_id: Option<String>,
+    /// Its secret.
+    #[serde(skip_serializing)]
+    pub client_secret: Option<String>,
+    /// The port of the redirect address.
+    pub callback_port: Option<u16>,
+    /// Where the authorization server describes itself.
+    pub auth_server_metadata_url: Option<String>,
+    /// What to ask for.
+    #[serde(deserialize_with = "scopes")]
+    pub scopes: Vec<String>,
+}
+
+/// Scopes come as a list or as one text with spaces.
+fn scopes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        List(Vec<String>),
+        Text(String),
+    }
+    Ok(match Form::deserialize(from)? {
+        Form::List(list) => list,
+        Form::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+    })
+}
+
+/// Where a server's configuration comes from. Earlier ones win.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// The administrator.
+    Managed,
+    /// A flag, or the program that embeds us, for this session.
+    Dynamic,
+    /// The program that embeds us, in its own process.
+    Sdk,
+    /// The user, for this project only.
+    Local,
+    /// The project: shared, and so not to be trusted unseen.
+    Project,
+    /// The user, everywhere.
+    User,
+    /// A plugin.
+    Plugin,
+}
+
+impl Scope {
+    /// The public name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Managed => "managed",
+            Self::Dynamic => "dynamic",
+            Self::Sdk => "sdk",
+            Self::Local => "local",
+            Self::Project => "project",
+            Self::User => "user",
+            Self::Plugin => "plugin",
+        }
+    }
+}
+
+/// How far a server's claims about its tools count.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    /// Not at all.
+    #[default]
+    Untrusted,
+    /// Tools that claim to change nothing may run side by side, and a warning
+    /// that one destroys something is shown.
+    Approved,
+    /// Tools that claim to change nothing also run without asking.
+    Trusted,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timeouts {
+    /// From the start to the end of the handshake.
+    pub startup: Duration,
+    /// Longest silence during a call; progress starts it again.
+    pub idle: Duration,
+    /// Longest call.
+    pub total: Duration,
+}
+
+impl Timeouts {
+    /// Local tools may compile the world in silence; an address that is silent
+    /// for minutes has forgotten us.
+    pub fn for_endpoint(endpoint: &Endpoint) -> Self {
+        let idle = match endpoint {
+            Endpoint::Stdio(_) | Endpoint::InProcess(_) => Duration::from_secs(30 * 60),
+            Endpoint::Http(_) | Endpoint::Sse(_) | Endpoint::WebSocket(_) => Duration::from_secs(5 * 60),
+        };
+        Self { startup: Duration::from_secs(30), idle, total: Duration::from_secs(28 * 3600) }
+    }
+}

@@ -1,0 +1,348 @@
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use haft_tool::{Content, DynTool};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    CallFailure, Context, Enabled, Event, Server, ServerState, ServerStatus, manifest::ManifestCache,
+};
+use crate::{
+    adapt::{Media, MediaDirectory, contents_text},
+    auth::{self, AuthOptions, LoginError, LoginFlow, OAuthTokens, TokenFile},
+    client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
+    config::{Endpoint, HttpEndpoint, ServerConfig},
+    transport::{Authorize, Connector, HttpConnector, SseConnector, StdioConnector, WebSocketConnector},
+};
+
+/// All servers of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Manager(Arc<Inner>);
+
+struct Inner {
+    auth: AuthOptions,
+    context: Arc<Context>,
+    servers: Mutex<BTreeMap<String, Arc<Server>>>,
+}
+
+/// What a manager is made of.
+pub struct ManagerOptions {
+    /// What servers may ask of us.
+    pub host: Host,
+    /// Where manifests are kept between sessions; nowhere if `None`.
+    pub cache_directory: Option<PathBuf>,
+    /// How logins work.
+    pub auth: AuthOptions,
+    /// What becomes of bytes in results.
+    pub media: Arc<dyn Media>,
+    /// How many local servers start at the same time.
+    pub parallel_starts: usize,
+}
+
+impl ManagerOptions {
+    /// No ports, no cache, files of results below the temporary directory.
+    pub fn detached() -> Self {
+        Self {
+            host: Host::default(),
+            cache_directory: None,
+            auth: AuthOptions::default(),
+            media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
+            parallel_starts: std::thread::available_parallelism().map_or(2, |it| it.get()),
+        }
+    }
+}
+
+const PARALLEL_DIALS: usize = 20;
+const WAITING_EVENTS: usize = 256;
+
+/// Why a question to a server has no answer, in words for people and models.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct AskError(String);
+
+impl Manager {
+    /// A manager without servers.
+    pub fn new(options: ManagerOptions) -> Self {
+        let context = Context {
+            host: options.host,
+            cache: ManifestCache::new(options.cache_directory),
+            media: options.media,
+            events: broadcast::channel(WAITING_EVENTS).0,
+            revision: watch::channel(0).0,
+            starts: Semaphore::new(options.parallel_starts.max(1)),
+            dials: Semaphore::new(PARALLEL_DIALS),
+        };
+        Self(Arc::new(Inner { auth: options.auth, context: Arc::new(context), servers: Mutex::default() }))
+    }
+
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
+        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Server>> {
+        self.servers().values().cloned().collect()
+    }
+
+    /// Makes exactly these servers the servers of the session and begins to
+    /// connect to the new ones. Returns at once. A server whose configuration
+    /// did not change goes on undisturbed; one that is no longer there is
+    /// stopped.
+    pub fn set_servers(&self, configs: Vec<ServerConfig>) {
+        let mut removed = Vec::new();
+        let mut added = Vec::new();
+        {
+            let mut servers = self.servers();
+            let wanted: BTreeMap<String, ServerConfig> =
+                configs.into_iter().map(|it| (it.name.clone(), it)).collect();
+            servers.retain(|name, server| {
+                let keep = wanted.get(name).is_some_and(|it| same(it, &server.config));
+                if !keep {
+                    removed.push(Arc::clone(server));
+                }
+                keep
+            });
+            for (name, config) in wanted {
+                servers.entry(name).or_insert_with(|| {
+                    let server = self.server_for(config);
+                    added.push(Arc::clone(&server));
+                    server
+                });
+            }
+        }
+        for server in removed {
+            tokio::spawn(async move { server.stop().await });
+        }
+        added.iter().for_each(|server| server.begin());
+        self.0.context.revision.send_modify(|it| *it += 1);
+    }
+
+    /// Adds or replaces one server.
+    pub fn add_server(&self, config: ServerConfig) {
+        let server = self.server_for(config);
+        let before = self.servers().insert(server.name().to_owned(), Arc::clone(&server));
+        if let Some(before) = before {
+            tokio::spawn(async move { before.stop().await });
+        }
+        server.begin();
+    }
+
+    fn server_for(&self, config: ServerConfig) -> Arc<Server> {
+        let tokens = |it: &HttpEndpoint| {
+            let directory = self.0.auth.directory.as_deref();
+            Arc::new(TokenFile::new(directory, &config.name, &it.url))
+        };
+        let login = |it: &HttpEndpoint, file: &Arc<TokenFile>| -> Arc<dyn Authorize> {
+            Arc::new(OAuthTokens::new(&it.url, Arc::clone(file)))
+        };
+        let name = config.name.as_str();
+        let (connector, tokens): (Arc<dyn Connector>, _) = match &config.endpoint {
+            Endpoint::Stdio(command) => (Arc::new(StdioConnector(command.clone())), None),
+            Endpoint::InProcess(connector) => (Arc::clone(connector), None),
+            Endpoint::Http(it) => {
+                let file = tokens(it);
+                (Arc::new(HttpConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+            Endpoint::Sse(it) => {
+                let file = tokens(it);
+                (Arc::new(SseConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+            Endpoint::WebSocket(it) => {
+                let file = tokens(it);
+                (Arc::new(WebSocketConnector::new(name, it.clone(), login(it, &file))), Some(file))
+            }
+        };
+        Server::new(config, connector, tokens, Arc::clone(&self.0.context))
+    }
+
+    /// Begins to log in to a server at an address. The caller opens
+    /// [`LoginFlow::authorization_url`] in a browser, waits for it to come back
+    /// to `redirect_uri` (see [`crate::CallbackListener`]), finishes the flow and
+    /// then calls [`Manager::reconnect`].
+    pub async fn login(&self, server: &str, redirect_uri: &str) -> Result<LoginFlow, LoginError> {
+        let server = self.find(server).map_err(|err| LoginError(err.to_string()))?;
+        let (endpoint, file) = match (&server.config.endpoint, &server.tokens) {
+            (Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it), Some(file)) => {
+                (it, Arc::clone(file))
+            }
+            _ => return Err(LoginError(format!("the server `{}` has no login", server.name()))),
+        };
+        let challenge = server.challenge().filter(|it| !it.is_empty());
+        let (name, options) = (server.name(), &self.0.auth);
+        auth::begin(name, endpoint, challenge.as_deref(), redirect_uri, options, file).await
+    }
+
+    /// Forgets the login to a server. Says whether there was one.
+    pub fn logout(&self, server: &str) -> Result<bool, AskError> {
+        let server = self.find(server)?;
+        Ok(server.tokens.as_ref().is_some_and(|file| file.forget()))
+    }
+
+    /// All tools that are known now, by server and name: also those of servers
+    /// that are being started or restarted. The same tool is the same object
+    /// as long as its definition does not change.
+    pub fn tools(&self) -> Vec<Arc<dyn DynTool>> {
+        self.all().iter().flat_map(|server| server.tools()).collect()
+    }
+
+    /// The tools of one server as it defined them.
+    pub fn definitions(&self, server: &str) -> Vec<Arc<ToolDef>> {
+        self.find(server).map(|it| it.definitions()).unwrap_or_default()
+    }
+
+    /// What a person sees of all servers.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.all().iter().map(|server| server.status()).collect()
+    }
+
+    /// What happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.0.context.events.subscribe()
+    }
+
+    /// Waits until no server is about to become ready any more, but not longer
+    /// than `patience`. Says whether that is so.
+    pub async fn settled(&self, patience: Duration) -> bool {
+        let mut revision = self.0.context.revision.subscribe();
+        let waiting = async {
+            loop {
+                revision.borrow_and_update();
+                let busy = |server: &Arc<Server>| {
+                    matches!(server.state(), ServerState::Connecting | ServerState::Restarting { .. })
+                };
+                if !self.all().iter().any(busy) || revision.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(patience, waiting).await.is_ok()
+    }
+
+    /// Ends the connection of a server and begins a new one.
+    pub async fn reconnect(&self, server: &str) -> Result<(), AskError> {
+        let server = self.find(server)?;
+        server.reconnect().await.map(drop).map_err(|it| AskError(it.reason))
+    }
+
+    /// Reads a server's list of tools again, connecting first if necessary.
+    pub async fn refresh(&self, server: &str) -> Result<(), AskError> {
+        let server = self.find(server)?;
+        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        server.take_tools(&session).await.map_err(|err| AskError(err.to_string()))
+    }
+
+    /// Switches a server on or off for this session.
+    pub async fn set_enabled(&self, server: &str, enabled: Enabled) -> Result<(), AskError> {
+        self.find(server)?.set_enabled(enabled).await;
+        Ok(())
+    }
+
+    /// The user has seen what changed in a server's tools and agrees.
+    pub fn accept_definitions(&self, server: &str) -> Result<(), AskError> {
+        self.find(server)?.accept_definitions();
+        Ok(())
+    }
+
+    /// The workspace has other directories now: tells those who may ask.
+    pub fn roots_changed(&self) {
+        for server in self.all() {
+            server.notify("notifications/roots/list_changed");
+        }
+    }
+
+    /// The resources of one server.
+    pub async fn resources(&self, server: &str) -> Result<Vec<ResourceDef>, AskError> {
+        let server = self.find(server)?;
+        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        session.resources().await.map_err(|err| AskError(err.to_string()))
+    }
+
+    /// The resource templates of one server.
+    pub async fn resource_templates(&self, server: &str) -> Result<Vec<ResourceTemplate>, AskError> {
+        let server = self.find(server)?;
+        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        session.templates().await.map_err(|err| AskError(err.to_string()))
+    }
+
+    /// The prompts of one server.
+    pub async fn prompts(&self, server: &str) -> Result<Vec<PromptDef>, AskError> {
+        let server = self.find(server)?;
+        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        session.prompts().await.map_err(|err| AskError(err.to_string()))
+    }
+
+    /// One resource: as the model reads it, and as it came.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(Content, Value), AskError> {
+        let server = self.find(server)?;
+        let params = Map::from_iter([(String::from("uri"), json!(uri))]);
+        let result = server.ask("resources/read", params, cancel).await.map_err(ask_error)?;
+        Ok((contents_text(&result, server.name(), server.media()).await, result))
+    }
+
+    /// One prompt, filled in: the result of `prompts/get`.
+    pub async fn get_prompt(
+        &self,
+        server: &str,
+        prompt: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, AskError> {
+        let mut params = Map::from_iter([(String::from("name"), json!(prompt))]);
+        if !arguments.is_empty() {
+            params.insert(String::from("arguments"), Value::Object(arguments));
+        }
+        let server = self.find(server)?;
+        server.ask("prompts/get", params, &CancellationToken::new()).await.map_err(ask_error)
+    }
+
+    /// Stops all servers and waits until they are gone.
+    pub async fn shutdown(&self) {
+        let servers = std::mem::take(&mut *self.servers());
+        let stopping = servers.into_values().map(|server| async move { server.stop().await });
+        futures_util::future::join_all(stopping).await;
+    }
+
+    /// Names of all servers.
+    pub fn names(&self) -> Vec<String> {
+        self.servers().keys().cloned().collect()
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Server>, AskError> {
+        let servers = self.servers();
+        servers.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = servers.keys().map(String::as_str).collect();
+            AskError(match known.is_empty() {
+                true => String::from("no MCP server is configured"),
+                false => format!("no MCP server `{name}`; there are: {}", known.join(", ")),
+            })
+        })
+    }
+}
+
+fn same(a: &ServerConfig, b: &ServerConfig) -> bool {
+    let in_process = |it: &ServerConfig| match &it.endpoint {
+        Endpoint::InProcess(connector) => Some(Arc::as_ptr(connector).cast::<()>()),
+        _ => None,
+    };
+    a.fingerprint() == b.fingerprint()
+        && in_process(a) == in_process(b)
+        && (a.scope, a.trust, a.timeouts, a.always_load, &a.log_level, a.era)
+            == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level, b.era)
+}
+
+fn ask_error(failure: CallFailure) -> AskError {
+    AskError(match failure {
+        CallFailure::Unavailable(unavailable) => unavailable.reason,
+        CallFailure::Lost { reason } | CallFailure::TimedOut(reason) | CallFailure::Refused(reason) => reason,
+        CallFailure::Cancelled => String::from("interrupted"),
+    })
+}

@@ -1,0 +1,16 @@
+//! All servers of a session: started in parallel without anybody waiting,
+//! supervised, visible.
+
+mod call;
+mod lists;
+mod manager;
+mod manifest;
+mod server;
+mod status;
+
+pub(crate) use call::{CallFailure, CallOptions};
+pub use manager::{AskError, Manager, ManagerOptions};
+pub(crate) use manifest::write_atomically;
+pub use server::Enabled;
+pub(crate) use server::{Context, Server};
+pub use status::{Event, Noise, ServerState, ServerStatus};

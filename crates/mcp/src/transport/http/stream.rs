@@ -1,0 +1,146 @@
+use std::{sync::Arc, time::Duration};
+
+use reqwest::{Response, StatusCode, header::ACCEPT};
+use tokio::sync::oneshot;
+
+use super::{Line, SESSION, VERSION};
+use crate::{
+    transport::{
+        events::{Event, EventStream, Position},
+        web::http_error,
+    },
+    wire::{CallError, parse_values},
+};
+
+/// How often a broken stream is taken up again in a row.
+const MAX_RESUMES: u32 = 5;
+const RETRY_DEFAULT: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+impl Line {
+    /// Reads a stream until it holds the answer to one request. A stream that
+    /// breaks before is taken up where it broke, if the server marks places.
+    pub(super) async fn read_answer(self: &Arc<Self>, id: u64, response: Response) -> Result<(), CallError> {
+        let mut stream = EventStream::new(response);
+        let mut resumes = 0;
+        loop {
+            let broken = loop {
+                match stream.next().await {
+                    Ok(Some(event)) => {
+                        resumes = 0;
+                        if self.deliver(event, Some(id)) {
+                            return Ok(());
+                        }
+                    }
+                    Ok(None) => break String::from("the stream ended without an answer"),
+                    Err(reason) => break reason,
+                }
+            };
+            let position = stream.position().clone();
+            if position.last_id.is_none() || self.is_modern() || MAX_RESUMES <= resumes {
+                return Err(CallError::Closed(broken));
+            }
+            resumes += 1;
+            pause(&position, resumes).await;
+            stream = match self.get(&position).await {
+                Ok(stream) => stream,
+                Err(err) => {
+                    return Err(CallError::Closed(format!("{broken}, and could not be resumed: {err}")));
+                }
+            };
+        }
+    }
+
+    /// Hands over what an event carries. Says whether it was the answer.
+    fn deliver(&self, event: Event, id: Option<u64>) -> bool {
+        let mut answered = false;
+        let values = parse_values(&event.data);
+        if values.is_empty() && !event.data.is_empty() {
+            self.inbox.noise(&String::from_utf8_lossy(&event.data));
+        }
+        for value in values {
+            answered |= id.is_some_and(|id| Self::is_answer(&value, id));
+            self.inbox.deliver(value);
+        }
+        answered
+    }
+
+    /// Opens the stream for what the server says by itself, and keeps it open.
+    /// Ready when the server has answered for the first time.
+    pub(super) async fn listen(self: &Arc<Self>) {
+        let stop = self.end.child_token();
+        if let Some(before) = self.state().news.replace(stop.clone()) {
+            before.cancel();
+        }
+        let line = Arc::clone(self);
+        let (answered, first_answer) = oneshot::channel();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = line.read_news(answered) => (),
+                () = stop.cancelled() => (),
+            }
+        });
+        let _ = first_answer.await;
+    }
+
+    async fn read_news(&self, answered: oneshot::Sender<()>) {
+        let mut answered = Some(answered);
+        let mut position = Position::default();
+        let mut failures = 0;
+        while failures < MAX_RESUMES {
+            let stream = self.get(&position).await;
+            drop(answered.take());
+            match stream {
+                Ok(mut stream) => {
+                    failures = 0;
+                    while let Ok(Some(event)) = stream.next().await {
+                        self.deliver(event, None);
+                    }
+                    position = stream.position().clone();
+                }
+                // It has none, or the session is gone; requests will find out.
+                Err(CallError::Http { status: 400..=499, .. } | CallError::Unauthorized { .. }) => return,
+                Err(_) => failures += 1,
+            }
+            pause(&position, failures + 1).await;
+        }
+    }
+
+    async fn get(&self, position: &Position) -> Result<EventStream, CallError> {
+        let (session, version) = {
+            let state = self.state();
+            (state.session.clone(), state.version.clone())
+        };
+        let request = || {
+            let mut request = self.site.client.get(self.site.url.clone()).header(ACCEPT, "text/event-stream");
+            let headers = [(SESSION, &session), (VERSION, &version), ("last-event-id", &position.last_id)];
+            for (name, value) in headers {
+                if let Some(value) = value {
+                    request = request.header(name, value);
+                }
+            }
+            request
+        };
+        let response = self.site.send(request).await?;
+        let status = response.status();
+        let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
+        let is_stream =
+            kind.and_then(|it| it.to_str().ok()).is_some_and(|it| it.starts_with("text/event-stream"));
+        match (status.is_success(), is_stream) {
+            (true, true) => {
+                let mut stream = EventStream::new(response);
+                stream.resume(position.clone());
+                Ok(stream)
+            }
+            (true, false) => Err(http_error(StatusCode::NOT_ACCEPTABLE, b"the server offers no stream")),
+            (false, _) => Err(http_error(status, b"")),
+        }
+    }
+}
+
+/// Waits as long as the server wants, and longer each time in a row.
+async fn pause(position: &Position, attempt: u32) {
+    let wanted = position.retry.map_or(RETRY_DEFAULT, Duration::from_millis);
+    let wait = wanted.saturating_mul(1 << (attempt.saturating_sub(1)).min(5)).min(RETRY_MAX);
+    tokio::time::sleep(wait).await;
+}

@@ -1,0 +1,136 @@
+//! Servers in this process, or behind a channel of the host.
+
+use std::sync::Arc;
+
+use haft_tool::BoxFuture;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Connector, Inbox, OpenError, Outgoing, Transport};
+use crate::{client::Era, wire::CallError};
+
+/// A server the host talks to for us, message by message: the in-process
+/// servers of the Agent SDKs, reached with `mcp_message` control requests.
+pub trait McpConnection: Send + Sync + 'static {
+    /// Hands over one JSON-RPC message and gives back what the server answers
+    /// at once: the response of a request, nothing for a notification.
+    fn exchange(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
+
+    /// Where messages go that the server sends by itself, from now on.
+    fn opened(&self, _inbox: Inbox) {}
+
+    /// Nobody will send messages any more.
+    fn closed(&self) {}
+}
+
+/// Connects to an [`McpConnection`].
+pub struct HostedServer(Arc<dyn McpConnection>);
+
+impl HostedServer {
+    /// Makes a connector for [`crate::Endpoint::InProcess`].
+    pub fn connector(connection: Arc<dyn McpConnection>) -> Arc<dyn Connector> {
+        Arc::new(Self(connection))
+    }
+}
+
+impl Connector for HostedServer {
+    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+        Box::pin(async move {
+            self.0.opened(inbox.clone());
+            let end = CancellationToken::new();
+            Ok(Arc::new(Hosted { connection: Arc::clone(&self.0), inbox, end }) as Arc<dyn Transport>)
+        })
+    }
+
+    /// The SDKs' servers begin with `initialize`; asking first would cost a
+    /// round trip through the host.
+    fn era(&self) -> Option<Era> {
+        Some(Era::Legacy)
+    }
+}
+
+struct Hosted {
+    connection: Arc<dyn McpConnection>,
+    inbox: Inbox,
+    end: CancellationToken,
+}
+
+impl Transport for Hosted {
+    fn send(&self, message: Outgoing) -> Result<(), String> {
+        let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
+        let exchange = self.connection.exchange(message.message);
+        let (inbox, end) = (self.inbox.clone(), self.end.clone());
+        tokio::spawn(async move {
+            let answer = tokio::select! {
+                answer = exchange => answer,
+                () = end.cancelled() => return,
+            };
+            match (answer, id) {
+                (Ok(Some(answer)), _) => inbox.deliver(answer),
+                (Err(reason), Some(id)) => inbox.fail(id, CallError::Closed(reason)),
+                // The answer may still come through the inbox.
+                _ => (),
+            }
+        });
+        Ok(())
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.end.cancel();
+        self.connection.closed();
+        self.inbox.closed("the connection was closed");
+        Box::pin(async {})
+    }
+}
+
+/// A server at the other end of two channels: any server of this process that
+/// speaks JSON-RPC, both eras, without pipes or sockets.
+pub struct ChannelServer(Box<dyn Fn() -> ChannelEnds + Send + Sync>);
+
+/// Our ends of the two channels.
+pub struct ChannelEnds {
+    /// To the server.
+    pub to_server: mpsc::UnboundedSender<Value>,
+    /// From the server.
+    pub from_server: mpsc::UnboundedReceiver<Value>,
+}
+
+impl ChannelServer {
+    /// Makes a connector for [`crate::Endpoint::InProcess`]; `start` is called
+    /// for every connection and starts the server's end.
+    pub fn connector(start: impl Fn() -> ChannelEnds + Send + Sync + 'static) -> Arc<dyn Connector> {
+        Arc::new(Self(Box::new(start)))
+    }
+}
+
+impl Connector for ChannelServer {
+    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+        let ChannelEnds { to_server, mut from_server } = (self.0)();
+        tokio::spawn(async move {
+            while let Some(message) = from_server.recv().await {
+                inbox.deliver(message);
+            }
+            inbox.closed("the server ended");
+        });
+        Box::pin(async move {
+            Ok(Arc::new(Channel(std::sync::Mutex::new(Some(to_server)))) as Arc<dyn Transport>)
+        })
+    }
+}
+
+struct Channel(std::sync::Mutex<Option<mpsc::UnboundedSender<Value>>>);
+
+impl Transport for Channel {
+    fn send(&self, message: Outgoing) -> Result<(), String> {
+        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let sent = sender.as_ref().is_some_and(|it| it.send(message.message).is_ok());
+        if sent { Ok(()) } else { Err(String::from("the server ended")) }
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        // The server sees the end of its input.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        Box::pin(async {})
+    }
+}

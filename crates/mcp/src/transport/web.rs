@@ -1,0 +1,259 @@
+//! What all transports to an address share: the client, its headers, logins.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_tool::BoxFuture;
+use haft_types::text;
+use reqwest::{
+    Client, RequestBuilder, Response, StatusCode, Url,
+    header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE},
+    redirect,
+};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::OpenError;
+use crate::{config::HttpEndpoint, wire::CallError};
+
+/// Where tokens come from.
+pub(crate) trait Authorize: Send + Sync {
+    /// The token to send, if there is one; refreshed when it is about to end.
+    fn token(&self) -> BoxFuture<'_, Option<String>>;
+
+    /// The server refused `token`; tries to get another one.
+    fn renew<'a>(&'a self, token: Option<&'a str>) -> BoxFuture<'a, Renewal>;
+}
+
+/// What became of a refused token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Renewal {
+    /// There is another one now.
+    Done,
+    /// Somebody has to log in.
+    Impossible,
+    /// Not now, for this reason; the login itself is still good.
+    Later(String),
+}
+
+/// An address with everything needed to send requests to it.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) client: Client,
+    pub(super) url: Url,
+    headers: HeaderMap,
+    login: Arc<dyn Authorize>,
+}
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(20);
+const MAX_REDIRECTS: usize = 5;
+
+/// A body that explains an error is short.
+const MAX_EXPLANATION_BYTES: usize = 8 << 10;
+
+impl Site {
+    /// Reads the headers, runs the helper, makes a client.
+    pub(super) async fn open(
+        server: &str,
+        endpoint: &HttpEndpoint,
+        login: Arc<dyn Authorize>,
+        protocol: Protocol,
+    ) -> Result<Self, OpenError> {
+        let failed = |reason: String| OpenError::Failed(reason);
+        let url = parse_url(&endpoint.url).map_err(failed)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &endpoint.headers {
+            add(&mut headers, name, value).map_err(failed)?;
+        }
+        if let Some(helper) = &endpoint.headers_helper {
+            for (name, value) in run_helper(server, &endpoint.url, helper).await.map_err(failed)? {
+                add(&mut headers, &name, &value).map_err(failed)?;
+            }
+        }
+        let client = client(protocol).map_err(|err| failed(explain(&err)))?;
+        Ok(Self { client, url, headers, login })
+    }
+
+    /// Sends a request, with a token if there is one. A refused token is
+    /// renewed once.
+    pub(super) async fn send(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, CallError> {
+        // A header of the configuration is the user's own login.
+        let own = self.headers.contains_key(reqwest::header::AUTHORIZATION);
+        let mut token = if own { None } else { self.login.token().await };
+        for renewed in [false, true] {
+            let mut request = request().headers(self.headers.clone());
+            if let Some(token) = &token {
+                request = request.bearer_auth(token);
+            }
+            let response = request.send().await.map_err(|err| not_sent(&err))?;
+            if response.status() != StatusCode::UNAUTHORIZED {
+                return Ok(response);
+            }
+            let refused = Err(CallError::Unauthorized { challenge: challenge(&response) });
+            if renewed || own {
+                return refused;
+            }
+            match self.login.renew(token.as_deref()).await {
+                Renewal::Done => token = self.login.token().await,
+                Renewal::Impossible => return refused,
+                Renewal::Later(reason) => return Err(CallError::NotSent(reason)),
+            }
+        }
+        Err(CallError::Unauthorized { challenge: String::new() })
+    }
+}
+
+/// Which HTTP a transport can live with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Protocol {
+    /// Whatever both sides know.
+    Any,
+    /// One connection becomes something else.
+    Upgradable,
+}
+
+fn client(protocol: Protocol) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
+        .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_LIMIT)
+        .tcp_nodelay(true)
+        .redirect(redirect::Policy::custom(follow));
+    if protocol == Protocol::Upgradable {
+        builder = builder.http1_only();
+    }
+    builder.build()
+}
+
+/// Redirects stay with the host the user agreed to: anywhere else the request,
+/// with all it says, would go to a stranger.
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let from = attempt.previous().last();
+    let same_host = from.is_some_and(|from| {
+        let same_place = from.host() == attempt.url().host();
+        let not_downgraded = from.scheme() == attempt.url().scheme() || attempt.url().scheme() == "https";
+        same_place && not_downgraded
+    });
+    match (same_host, attempt.previous().len()) {
+        (true, 0..=MAX_REDIRECTS) => attempt.follow(),
+        (true, _) => attempt.error("too many redirects"),
+        (false, _) => {
+            let reason = format!("redirected to another host: {}", attempt.url());
+            attempt.error(reason)
+        }
+    }
+}
+
+fn parse_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|err| format!("`{text}` is not an address: {err}"))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        // The upgrade of a plain request; it has the same address otherwise.
+        "ws" => with_scheme(&url, "http"),
+        "wss" => with_scheme(&url, "https"),
+        other => Err(format!("`{other}:` is not a way to reach a server")),
+    }
+}
+
+fn with_scheme(url: &Url, scheme: &str) -> Result<Url, String> {
+    let rest = url.as_str().split_once(':').map_or("", |(_, rest)| rest);
+    Url::parse(&format!("{scheme}:{rest}")).map_err(|err| err.to_string())
+}
+
+fn add(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String> {
+    let header = HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
+    let mut value =
+        HeaderValue::try_from(value).map_err(|_| format!("the value of the header `{name}` is not valid"))?;
+    value.set_sensitive(true);
+    headers.insert(header, value);
+    Ok(())
+}
+
+const HELPER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs the user's command for fresh headers.
+async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String, String)>, String> {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", helper])
+        .env("CLAUDE_CODE_MCP_SERVER_NAME", server)
+        .env("CLAUDE_CODE_MCP_SERVER_URL", url)
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let output = match tokio::time::timeout(HELPER_LIMIT, command.output()).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(err)) => return Err(format!("the headers helper could not be started: {err}")),
+        Err(_) => return Err(format!("the headers helper took longer than {} s", HELPER_LIMIT.as_secs())),
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the headers helper failed: {}", text::one_line(&said, 200)));
+    }
+    let headers: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|err| format!("the headers helper did not print a JSON object: {err}"))?;
+    let headers = headers.as_object().ok_or("the headers helper did not print a JSON object")?;
+    let header = |(name, value): (&String, &Value)| {
+        let value = value.as_str().ok_or_else(|| format!("the header `{name}` of the helper is not text"))?;
+        Ok((name.clone(), value.to_owned()))
+    };
+    headers.iter().map(header).collect()
+}
+
+/// Everything `reqwest` knows, without the address: it may hold secrets.
+pub(super) fn explain(err: &reqwest::Error) -> String {
+    use std::error::Error;
+    let mut parts = Vec::new();
+    let mut source = err.source();
+    while let Some(cause) = source {
+        parts.push(cause.to_string());
+        source = cause.source();
+    }
+    match parts.is_empty() {
+        true if err.is_timeout() => String::from("timed out"),
+        true => String::from("the request failed"),
+        false => parts.join(": "),
+    }
+}
+
+fn not_sent(err: &reqwest::Error) -> CallError {
+    match err.is_connect() || err.is_builder() || err.is_redirect() {
+        true => CallError::NotSent(explain(err)),
+        false => CallError::Closed(explain(err)),
+    }
+}
+
+pub(super) fn challenge(response: &Response) -> String {
+    let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    values.filter_map(|it| it.to_str().ok()).collect::<Vec<_>>().join(", ")
+}
+
+/// The whole body, if it is not larger than allowed.
+pub(super) async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|err| explain(&err))? {
+        if max < body.len() + chunk.len() {
+            return Err(format!("the answer is larger than {} MiB", max >> 20));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The beginning of a body that explains an error.
+pub(super) async fn explanation(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < MAX_EXPLANATION_BYTES
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    body.truncate(MAX_EXPLANATION_BYTES);
+    body
+}
+
+/// An answer that is no message.
+pub(super) fn http_error(status: StatusCode, body: &[u8]) -> CallError {
+    let said = String::from_utf8_lossy(body);
+    let said = text::one_line(&said, 200);
+    let name = status.canonical_reason().unwrap_or("no reason");
+    let message = if said.is_empty() { name.to_owned() } else { format!("{name}: {said}") };
+    CallError::Http { status: status.as_u16(), message }
+}

@@ -1,0 +1,240 @@
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::{parse_values, salvage_id};
+
+/// A longer message is not read: no tool result is worth more memory, and the
+/// request it answers fails with a reason.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How much of both ends of an oversized message is kept to find its id.
+const END_BYTES: usize = 4096;
+
+const READ_BYTES: usize = 64 << 10;
+
+/// What a server wrote, one line at a time.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Line {
+    /// JSON that looks like messages.
+    Messages(Vec<Value>),
+    /// Meant as a message, but too long or broken beyond repair; the request of
+    /// that id will get no other answer.
+    Unreadable { id: Option<u64>, problem: &'static str },
+    /// Anything else: banners, log lines, stack traces.
+    Noise(String),
+}
+
+/// Cuts a byte stream into messages.
+///
+/// One message per line is the rule; messages without a line break between
+/// them and messages printed over several lines are understood too.
+pub(crate) struct LineReader<R> {
+    from: BufReader<R>,
+    line: Vec<u8>,
+    dropped: usize,
+    tail: Vec<u8>,
+    held: Held,
+    /// Understood already, but something had to be said before it.
+    next: Option<Line>,
+    max: usize,
+}
+
+/// The beginning of a message printed over several lines.
+#[derive(Default)]
+struct Held {
+    text: Vec<u8>,
+    balance: Balance,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    pub(crate) fn new(from: R) -> Self {
+        Self::with_limit(from, MAX_MESSAGE_BYTES)
+    }
+
+    pub(crate) fn with_limit(from: R, max: usize) -> Self {
+        Self {
+            from: BufReader::with_capacity(READ_BYTES, from),
+            line: Vec::new(),
+            dropped: 0,
+            tail: Vec::new(),
+            held: Held::default(),
+            next: None,
+            max,
+        }
+    }
+
+    /// The next line that says something; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> std::io::Result<Option<Line>> {
+        if let Some(line) = self.next.take() {
+            return Ok(Some(line));
+        }
+        loop {
+            let available = self.from.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(self.at_end());
+            }
+            let end = memchr::memchr(b'\n', available);
+            let used = end.map_or(available.len(), |at| at + 1);
+            if self.max < self.line.len() + used {
+                self.dropped += used;
+                self.tail.extend_from_slice(&available[used.saturating_sub(END_BYTES)..used]);
+                self.tail.drain(..self.tail.len().saturating_sub(END_BYTES));
+            } else {
+                self.line.extend_from_slice(&available[..used]);
+            }
+            self.from.consume(used);
+            if end.is_some()
+                && let Some(line) = self.finish_line()
+            {
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    /// A last message may lack its line break.
+    fn at_end(&mut self) -> Option<Line> {
+        if self.line.is_empty() && self.dropped == 0 { None } else { self.finish_line() }
+    }
+
+    fn finish_line(&mut self) -> Option<Line> {
+        let line = std::mem::take(&mut self.line);
+        let tail = std::mem::take(&mut self.tail);
+        if std::mem::take(&mut self.dropped) != 0 {
+            let id = salvage_id(&line[..line.len().min(END_BYTES)], &tail);
+            return Some(Line::Unreadable { id, problem: "the message is larger than 64 MiB" });
+        }
+        self.understand(line)
+    }
+
+    fn understand(&mut self, line: Vec<u8>) -> Option<Line> {
+        let values = parse_values(&line);
+        if values.iter().any(is_message) {
+            // A message on its own line ends whatever was begun before it.
+            let cut_off = std::mem::take(&mut self.held).text;
+            if cut_off.is_empty() {
+                return Some(Line::Messages(values));
+            }
+            self.next = Some(Line::Messages(values));
+            return Some(unreadable(&cut_off));
+        }
+        let text = line.trim_ascii();
+        let begins =
+            self.held.text.is_empty() && values.is_empty() && matches!(text.first(), Some(b'{' | b'['));
+        if begins || !self.held.text.is_empty() {
+            return self.hold(&line);
+        }
+        (!text.is_empty()).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// Adds a line to a message that spans several.
+    fn hold(&mut self, line: &[u8]) -> Option<Line> {
+        self.held.text.extend_from_slice(line);
+        self.held.balance.feed(line);
+        let complete = self.held.balance.depth <= 0;
+        if !complete && self.held.text.len() <= self.max {
+            return None;
+        }
+        let text = std::mem::take(&mut self.held).text;
+        let values = parse_values(&text);
+        if complete && values.iter().any(is_message) {
+            return Some(Line::Messages(values));
+        }
+        Some(unreadable(&text))
+    }
+}
+
+fn unreadable(text: &[u8]) -> Line {
+    let (head, tail) = (&text[..text.len().min(END_BYTES)], &text[text.len().saturating_sub(END_BYTES)..]);
+    Line::Unreadable { id: salvage_id(head, tail), problem: "the message is not valid JSON" }
+}
+
+fn is_message(value: &Value) -> bool {
+    let is_frame = |it: &Value| ["method", "result", "error"].iter().any(|key| it.get(key).is_some());
+    match value {
+        Value::Array(batch) => batch.iter().any(is_frame),
+        other => is_frame(other),
+    }
+}
+
+/// Counts open brackets outside strings, so that the end of a message over many
+/// lines is found without parsing it again on every line.
+#[derive(Default)]
+struct Balance {
+    depth: i64,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Balance {
+    fn feed(&mut self, text: &[u8]) {
+        for byte in text {
+            match (self.in_string, byte) {
+                (true, _) if self.escaped => self.escaped = false,
+                (true, b'\\') => self.escaped = true,
+                (_, b'"') => self.in_string = !self.in_string,
+                (false, b'{' | b'[') => self.depth += 1,
+                (false, b'}' | b']') => self.depth -= 1,
+                _ => (),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    async fn read(text: &str, max: usize) -> Vec<Line> {
+        let mut reader = LineReader::with_limit(text.as_bytes(), max);
+        let mut lines = Vec::new();
+        while let Some(line) = reader.next().await.unwrap() {
+            lines.push(line);
+        }
+        lines
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_cut_into_messages() {
+        let message = || json!({"id": 1, "result": {}});
+        let one = || vec![Line::Messages(vec![message()])];
+        let unreadable = |id| Line::Unreadable { id, problem: "the message is not valid JSON" };
+        for (text, want) in [
+            ("{\"id\":1,\"result\":{}}\n", one()),
+            ("{\"id\":1,\"result\":{}}", one()),
+            ("\r\n\n{\"id\":1,\"result\":{}}\r\n", one()),
+            ("{\n  \"id\": 1,\n  \"result\": {\n  }\n}\n", one()),
+            (
+                "{\"id\":1,\"result\":{}}{\"id\":1,\"result\":{}}\n",
+                vec![Line::Messages(vec![message(), message()])],
+            ),
+            (
+                "listening on \u{1b}[1m3000\n{\"id\":1,\"result\":{}}\n",
+                vec![Line::Noise("listening on \u{1b}[1m3000".into()), one().remove(0)],
+            ),
+            ("{\"level\":\"info\"}\n", vec![Line::Noise("{\"level\":\"info\"}".into())]),
+            ("{\"id\":3,\"result\":oops}\n", vec![unreadable(Some(3))]),
+            // A message that was cut off does not swallow the next one.
+            (
+                "{\"id\":3,\"result\":{\n{\"id\":1,\"result\":{}}\n",
+                vec![unreadable(Some(3)), one().remove(0)],
+            ),
+            (
+                "Content-Length: 20\r\n\r\n{\"id\":1,\"result\":{}}\n",
+                vec![Line::Noise("Content-Length: 20".into()), one().remove(0)],
+            ),
+        ] {
+            assert_eq!(read(text, 1000).await, want, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_oversized_message_fails_its_request() {
+        let big =
+            format!("{{\"result\":\"{}\",\"id\":5}}\n{{\"id\":1,\"result\":{{}}}}\n", "x".repeat(200_000));
+        let lines = read(&big, 1000).await;
+        assert!(matches!(lines[0], Line::Unreadable { id: Some(5), .. }), "{lines:?}");
+        assert_eq!(lines[1], Line::Messages(vec![json!({"id": 1, "result": {}})]));
+    }
+}

@@ -1,0 +1,18 @@
+//! JSON-RPC over plain values.
+//!
+//! Own code instead of the SDK's typed messages: there, one tool with a wrong
+//! annotation loses a whole list, an error without a message is dropped and its
+//! request hangs, and a result with a surprising key decodes as another type.
+//! Here a message is told apart by its shape alone, and what a result means is
+//! decided by the one who asked for it.
+
+mod frame;
+mod lines;
+mod peer;
+mod salvage;
+
+pub(crate) use frame::{Frame, RpcError};
+pub(crate) use lines::{Line, LineReader, MAX_MESSAGE_BYTES};
+pub use peer::Inbox;
+pub(crate) use peer::{CallError, Incoming, Peer, Progress, RequestOptions};
+pub(crate) use salvage::{parse_values, salvage_id};

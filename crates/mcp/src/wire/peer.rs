@@ -1,0 +1,486 @@
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use haft_tool::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Frame, RpcError,
+    frame::{notification, request, response},
+};
+use crate::transport::{Outgoing, Transport};
+
+/// What the other side may ask of us and tell us.
+pub(crate) trait Incoming: Send + Sync {
+    /// Answers a request. Runs in a task of its own.
+    fn request(&self, method: String, params: Value) -> BoxFuture<'static, Result<Value, RpcError>>;
+
+    /// Takes note of something. Must not block.
+    fn notification(&self, method: &str, params: Value);
+
+    /// Takes note of output that is no message. Must not block.
+    fn noise(&self, line: &str);
+}
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Rpc(RpcError),
+    /// The server was silent for too long.
+    #[error(
+        "no answer and no progress for {} (the limit for silence; the limit for the whole call is {})",
+        seconds(idle),
+        seconds(total)
+    )]
+    Silent { idle: Duration, total: Duration },
+    /// The server kept busy for too long.
+    #[error(
+        "no answer within {} (the limit for the whole call; the limit for silence is {})",
+        seconds(total),
+        seconds(idle)
+    )]
+    TooLong { idle: Duration, total: Duration },
+    /// We did not want to know any more.
+    #[error("cancelled")]
+    Cancelled,
+    /// The request never reached the server.
+    #[error("{0}")]
+    NotSent(String),
+    /// The connection ended while the request was under way.
+    #[error("{0}")]
+    Closed(String),
+    /// The server wants us to log in, with this challenge.
+    #[error("the server asks for authorization")]
+    Unauthorized { challenge: String },
+    /// The server wants more than we may do, with this challenge.
+    #[error("the server asks for more authorization")]
+    Forbidden { challenge: String },
+    /// The server has forgotten our session and did not look at the request.
+    #[error("the server has ended the session")]
+    SessionExpired,
+    /// An HTTP answer that is no message.
+    #[error("HTTP {status}: {message}")]
+    Http { status: u16, message: String },
+}
+
+fn seconds(duration: &Duration) -> String {
+    format!("{} s", (duration.as_secs_f64() * 10.0).round() / 10.0)
+}
+
+/// How a request may end, and who watches it.
+#[derive(Clone)]
+pub(crate) struct RequestOptions {
+    /// Longest silence; progress starts it again.
+    pub(crate) idle: Duration,
+    /// Longest duration, whatever happens.
+    pub(crate) total: Duration,
+    /// Ends the request and tells the server.
+    pub(crate) cancel: CancellationToken,
+    /// Where progress goes; the request asks for it only if somebody watches
+    /// or an idle limit has to be extended.
+    pub(crate) progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// HTTP headers made of arguments.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl RequestOptions {
+    /// A request that nobody watches, with one limit.
+    pub(crate) fn within(limit: Duration) -> Self {
+        Self {
+            idle: limit,
+            total: limit,
+            cancel: CancellationToken::new(),
+            progress: None,
+            headers: Vec::new(),
+        }
+    }
+
+    fn wants_progress(&self) -> bool {
+        self.progress.is_some() || self.idle < self.total
+    }
+}
+
+/// One progress report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Progress {
+    pub(crate) progress: f64,
+    pub(crate) total: Option<f64>,
+    pub(crate) message: Option<String>,
+}
+
+impl Progress {
+    fn from_params(params: &Value) -> Self {
+        Self {
+            progress: params["progress"].as_f64().unwrap_or(0.0),
+            total: params["total"].as_f64(),
+            message: params["message"].as_str().map(|it| haft_types::text::head(it, 500).to_owned()),
+        }
+    }
+}
+
+/// How many progress reports may wait; what does not fit is dropped. The
+/// extension of the deadline survives, since one waiting report is enough.
+const WAITING_REPORTS: usize = 16;
+
+/// How many requests of the other side are worked on at once.
+const MAX_INCOMING: usize = 32;
+
+/// Our end of a connection: matches answers with requests, keeps deadlines,
+/// answers what the server asks.
+///
+/// **Invariant:** every request ends: with its answer, with an error, or at its
+/// deadline. A connection that closes ends all of them at once.
+#[derive(Clone)]
+pub(crate) struct Peer(Arc<Inner>);
+
+struct Inner {
+    transport: OnceLock<Arc<dyn Transport>>,
+    incoming: Arc<dyn Incoming>,
+    next_id: AtomicU64,
+    state: Mutex<State>,
+    gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    pending: HashMap<u64, Pending>,
+    serving: HashMap<String, AbortHandle>,
+    closed: Option<String>,
+}
+
+struct Pending {
+    answer: oneshot::Sender<Result<Value, CallError>>,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl Peer {
+    pub(crate) fn new(incoming: Arc<dyn Incoming>) -> Self {
+        Self(Arc::new(Inner {
+            transport: OnceLock::new(),
+            incoming,
+            next_id: AtomicU64::new(1),
+            state: Mutex::default(),
+            gone: CancellationToken::new(),
+        }))
+    }
+
+    /// Connects the sending half. Before that, requests are not sent.
+    pub(crate) fn attach(&self, transport: Arc<dyn Transport>) {
+        let _ = self.0.transport.set(transport);
+    }
+
+    /// The receiving half, for the transport.
+    pub(crate) fn inbox(&self) -> Inbox {
+        Inbox(Arc::downgrade(&self.0))
+    }
+
+    pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
+        self.0.transport.get()
+    }
+
+    /// Fires when the connection has ended.
+    pub(crate) fn gone(&self) -> &CancellationToken {
+        &self.0.gone
+    }
+
+    /// Why the connection has ended.
+    pub(crate) fn closed_reason(&self) -> Option<String> {
+        self.0.state().closed.clone()
+    }
+
+    pub(crate) fn notify(&self, method: &str, params: Map<String, Value>) {
+        let _ = self.0.send(Outgoing::message(notification(method, params)));
+    }
+
+    /// A pipe only says that it broke; how the server ended says more, if it
+    /// ended.
+    async fn why_not(&self, problem: String) -> String {
+        let _ = tokio::time::timeout(LAST_WORDS, self.0.gone.cancelled()).await;
+        self.closed_reason().unwrap_or(problem)
+    }
+
+    /// Sends a request and waits for what becomes of it. Dropping the future
+    /// cancels the request.
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        options: &RequestOptions,
+    ) -> Result<Value, CallError> {
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let (answer, mut answered) = oneshot::channel();
+        let (reports, mut reported) = mpsc::channel(WAITING_REPORTS);
+        if options.wants_progress() {
+            let meta = params.entry("_meta").or_insert_with(|| json!({}));
+            meta["progressToken"] = json!(id);
+        }
+        self.0.register(id, Pending { answer, progress: options.wants_progress().then_some(reports) })?;
+        let mut guard =
+            InFlight { peer: &self.0, id, tell_server: !matches!(method, "initialize" | "server/discover") };
+        let message = request(id, method, params);
+        if let Err(problem) = self.0.send(Outgoing { message, headers: options.headers.clone() }) {
+            guard.tell_server = false;
+            return Err(CallError::NotSent(self.why_not(problem).await));
+        }
+        let started = Instant::now();
+        let hard_end = started + options.total;
+        let mut silent_since = started;
+        let mut last = f64::NEG_INFINITY;
+        loop {
+            let soft_end = silent_since + options.idle;
+            tokio::select! {
+                biased;
+                answer = &mut answered => {
+                    guard.tell_server = false;
+                    return answer.unwrap_or_else(|_| Err(CallError::Closed(self.0.why_closed())));
+                }
+                () = options.cancel.cancelled() => return Err(CallError::Cancelled),
+                Some(report) = reported.recv() => {
+                    silent_since = Instant::now();
+                    // The specification wants increasing values; what goes back is old news.
+                    if last < report.progress && let Some(watcher) = &options.progress {
+                        last = report.progress;
+                        watcher(report);
+                    }
+                }
+                () = tokio::time::sleep_until(soft_end.min(hard_end)) => {
+                    if soft_end < hard_end && self.0.is_serving() {
+                        // The server waits for us: a person thinks about its question.
+                        silent_since = Instant::now();
+                        continue;
+                    }
+                    let (idle, total) = (options.idle, options.total);
+                    return Err(if hard_end <= soft_end {
+                        CallError::TooLong { idle, total }
+                    } else {
+                        CallError::Silent { idle, total }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// How long the reason of a broken connection may take to be known.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A request that is under way. Dropped before its answer came, it withdraws
+/// the request.
+struct InFlight<'a> {
+    peer: &'a Arc<Inner>,
+    id: u64,
+    tell_server: bool,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.peer.state().pending.remove(&self.id);
+        if self.tell_server
+            && let Some(transport) = self.peer.transport.get()
+        {
+            transport.cancel(self.id);
+        }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn register(&self, id: u64, pending: Pending) -> Result<(), CallError> {
+        let mut state = self.state();
+        if let Some(reason) = &state.closed {
+            return Err(CallError::NotSent(reason.clone()));
+        }
+        state.pending.insert(id, pending);
+        Ok(())
+    }
+
+    fn send(&self, message: Outgoing) -> Result<(), String> {
+        match self.transport.get() {
+            Some(transport) => transport.send(message),
+            None => Err(String::from("not connected yet")),
+        }
+    }
+
+    fn is_serving(&self) -> bool {
+        !self.state().serving.is_empty()
+    }
+
+    fn why_closed(&self) -> String {
+        self.state().closed.clone().unwrap_or_else(|| String::from("the connection was closed"))
+    }
+
+    fn finish(&self, id: u64, answer: Result<Value, CallError>) {
+        let pending = self.state().pending.remove(&id);
+        if let Some(pending) = pending {
+            let _ = pending.answer.send(answer);
+        }
+    }
+
+    /// An error without an id belongs to the only request under way, if there
+    /// is only one.
+    fn answer(&self, id: Option<u64>, answer: Result<Value, RpcError>) {
+        let id = id.or_else(|| {
+            let state = self.state();
+            let mut ids = state.pending.keys();
+            ids.next().copied().filter(|_| ids.next().is_none() && answer.is_err())
+        });
+        if let Some(id) = id {
+            self.finish(id, answer.map_err(CallError::Rpc));
+        }
+    }
+
+    fn progressed(&self, params: &Value) {
+        let token = match &params["progressToken"] {
+            Value::Number(number) => number.as_u64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        let state = self.state();
+        let Some(pending) = token.and_then(|token| state.pending.get(&token)) else { return };
+        if let Some(watcher) = &pending.progress {
+            let _ = watcher.try_send(Progress::from_params(params));
+        }
+    }
+
+    fn serve(self: &Arc<Self>, id: Value, method: String, params: Value) {
+        if method == "ping" {
+            let _ = self.send(Outgoing::message(response(id, Ok(json!({})))));
+            return;
+        }
+        let mut state = self.state();
+        if MAX_INCOMING <= state.serving.len() {
+            drop(state);
+            let busy = RpcError::new(RpcError::INTERNAL, "too many requests at once");
+            let _ = self.send(Outgoing::message(response(id, Err(busy))));
+            return;
+        }
+        let work = self.incoming.request(method, params);
+        let inner = Arc::clone(self);
+        let key = id.to_string();
+        let task = tokio::spawn({
+            let key = key.clone();
+            async move {
+                let answer = work.await;
+                inner.state().serving.remove(&key);
+                let _ = inner.send(Outgoing::message(response(id, answer)));
+            }
+        });
+        state.serving.insert(key, task.abort_handle());
+    }
+
+    fn notified(&self, method: &str, params: Value) {
+        match method {
+            "notifications/progress" => self.progressed(&params),
+            "notifications/cancelled" => {
+                let task = self.state().serving.remove(&params["requestId"].to_string());
+                if let Some(task) = task {
+                    task.abort();
+                }
+            }
+            _ => self.incoming.notification(method, params),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in self.state().serving.values() {
+            task.abort();
+        }
+    }
+}
+
+/// Where a transport puts what the server sent. Holding one does not keep the
+/// connection alive.
+#[derive(Clone)]
+pub struct Inbox(Weak<Inner>);
+
+impl Inbox {
+    /// Takes one JSON value: a message, a batch of messages, or noise.
+    pub fn deliver(&self, value: Value) {
+        match value {
+            Value::Array(batch) => batch.into_iter().for_each(|it| self.deliver_one(it)),
+            single => self.deliver_one(single),
+        }
+    }
+
+    fn deliver_one(&self, value: Value) {
+        let Some(inner) = self.0.upgrade() else { return };
+        // Noise is rare; keeping its text costs nothing on the usual path.
+        let shape = matches!(&value, Value::Object(it) if ["method", "result", "error"].iter().any(|key| it.contains_key(*key)));
+        if !shape {
+            inner.incoming.noise(&value.to_string());
+            return;
+        }
+        match Frame::from_value(value) {
+            Some(Frame::Response { id, answer }) => inner.answer(id, answer),
+            Some(Frame::Notification { method, params }) => inner.notified(&method, params),
+            Some(Frame::Request { id, method, params }) => inner.serve(id, method, params),
+            None => inner.incoming.noise("a message without method, result and error"),
+        }
+    }
+
+    /// Takes note of output that is no message.
+    pub fn noise(&self, line: &str) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.incoming.noise(line);
+        }
+    }
+
+    /// A message came that cannot be read; the request it answers fails now.
+    pub fn unreadable(&self, id: Option<u64>, problem: &str) {
+        let Some(inner) = self.0.upgrade() else { return };
+        let error = RpcError::new(RpcError::INTERNAL, format!("the answer cannot be read: {problem}"));
+        inner.incoming.noise(&error.message);
+        inner.answer(id, Err(error));
+    }
+
+    /// The request of that id will get no answer.
+    pub(crate) fn fail(&self, id: u64, error: CallError) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.finish(id, Err(error));
+        }
+    }
+
+    /// The connection has ended: every request under way fails with `reason`.
+    pub fn closed(&self, reason: impl Into<String>) {
+        let Some(inner) = self.0.upgrade() else { return };
+        let reason = reason.into();
+        let mut state = inner.state();
+        if state.closed.is_some() {
+            return;
+        }
+        state.closed = Some(reason.clone());
+        let pending = std::mem::take(&mut state.pending);
+        for (_, task) in state.serving.drain() {
+            task.abort();
+        }
+        drop(state);
+        for (_, pending) in pending {
+            let _ = pending.answer.send(Err(CallError::Closed(reason.clone())));
+        }
+        inner.gone.cancel();
+    }
+
+    /// Whether somebody still listens.
+    pub fn is_open(&self) -> bool {
+        self.0.upgrade().is_some_and(|inner| inner.state().closed.is_none())
+    }
+}

@@ -1,0 +1,154 @@
+//! What to do with text that is almost JSON.
+
+use serde_json::Value;
+
+/// Every JSON value in `text`, one after the other. What follows the last
+/// complete value is dropped; text that is not JSON gives nothing.
+///
+/// Text that fails is tried once more with the damage repaired that servers
+/// are known to do: bytes that are not UTF-8, half of a surrogate pair, raw
+/// control characters in strings, `NaN` and `Infinity`.
+pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text).trim_ascii();
+    if !matches!(text.first(), Some(b'{' | b'[')) {
+        return Vec::new();
+    }
+    if let Ok(value) = serde_json::from_slice(text) {
+        return vec![value];
+    }
+    let several = leading_values(text);
+    if !several.is_empty() {
+        return several;
+    }
+    match repair(text) {
+        Some(repaired) => leading_values(repaired.as_bytes()),
+        None => Vec::new(),
+    }
+}
+
+fn leading_values(text: &[u8]) -> Vec<Value> {
+    serde_json::Deserializer::from_slice(text).into_iter().map_while(Result::ok).collect()
+}
+
+/// The text with known damage repaired; `None` if there was none.
+fn repair(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_ref();
+    let mut in_string = false;
+    while let Some(next) = rest.chars().next() {
+        let (piece, used) = match (in_string, next) {
+            (true, '\\') => escape(rest),
+            (true, control) if control < ' ' => (format!("\\u{:04x}", control as u32), 1),
+            (false, _) if literal(rest).is_some() => (String::from("null"), literal(rest).unwrap_or(1)),
+            _ => (String::from(next), next.len_utf8()),
+        };
+        if next == '"' {
+            in_string = !in_string;
+        }
+        out.push_str(&piece);
+        rest = &rest[used..];
+    }
+    (out != text || matches!(text, std::borrow::Cow::Owned(_))).then_some(out)
+}
+
+/// Literals of JavaScript that JSON has not.
+fn literal(rest: &str) -> Option<usize> {
+    ["NaN", "-Infinity", "Infinity", "undefined"].iter().find(|it| rest.starts_with(**it)).map(|it| it.len())
+}
+
+/// One escape sequence inside a string, and how much of the text it took. Half
+/// of a surrogate pair becomes the replacement character.
+fn escape(rest: &str) -> (String, usize) {
+    let Some(first) = code_unit(rest) else {
+        let used = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+        return (rest[..used].to_owned(), used);
+    };
+    match first {
+        0xD800..=0xDBFF => match code_unit(&rest[6..]) {
+            Some(0xDC00..=0xDFFF) => (rest[..12].to_owned(), 12),
+            _ => (String::from("\u{fffd}"), 6),
+        },
+        0xDC00..=0xDFFF => (String::from("\u{fffd}"), 6),
+        _ => (rest[..6].to_owned(), 6),
+    }
+}
+
+fn code_unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// The id in a message that could not be read as a whole, so that its request
+/// fails at once instead of waiting for ever. Looks at both ends: the id comes
+/// first or last.
+pub(crate) fn salvage_id(head: &[u8], tail: &[u8]) -> Option<u64> {
+    let head = String::from_utf8_lossy(head);
+    let tail = String::from_utf8_lossy(tail);
+    id_after(&head, head.find("\"id\"")).or_else(|| id_after(&tail, tail.rfind("\"id\"")))
+}
+
+fn id_after(text: &str, at: Option<usize>) -> Option<u64> {
+    let value = text[at? + 4..].trim_start().strip_prefix(':')?.trim_start();
+    let value = value.strip_prefix('"').unwrap_or(value);
+    let digits = value.find(|it: char| !it.is_ascii_digit()).unwrap_or(value.len());
+    value[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn damaged_json_is_read() {
+        for (text, want) in [
+            (&b"{\"a\":1}"[..], vec![json!({"a": 1})]),
+            (b"\xEF\xBB\xBF {\"a\":1} \r", vec![json!({"a": 1})]),
+            (b"{\"a\":1}{\"b\":2}", vec![json!({"a": 1}), json!({"b": 2})]),
+            (b"{\"a\":1} trailing", vec![json!({"a": 1})]),
+            (b"{\"a\":\"\\ud83d\"}", vec![json!({"a": "\u{fffd}"})]),
+            (b"{\"a\":\"\\ud83d\\ude00\\udc00\"}", vec![json!({"a": "😀\u{fffd}"})]),
+            (b"{\"a\":\"x\xff\"}", vec![json!({"a": "x\u{fffd}"})]),
+            (b"{\"a\":\"x\ty\"}", vec![json!({"a": "x\ty"})]),
+            (b"{\"a\":NaN,\"b\":[-Infinity,\"NaN\"]}", vec![json!({"a": null, "b": [null, "NaN"]})]),
+            (b"{\"a\":\"\\\"\\ud800\"}", vec![json!({"a": "\"\u{fffd}"})]),
+            (b"log line", vec![]),
+            (b"{broken", vec![]),
+            (b"", vec![]),
+        ] {
+            assert_eq!(parse_values(text), want, "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_unreadable_message_is_found() {
+        for (head, tail, want) in [
+            ("{\"jsonrpc\":\"2.0\",\"id\":12,\"result\":", "", Some(12)),
+            ("{\"id\" : \"9\"", "", Some(9)),
+            ("{\"result\":{", "},\"id\":4}", Some(4)),
+            ("{\"result\":{", "}", None),
+        ] {
+            assert_eq!(salvage_id(head.as_bytes(), tail.as_bytes()), want, "{head} {tail}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut text = b"{\"a\":\"".to_vec();
+            text.extend(&bytes);
+            let _ = parse_values(&text);
+            let _ = parse_values(&bytes);
+            let _ = salvage_id(&bytes, &text);
+        }
+
+        #[test]
+        fn good_json_is_never_changed(text in "\\PC{0,40}") {
+            let value = json!({"id": 1, "result": text});
+            prop_assert_eq!(parse_values(value.to_string().as_bytes()), vec![value]);
+        }
+    }
+}

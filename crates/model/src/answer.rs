@@ -1,0 +1,82 @@
+use futures_util::StreamExt as _;
+use haft_types::{Message, MessageBlock, ToolUse, Usage};
+
+use crate::{BadCall, Event, EventStream, ModelError, Repair, Retry, StopReason};
+
+/// A whole answer, for those who do not watch it come.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Its blocks in order, calls that cannot run included.
+    pub content: Vec<MessageBlock>,
+    /// The calls among them that cannot run.
+    pub bad_calls: Vec<BadCall>,
+    /// What it used.
+    pub usage: Usage,
+    /// Why it ended; `None` while it goes on.
+    pub stop: Option<StopReason>,
+    /// What was repaired in the request.
+    pub repairs: Vec<Repair>,
+    /// How often it was asked for again.
+    pub retries: Vec<Retry>,
+}
+
+impl Answer {
+    /// Takes the whole stream.
+    pub async fn collect(mut stream: EventStream) -> Result<Self, ModelError> {
+        let mut answer = Self::default();
+        while let Some(event) = stream.next().await {
+            answer.take(event?);
+        }
+        match answer.stop {
+            Some(_) => Ok(answer),
+            None => Err(ModelError::protocol("the answer has no end")),
+        }
+    }
+
+    /// Takes one event.
+    pub fn take(&mut self, event: Event) {
+        match event {
+            Event::Block(block) => self.content.push(block),
+            Event::BadCall(bad) => {
+                self.content.push(MessageBlock::ToolUse(bad.call.clone()));
+                self.bad_calls.push(bad);
+            }
+            Event::Usage(usage) => self.usage = usage,
+            Event::Repaired(repair) => self.repairs.push(repair),
+            Event::Retrying(retry) => {
+                self.content.clear();
+                self.bad_calls.clear();
+                self.retries.push(retry);
+            }
+            Event::Stopped(reason) => self.stop = Some(reason),
+            Event::Started { .. }
+            | Event::Text(_)
+            | Event::Thinking(_)
+            | Event::ToolStarted { .. }
+            | Event::ToolInput { .. } => {}
+        }
+    }
+
+    /// The calls that can run.
+    pub fn calls(&self) -> Vec<&ToolUse> {
+        let calls = self.content.iter().filter_map(|block| match block {
+            MessageBlock::ToolUse(call) => Some(call),
+            _ => None,
+        });
+        calls.filter(|call| !self.bad_calls.iter().any(|bad| bad.call.id == call.id)).collect()
+    }
+
+    /// All its text.
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            MessageBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The answer as a message of the conversation.
+    pub fn message(&self) -> Message {
+        Message::assistant(self.content.clone())
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a request goes, and who says it may.
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::{
+    KeySource, ModelError,
+    wire::messages::{Purpose, wire_model},
+};
+
+/// Where requests go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Target {
+    /// `{base}/v1/messages`.
+    Messages { base: String },
+    /// `{base}/v1/projects/…/models/MODEL:streamRawPredict`.
+    Vertex { base: String, project: String, region: String },
+    /// `{base}/model/MODEL/invoke-with-response-stream`.
+    #[cfg(feature = "bedrock")]
+    Bedrock { base: String },
+    /// `{base}/chat/completions`.
+    Chat { base: String },
+    /// `{base}/responses`.
+    Responses { base: String },
+}
+
+impl Target {
+    /// The address of a request.
+    pub(crate) fn url(&self, model: &str, purpose: Purpose) -> String {
+        match self {
+            Self::Messages { base } => {
+                let base = base.trim_end_matches('/');
+                let base = base.strip_suffix("/v1").unwrap_or(base);
+                match purpose {
+                    Purpose::Answer => format!("{base}/v1/messages"),
+                    Purpose::Count => format!("{base}/v1/messages/count_tokens"),
+                }
+            }
+            Self::Vertex { base, project, region } => {
+                let base = base.trim_end_matches('/');
+                let models =
+                    format!("{base}/v1/projects/{project}/locations/{region}/publishers/anthropic/models");
+                match purpose {
+                    Purpose::Answer => format!("{models}/{}:streamRawPredict", wire_model(model)),
+                    Purpose::Count => format!("{models}/count-tokens:rawPredict"),
+                }
+            }
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock { base } => {
+                let base = base.trim_end_matches('/');
+                let model = crate::cloud::aws::path_segment(wire_model(model));
+                match purpose {
+                    Purpose::Answer => format!("{base}/model/{model}/invoke-with-response-stream"),
+                    Purpose::Count => format!("{base}/model/{model}/count-tokens"),
+                }
+            }
+            Self::Chat { base } => format!("{}/chat/completions", base.trim_end_matches('/')),
+            Self::Responses { base } => format!("{}/responses", base.trim_end_matches('/')),
+        }
+    }
+
+    pub(crate) fn base(&self) -> &str {
+        match self {
+            Self::Messages { base }
+            | Self::Vertex { base, .. }
+            | Self::Chat { base }
+            | Self::Responses { base } => base,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock { base } => base,
+        }
+    }
+}
+
+/// How a request proves who sends it.
+#[derive(Debug)]
+pub(crate) enum Auth {
+    /// It does not.
+    None,
+    /// A key in a header of its own.
+    Header { name: &'static str, key: KeySource },
+    /// A bearer token.
+    Bearer(KeySource),
+    /// Google's application default credentials.
+    #[cfg(feature = "vertex")]
+    Google(crate::cloud::google::GoogleTokens),
+    /// An AWS signature.
+    #[cfg(feature = "bedrock")]
+    Aws(crate::cloud::aws::AwsSigner),
+}
+
+impl Auth {
+    /// Forgets a key that was refused. Says whether asking again may help.
+    pub(crate) async fn forget(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Header { key, .. } | Self::Bearer(key) => key.forget().await,
+            #[cfg(feature = "vertex")]
+            Self::Google(_) => false,
+            #[cfg(feature = "bedrock")]
+            Self::Aws(_) => false,
+        }
+    }
+
+    /// Adds what proves it.
+    #[cfg_attr(not(feature = "bedrock"), expect(unused_variables, reason = "only signatures look at them"))]
+    pub(crate) async fn sign(
+        &self,
+        url: &str,
+        body: &Bytes,
+        headers: &mut HeaderMap,
+    ) -> Result<(), ModelError> {
+        match self {
+            Self::None => Ok(()),
+            Self::Header { name, key } => {
+                let key = key.get().await?;
+                headers.insert(HeaderName::from_static(name), sensitive(key.expose())?);
+                Ok(())
+            }
+            Self::Bearer(key) => {
+                let key = key.get().await?;
+                let value = sensitive(&format!("Bearer {}", key.expose()))?;
+                headers.insert(reqwest::header::AUTHORIZATION, value);
+                Ok(())
+            }
+            #[cfg(feature = "vertex")]
+            Self::Google(tokens) => {
+                let token = tokens.get().await?;
+                let value = sensitive(&format!("Bearer {}", token.expose()))?;
+                headers.insert(reqwest::header::AUTHORIZATION, value);
+                Ok(())
+            }
+            #[cfg(feature = "bedrock")]
+            Self::Aws(signer) => signer.sign(url, body, headers).await,
+        }
+    }
+}
+
+fn sensitive(text: &str) -> Result<HeaderValue, ModelError> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| ModelError::Auth { message: "the key has characters no header takes".to_owned() })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Headers every request has, as the settings say.
+pub(crate) fn fixed_headers(list: &[(String, String)]) -> Result<HeaderMap, ModelError> {
+    let mut out = HeaderMap::new();
+    for (name, value) in list {
+        let bad = || ModelError::config(format!("the header {name:?} cannot be sent"));
+        let name = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        out.append(name, value);
+    }
+    Ok(out)
+}

@@ -1,0 +1,415 @@
+//! One answer over HTTP: check, send, read, and try again where that is safe.
+//!
+//! **Invariant:** once a call was handed out, the request is not sent again: a
+//! stream that breaks later ends as [`StopReason::Interrupted`](crate::StopReason),
+//! and the results of those calls go into the next request.
+
+use std::{sync::Arc, time::SystemTime};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use haft_types::Usage;
+use reqwest::{Response, header::HeaderMap};
+use serde_json::Value;
+
+use crate::{
+    Catalog, Event, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry, RetryPolicy,
+    endpoint::{Auth, Target},
+    failure,
+    http::LazyClient,
+    lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
+    retry::Hint,
+    stream::Emitter,
+    wire::{
+        Decoder, Encoded, MessageCache, Meter, chat,
+        chat_events::{ChatDecoder, Dialects},
+        framing::Framing,
+        messages::{self, FeatureBetas, Host, Purpose},
+        messages_events::MessagesDecoder,
+        openai::ChatOptions,
+        responses,
+        responses_events::ResponsesDecoder,
+    },
+};
+
+/// How many refusals of one request are cured.
+const MOST_CURES: u32 = 3;
+/// How long the end of a body is waited for, so that its connection can be
+/// used again.
+const DRAIN: std::time::Duration = std::time::Duration::from_millis(25);
+/// More than any answer has.
+const MAX_BODY: usize = 512 * 1024 * 1024;
+
+/// Which form is spoken.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    Messages(Host),
+    Chat(ChatOptions),
+    Responses,
+}
+
+/// Everything an answer needs.
+pub(crate) struct Engine {
+    pub(crate) form: Form,
+    pub(crate) target: Target,
+    pub(crate) auth: Auth,
+    pub(crate) headers: HeaderMap,
+    pub(crate) client: LazyClient,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) patience: Patience,
+    pub(crate) linter: Linter,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) betas: FeatureBetas,
+    pub(crate) cache: MessageCache,
+    pub(crate) meter: Meter,
+}
+
+/// An attempt that did not bring the whole answer.
+struct Failed {
+    error: ModelError,
+    hint: Hint,
+}
+
+impl From<ModelError> for Failed {
+    fn from(error: ModelError) -> Self {
+        Self { error, hint: Hint::default() }
+    }
+}
+
+/// How an attempt ended.
+enum Attempt {
+    /// The answer is complete, or was interrupted after calls were handed out.
+    Done,
+    Failed(Failed),
+}
+
+impl Engine {
+    /// What is known about a model at this provider.
+    pub(crate) fn info(&self, model: &str) -> ModelInfo {
+        let info = self.catalog.get(model);
+        match self.form {
+            // Whoever speaks this form is a Claude, whatever it is called.
+            Form::Messages(_) if info.id.is_empty() => self.catalog.get("claude"),
+            Form::Messages(_) => info,
+            // No reference is followed here, whatever the model knows.
+            Form::Chat(_) | Form::Responses => ModelInfo { tool_references: false, ..info },
+        }
+    }
+
+    fn rules(&self) -> LintRules {
+        match self.form {
+            Form::Messages(_) => LintRules::messages(),
+            Form::Chat(ref options) if options.send_reasoning => {
+                LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
+            }
+            Form::Chat(_) => LintRules::chat(),
+            Form::Responses => LintRules::responses(),
+        }
+    }
+
+    fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+        let (cache, meter) = (&self.cache, &self.meter);
+        match &self.form {
+            Form::Messages(host) => {
+                let betas = &self.betas;
+                messages::Encoder { host: *host, info, betas, cache, meter }.encode(linted, purpose)
+            }
+            Form::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
+            Form::Responses => responses::Encoder { info, cache, meter }.encode(linted),
+        }
+    }
+
+    fn decoder(&self, request: &Request) -> Decoder {
+        let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
+        match self.form {
+            Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
+            Form::Chat(_) => {
+                let dialects = if self.info(model).dialects { Dialects::Looked } else { Dialects::Ignored };
+                Decoder::Chat(ChatDecoder::new(model, tools, dialects))
+            }
+            Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
+        }
+    }
+
+    /// Checks a request; the heavy part (pictures) runs aside.
+    async fn lint(self: &Arc<Self>, request: &Request, info: &ModelInfo) -> (Linted, Vec<Repair>) {
+        if !has_media(request) {
+            return self.linter.lint(request, info, &self.rules());
+        }
+        let (engine, asked, known) = (Arc::clone(self), request.clone(), info.clone());
+        let aside = tokio::task::spawn_blocking(move || engine.linter.lint(&asked, &known, &engine.rules()));
+        match aside.await {
+            Ok(linted) => linted,
+            Err(_) => self.linter.lint(request, info, &self.rules()),
+        }
+    }
+
+    /// Gets an answer.
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        request: Request,
+        emitter: Emitter,
+    ) -> Result<(), ModelError> {
+        let info = self.info(&request.model);
+        let (mut retries, mut cures, mut asked_again) = (0, 0, false);
+        let mut max_tokens = None;
+        'lint: loop {
+            let (mut linted, repairs) = self.lint(&request, &info).await;
+            self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
+            linted.max_tokens = max_tokens;
+            let encoded = self.encode(&linted, &info, Purpose::Answer);
+            loop {
+                let failed = match self.attempt(&linted.request, &encoded, &emitter).await {
+                    Attempt::Done => return Ok(()),
+                    Attempt::Failed(failed) => failed,
+                };
+                if cures < MOST_CURES
+                    && let Some(cure) = self.cure(&linted, &encoded, &failed.error, &emitter)
+                {
+                    cures += 1;
+                    if let Cure::MaxTokens(limit) = cure {
+                        max_tokens = Some(limit);
+                    }
+                    continue 'lint;
+                }
+                let is_auth = matches!(failed.error, ModelError::Auth { .. });
+                if is_auth && !asked_again && self.auth.forget().await {
+                    asked_again = true;
+                    continue;
+                }
+                retries += 1;
+                self.wait(retries, failed, &emitter).await?;
+            }
+        }
+    }
+
+    /// What would make a refused request be taken; remembered and told.
+    fn cure(
+        &self,
+        linted: &Linted,
+        encoded: &Encoded,
+        error: &ModelError,
+        emitter: &Emitter,
+    ) -> Option<Cure> {
+        let ModelError::Invalid { message } = error else { return None };
+        let cure = diagnose(message)?.at_origin(&encoded.origins)?;
+        let repair = match cure {
+            Cure::MaxTokens(limit) if linted.max_tokens.is_some_and(|before| before <= limit) => return None,
+            Cure::MaxTokens(limit) => Repair {
+                kind: RepairKind::MaxTokens,
+                place: "max_tokens".to_owned(),
+                detail: format!("the provider takes at most {limit}"),
+            },
+            _ => self.linter.refuse(linted, &cure, message)?,
+        };
+        emitter.emit(Event::Repaired(repair));
+        Some(cure)
+    }
+
+    /// Waits before a retry, or gives up.
+    async fn wait(&self, attempt: u32, failed: Failed, emitter: &Emitter) -> Result<(), ModelError> {
+        let Failed { error, hint } = failed;
+        let worth_it = hint.should.unwrap_or_else(|| error.is_transient());
+        let error = match error {
+            ModelError::RateLimited { message, .. } => {
+                ModelError::RateLimited { message, retry_after: hint.after }
+            }
+            other => other,
+        };
+        let wait = if worth_it { self.retry.wait(attempt, hint.after) } else { None };
+        let Some(wait) = wait else { return Err(error) };
+        emitter.emit(Event::Retrying(Retry {
+            attempt,
+            most: self.retry.most,
+            wait,
+            reason: error.to_string(),
+        }));
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    async fn attempt(&self, request: &Request, encoded: &Encoded, emitter: &Emitter) -> Attempt {
+        let response = match self.send(request, encoded, Purpose::Answer).await {
+            Ok(response) => response,
+            Err(failed) => return Attempt::Failed(failed),
+        };
+        let mut decoder = self.decoder(request);
+        match self.read(response, &mut decoder, emitter).await {
+            Ok(last) => {
+                let usage = last.iter().rev().find_map(|event| match event {
+                    Event::Usage(usage) => Some(*usage),
+                    _ => None,
+                });
+                self.learn(&request.model, encoded, usage);
+                last.into_iter().for_each(|event| emitter.emit(event));
+                Attempt::Done
+            }
+            Err(_) if decoder.assembler().handed_out() > 0 => {
+                decoder.assembler().interrupt();
+                decoder.assembler().drain().into_iter().for_each(|event| emitter.emit(event));
+                Attempt::Done
+            }
+            Err(error) => Attempt::Failed(error.into()),
+        }
+    }
+
+    fn learn(&self, model: &str, encoded: &Encoded, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.meter.learn(model, encoded.size, usage.total_input());
+        }
+    }
+
+    /// Sends a body and waits for the head of the answer.
+    async fn send(&self, request: &Request, encoded: &Encoded, purpose: Purpose) -> Result<Response, Failed> {
+        let url = self.target.url(&request.model, purpose);
+        let mut headers = self.headers.clone();
+        headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
+        if let Form::Messages(host) = self.form
+            && !host.has_betas_in_body()
+        {
+            headers.insert("anthropic-version", reqwest::header::HeaderValue::from_static("2023-06-01"));
+            if !encoded.betas.is_empty()
+                && let Ok(value) = encoded.betas.join(",").parse()
+            {
+                headers.insert("anthropic-beta", value);
+            }
+        }
+        self.auth.sign(&url, &encoded.body, &mut headers).await?;
+        let sending = self.client.get()?.post(&url).headers(headers).body(encoded.body.clone()).send();
+        let limit = self.patience.first_byte;
+        let response = match tokio::time::timeout(limit, sending).await {
+            Err(_) => return Err(ModelError::Stalled { after: limit }.into()),
+            Ok(Err(err)) => return Err(network(err).into()),
+            Ok(Ok(response)) => response,
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
+        let status = response.status().as_u16();
+        let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
+        Err(Failed { error: failure::of_status(status, &body), hint })
+    }
+
+    /// Reads an answer. Hands out events as they come; the last ones, from the
+    /// end of the answer on, are given back.
+    async fn read(
+        &self,
+        response: Response,
+        decoder: &mut Decoder,
+        emitter: &Emitter,
+    ) -> Result<Vec<Event>, ModelError> {
+        let framing = Framing::of(&self.form, response.headers());
+        if framing.is_whole() {
+            let body = tokio::time::timeout(self.patience.first_byte, response.bytes())
+                .await
+                .map_err(|_| ModelError::Stalled { after: self.patience.first_byte })?
+                .map_err(network)?;
+            let body: Value = serde_json::from_slice(&body)
+                .map_err(|err| ModelError::protocol(format!("the answer is no JSON: {err}")))?;
+            return decoder.whole(&body);
+        }
+        let mut frames = framing;
+        let mut body = response.bytes_stream();
+        let mut seen = 0;
+        loop {
+            // Only this form says when text ends.
+            let in_text = matches!(self.form, Form::Messages(_)) && decoder.assembler().is_writing_text();
+            let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
+            let piece = match tokio::time::timeout(limit, body.next()).await {
+                Err(_) => return Err(ModelError::Stalled { after: limit }),
+                Ok(None) => return decoder.end(),
+                Ok(Some(Err(err))) => return Err(network(err)),
+                Ok(Some(Ok(piece))) => piece,
+            };
+            seen += piece.len();
+            if seen > MAX_BODY {
+                return Err(ModelError::protocol("the answer has no end"));
+            }
+            let mut data = Vec::new();
+            let framed = frames.feed(&piece, &mut data);
+            for data in data {
+                let events = decoder.feed(&data)?;
+                if decoder.assembler().is_stopped() {
+                    drain(&mut body).await;
+                    return Ok(events);
+                }
+                events.into_iter().for_each(|event| emitter.emit(event));
+            }
+            framed?;
+        }
+    }
+
+    /// Counts the tokens of a request at the provider; estimates them where it
+    /// cannot count.
+    pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
+        if !matches!(self.form, Form::Messages(_)) {
+            return Ok(request.estimate_tokens());
+        }
+        let info = self.info(&request.model);
+        let (linted, _) = self.lint(&request, &info).await;
+        let encoded = self.count_body(&linted, &info);
+        let response =
+            self.send(&linted.request, &encoded, Purpose::Count).await.map_err(|failed| failed.error)?;
+        let body: Bytes = response.bytes().await.map_err(network)?;
+        let body: Value =
+            serde_json::from_slice(&body).map_err(|err| ModelError::protocol(err.to_string()))?;
+        let count = body["input_tokens"].as_u64().or(body["inputTokens"].as_u64());
+        count.ok_or_else(|| ModelError::protocol("the count has no number"))
+    }
+
+    fn count_body(&self, linted: &Linted, info: &ModelInfo) -> Encoded {
+        #[cfg(feature = "bedrock")]
+        if let Form::Messages(Host::Bedrock) = self.form {
+            use base64::{Engine as _, engine::general_purpose::STANDARD};
+            let encoded = self.encode(linted, info, Purpose::Answer);
+            let inner = STANDARD.encode(&encoded.body);
+            let body = serde_json::json!({"input": {"invokeModel": {"body": inner}}}).to_string();
+            return Encoded { body: Bytes::from(body), ..encoded };
+        }
+        self.encode(linted, info, Purpose::Count)
+    }
+}
+
+fn has_media(request: &Request) -> bool {
+    use haft_types::{Block, MessageBlock};
+    request.messages.iter().flat_map(|message| &message.content).any(|block| match block {
+        MessageBlock::Image { .. } | MessageBlock::Document { .. } => true,
+        MessageBlock::ToolResult { content, .. } => {
+            content.0.iter().any(|inner| matches!(inner, Block::Image { .. } | Block::Document { .. }))
+        }
+        _ => false,
+    })
+}
+
+/// A transport error in words, without the address.
+fn network(err: reqwest::Error) -> ModelError {
+    let err = err.without_url();
+    let mut message = err.to_string();
+    let mut source = std::error::Error::source(&err);
+    while let Some(cause) = source {
+        message.push_str(": ");
+        message.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    ModelError::Network { message }
+}
+
+/// The beginning of an error body: enough to be understood.
+async fn body_head(response: Response) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut body = response.bytes_stream();
+    while let Some(Ok(piece)) = body.next().await {
+        out.extend_from_slice(&piece);
+        if out.len() > 64 * 1024 {
+            break;
+        }
+    }
+    out
+}
+
+/// Reads what is left, if it comes at once: then the connection lives on.
+async fn drain(body: &mut (impl futures_util::Stream<Item = reqwest::Result<Bytes>> + Unpin)) {
+    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+    let _ = tokio::time::timeout(DRAIN, rest).await;
+}

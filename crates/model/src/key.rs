@@ -1,0 +1,135 @@
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use tokio::{process::Command, sync::Mutex};
+
+use crate::{ModelError, Secret};
+
+/// How long a helper command may take.
+const HELPER_TIME: Duration = Duration::from_secs(30);
+/// How long what it said is used.
+const HELPER_TTL: Duration = Duration::from_secs(300);
+
+/// Where a key comes from. It is looked up when it is needed, and never shown.
+#[derive(Debug)]
+pub enum KeySource {
+    /// A key at hand.
+    Value(Secret),
+    /// An environment variable.
+    Env(String),
+    /// A command that prints it.
+    Helper(KeyHelper),
+}
+
+impl KeySource {
+    /// A key at hand.
+    pub fn value(key: impl AsRef<str>) -> Self {
+        Self::Value(Secret::new(key))
+    }
+
+    /// A command that prints a key; asked again after five minutes, or when
+    /// the key is refused.
+    pub fn helper(command: impl Into<String>) -> Self {
+        Self::helper_with_ttl(command, HELPER_TTL)
+    }
+
+    /// The same with another time.
+    pub fn helper_with_ttl(command: impl Into<String>, ttl: Duration) -> Self {
+        Self::Helper(KeyHelper { command: command.into(), ttl, last: Mutex::new(None) })
+    }
+
+    /// The key.
+    pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
+        let key = match self {
+            Self::Value(key) => key.clone(),
+            Self::Env(name) => std::env::var(name).map(Secret::new).map_err(|_| ModelError::Auth {
+                message: format!("no key: set the environment variable {name}"),
+            })?,
+            Self::Helper(helper) => helper.get().await?,
+        };
+        if key.is_empty() || key.expose().contains(|it: char| it.is_control()) {
+            return Err(ModelError::Auth {
+                message: "the key is empty or has control characters in it".to_owned(),
+            });
+        }
+        Ok(key)
+    }
+
+    /// Forgets a key that was refused. Says whether asking again may help.
+    pub(crate) async fn forget(&self) -> bool {
+        match self {
+            Self::Value(_) | Self::Env(_) => false,
+            Self::Helper(helper) => helper.last.lock().await.take().is_some(),
+        }
+    }
+}
+
+/// A command that prints a key.
+#[derive(Debug)]
+pub struct KeyHelper {
+    command: String,
+    ttl: Duration,
+    last: Mutex<Option<(Instant, Secret)>>,
+}
+
+impl KeyHelper {
+    /// One command at a time, and only when the last answer is too old.
+    async fn get(&self) -> Result<Secret, ModelError> {
+        let mut last = self.last.lock().await;
+        if let Some((when, key)) = &*last
+            && when.elapsed() < self.ttl
+        {
+            return Ok(key.clone());
+        }
+        let key = self.run().await?;
+        *last = Some((Instant::now(), key.clone()));
+        Ok(key)
+    }
+
+    async fn run(&self) -> Result<Secret, ModelError> {
+        let fail = |what: String| ModelError::Auth { message: format!("the key helper command {what}") };
+        let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+        command.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(&self.command);
+        command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(HELPER_TIME, command.output())
+            .await
+            .map_err(|_| fail(format!("took longer than {} s", HELPER_TIME.as_secs())))?
+            .map_err(|err| fail(format!("could not be started: {err}")))?;
+        if !output.status.success() {
+            return Err(fail(format!("failed ({})", output.status)));
+        }
+        let text = String::from_utf8(output.stdout)
+            .map_err(|_| fail("printed something that is not text".to_owned()))?;
+        Ok(Secret::new(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_helper_is_asked_once_until_its_key_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = dir.path().join("count");
+        let source =
+            KeySource::helper(format!("echo x >> '{}'; wc -l < '{}'", count.display(), count.display()));
+        let get = async || source.get().await.unwrap().expose().to_owned();
+        assert_eq!((get().await, get().await), ("1".to_owned(), "1".to_owned()));
+        assert!(source.forget().await);
+        assert_eq!(get().await, "2");
+        assert!(!KeySource::value("k").forget().await);
+    }
+
+    #[tokio::test]
+    async fn keys_do_not_show() {
+        let error = KeySource::helper("echo sk-secret; exit 3").get().await.unwrap_err();
+        assert!(!error.to_string().contains("sk-secret") && error.to_string().contains("failed"), "{error}");
+        assert!(KeySource::value("a\nb").get().await.is_err());
+        assert!(KeySource::value(" ").get().await.is_err());
+        let shown = format!("{:?}", KeySource::value("sk-secret"));
+        assert!(!shown.contains("sk-secret"), "{shown}");
+    }
+}

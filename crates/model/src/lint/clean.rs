@@ -1,0 +1,349 @@
+//! What can be said about a message on its own.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolUse};
+use serde_json::{Value, json};
+
+use super::{
+    RepairKind, Report, ThinkingRule,
+    media::{self, ImageFault, ImageLimit, MediaPort, MediaRules},
+    text::{clean_text, clean_value},
+};
+use crate::name::{wire_id, wire_name};
+
+/// What a message is judged by.
+pub(crate) struct Judge<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) thinking: ThinkingRule,
+    pub(crate) media: &'a MediaRules,
+    pub(crate) images: bool,
+    pub(crate) documents: bool,
+    /// Whether blocks of the Messages form's own tools may go back.
+    pub(crate) server_blocks: bool,
+    pub(crate) port: Option<&'a dyn MediaPort>,
+}
+
+/// What becomes of a block.
+enum Fix<B> {
+    Keep,
+    Drop,
+    Become(Vec<B>),
+}
+
+impl Judge<'_> {
+    /// The message as it can be sent; the same one if nothing is wrong.
+    pub(crate) fn clean(&self, message: &Arc<Message>, report: &mut Report) -> Arc<Message> {
+        let mut changed = None;
+        let mut attached = Vec::new();
+        for (at, block) in message.content.iter().enumerate() {
+            let fix = self.block(message.role, block, &mut attached, report);
+            if !matches!(fix, Fix::Keep) && changed.is_none() {
+                changed = Some(message.content[..at].to_vec());
+            }
+            if let Some(blocks) = &mut changed {
+                match fix {
+                    Fix::Keep => blocks.push(block.clone()),
+                    Fix::Drop => {}
+                    Fix::Become(new) => blocks.extend(new),
+                }
+            }
+        }
+        match changed {
+            None => Arc::clone(message),
+            Some(mut content) => {
+                content.append(&mut attached);
+                Arc::new(Message { role: message.role, content })
+            }
+        }
+    }
+
+    fn block(
+        &self,
+        role: Role,
+        block: &MessageBlock,
+        attached: &mut Vec<MessageBlock>,
+        report: &mut Report,
+    ) -> Fix<MessageBlock> {
+        match (role, block) {
+            (_, MessageBlock::Text { text }) => match self.text(text, report) {
+                Fix::Keep => Fix::Keep,
+                Fix::Drop => Fix::Drop,
+                Fix::Become(texts) => {
+                    Fix::Become(texts.into_iter().map(|text| MessageBlock::Text { text }).collect())
+                }
+            },
+            (Role::Assistant, MessageBlock::Thinking { signature, model, .. }) => {
+                self.thinking(!signature.is_empty(), model.as_deref(), report)
+            }
+            (Role::Assistant, MessageBlock::RedactedThinking { data, model }) => {
+                self.thinking(!data.is_empty(), model.as_deref(), report)
+            }
+            (Role::Assistant, MessageBlock::ToolUse(call)) => call_fix(call, report),
+            (Role::User, MessageBlock::ToolResult { .. }) => self.result(block, attached, report),
+            (Role::User, MessageBlock::Image { source }) => self.image(source, report).into_message(),
+            (Role::User, MessageBlock::Document { source, .. }) => {
+                self.document(source, report).into_message()
+            }
+            (Role::Assistant, MessageBlock::Other(value)) => self.other(value, report),
+            (role, _) => {
+                let who = if role == Role::User { "user" } else { "assistant" };
+                report.add(
+                    RepairKind::BlockLeftOut,
+                    format!("{who} message"),
+                    "a block of the other side was left out",
+                );
+                Fix::Drop
+            }
+        }
+    }
+
+    fn text(&self, text: &str, report: &mut Report) -> Fix<String> {
+        if text.trim().is_empty() {
+            report.add(RepairKind::Empty, "text".to_owned(), "an empty text was left out");
+            return Fix::Drop;
+        }
+        match clean_text(text) {
+            Some(clean) => {
+                report.add(RepairKind::Text, "text".to_owned(), "control characters were made visible");
+                Fix::Become(vec![clean])
+            }
+            None => Fix::Keep,
+        }
+    }
+
+    fn thinking(&self, signed: bool, model: Option<&str>, report: &mut Report) -> Fix<MessageBlock> {
+        if self.thinking == ThinkingRule::None {
+            return Fix::Drop;
+        }
+        if !signed && self.thinking == ThinkingRule::Signed {
+            report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
+            return Fix::Drop;
+        }
+        match model {
+            Some(model) if model != self.model => {
+                let detail = format!("{model} wrote it, {} would not take it", self.model);
+                report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), detail);
+                Fix::Drop
+            }
+            _ => Fix::Keep,
+        }
+    }
+
+    fn other(&self, value: &Value, report: &mut Report) -> Fix<MessageBlock> {
+        const OWN: [&str; 8] = [
+            "text",
+            "thinking",
+            "redacted_thinking",
+            "image",
+            "document",
+            "tool_use",
+            "tool_result",
+            "tool_reference",
+        ];
+        let kind = value["type"].as_str().unwrap_or_default();
+        if !self.server_blocks || kind.is_empty() || OWN.contains(&kind) {
+            let detail = if kind.is_empty() { "a block without a type" } else { kind };
+            report.add(RepairKind::BlockLeftOut, "block".to_owned(), format!("{detail} cannot be sent here"));
+            return Fix::Drop;
+        }
+        let mut clean = value.clone();
+        if clean_value(&mut clean) { Fix::Become(vec![MessageBlock::Other(clean)]) } else { Fix::Keep }
+    }
+
+    fn result(
+        &self,
+        block: &MessageBlock,
+        attached: &mut Vec<MessageBlock>,
+        report: &mut Report,
+    ) -> Fix<MessageBlock> {
+        let MessageBlock::ToolResult { tool_use_id, content, is_error } = block else { return Fix::Drop };
+        let id = wire_id(tool_use_id);
+        let mut changed = id.as_str() != tool_use_id.as_str();
+        let mut inner = Vec::with_capacity(content.0.len());
+        for piece in &content.0 {
+            match self.inner(piece, report) {
+                Fix::Keep => inner.push(piece.clone()),
+                Fix::Drop => changed = true,
+                Fix::Become(new) => {
+                    changed = true;
+                    inner.extend(new);
+                }
+            }
+        }
+        // An error result may hold text only; what else it has goes behind.
+        if *is_error && inner.iter().any(|piece| piece.as_text().is_none()) {
+            let (texts, rest): (Vec<_>, Vec<_>) =
+                inner.into_iter().partition(|piece| piece.as_text().is_some());
+            attached.push(MessageBlock::Text { text: format!("Attached to the failed result of {id}:") });
+            attached.extend(rest.into_iter().map(into_message));
+            inner = texts;
+            changed = true;
+        }
+        if *is_error && inner.is_empty() {
+            inner.push(Block::text("failed without a message"));
+            changed = true;
+        }
+        if !changed {
+            return Fix::Keep;
+        }
+        let content = Content(inner);
+        Fix::Become(vec![MessageBlock::ToolResult { tool_use_id: id.into(), content, is_error: *is_error }])
+    }
+
+    fn inner(&self, block: &Block, report: &mut Report) -> Fix<Block> {
+        match block {
+            Block::Text { text } => match self.text(text, report) {
+                Fix::Keep => Fix::Keep,
+                Fix::Drop => Fix::Drop,
+                Fix::Become(texts) => Fix::Become(texts.into_iter().map(Block::text).collect()),
+            },
+            Block::Image { source } => self.image(source, report),
+            Block::Document { source, .. } => self.document(source, report),
+            Block::ToolReference { tool_name } => {
+                let wire = wire_name(tool_name);
+                if wire == *tool_name {
+                    return Fix::Keep;
+                }
+                Fix::Become(vec![Block::ToolReference { tool_name: wire }])
+            }
+        }
+    }
+
+    fn image(&self, source: &MediaSource, report: &mut Report) -> Fix<Block> {
+        let number = media::fingerprint(source);
+        let place = || format!("image {number:08x}");
+        if !self.images {
+            report.add(RepairKind::MediaReplaced, place(), "this model reads no pictures");
+            return Fix::Become(vec![Block::text("[image removed: this model reads no pictures]")]);
+        }
+        let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let rules = self.media;
+        match media::check_image(media_type, data, rules.image_side, rules.image_base64) {
+            Ok(()) => Fix::Keep,
+            Err(ImageFault::MediaType(actual)) => Fix::Become(vec![Block::image(actual, data.clone())]),
+            Err(ImageFault::NoImage(what)) => {
+                report.add(RepairKind::MediaReplaced, place(), what.clone());
+                Fix::Become(vec![Block::text(format!("[image removed: {what}]"))])
+            }
+            Err(ImageFault::TooLarge { what }) => {
+                Fix::Become(vec![self.shrunk(data, rules.image_side, &what, &place(), report)])
+            }
+        }
+    }
+
+    /// The picture made smaller, or words about it.
+    pub(crate) fn shrunk(
+        &self,
+        data: &str,
+        side: usize,
+        why: &str,
+        place: &str,
+        report: &mut Report,
+    ) -> Block {
+        let limit = ImageLimit { side, bytes: self.media.image_base64 / 4 * 3 };
+        let small = self.port.and_then(|port| port.shrink(&media::decoded(data), limit)).map(|small| {
+            let data = media::encoded(&small.bytes);
+            (small.media_type, data)
+        });
+        let fits = |media_type: &str, data: &str| {
+            media::check_image(media_type, data, side, self.media.image_base64).is_ok()
+        };
+        match small {
+            Some((media_type, data)) if fits(&media_type, &data) => {
+                report.add(RepairKind::ImageShrunk, place.to_owned(), why.to_owned());
+                Block::image(media_type, data)
+            }
+            _ => {
+                report.add(RepairKind::MediaReplaced, place.to_owned(), why.to_owned());
+                Block::text(format!("[image removed: {why}]"))
+            }
+        }
+    }
+
+    fn document(&self, source: &MediaSource, report: &mut Report) -> Fix<Block> {
+        let number = media::fingerprint(source);
+        let mut replaced = |why: String| {
+            let words = Block::text(format!("[document removed: {why}]"));
+            report.add(RepairKind::MediaReplaced, format!("document {number:08x}"), why);
+            Fix::Become(vec![words])
+        };
+        if let MediaSource::Base64 { media_type, data } = source
+            && media_type.starts_with("text/")
+        {
+            return match STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+                Some(text) if !text.trim().is_empty() => {
+                    Fix::Become(vec![Block::text(clean_text(&text).unwrap_or(text))])
+                }
+                _ => replaced("its text cannot be read".to_owned()),
+            };
+        }
+        if !self.documents {
+            return replaced("this model reads no PDFs".to_owned());
+        }
+        let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let bytes = media::decoded(data);
+        let pages = self.pages(&bytes);
+        match pages {
+            None => replaced(format!("its data is {}, not a PDF", media::sniff(&bytes))),
+            Some(pages) if pages > self.media.pdf_pages => {
+                let most = self.media.pdf_pages;
+                replaced(format!("it has {pages} pages, the limit is {most}; read it in parts with `pages`"))
+            }
+            Some(_) if media_type != "application/pdf" => {
+                let source =
+                    MediaSource::Base64 { media_type: "application/pdf".to_owned(), data: data.clone() };
+                Fix::Become(vec![Block::Document { source, title: None }])
+            }
+            Some(_) => Fix::Keep,
+        }
+    }
+
+    pub(crate) fn pages(&self, pdf: &[u8]) -> Option<usize> {
+        match self.port {
+            Some(port) => port.pdf_pages(pdf),
+            None => media::count_pages(pdf),
+        }
+    }
+}
+
+fn call_fix(call: &ToolUse, report: &mut Report) -> Fix<MessageBlock> {
+    let (id, name) = (wire_id(&call.id), wire_name(&call.name));
+    let mut input = call.input.clone();
+    let cleaned = clean_value(&mut input);
+    if cleaned {
+        report.add(RepairKind::Text, format!("call {}", call.id), "control characters were made visible");
+    }
+    let wrapped = !input.is_object();
+    if wrapped {
+        input = if input.is_null() { json!({}) } else { json!({"input": input}) };
+        report.add(RepairKind::CallInput, format!("call {}", call.id), "its input was no object");
+    }
+    if !cleaned && !wrapped && id == call.id.as_str() && name == call.name {
+        return Fix::Keep;
+    }
+    Fix::Become(vec![MessageBlock::ToolUse(ToolUse { id: id.into(), name, input })])
+}
+
+impl Fix<Block> {
+    fn into_message(self) -> Fix<MessageBlock> {
+        match self {
+            Self::Keep => Fix::Keep,
+            Self::Drop => Fix::Drop,
+            Self::Become(blocks) => Fix::Become(blocks.into_iter().map(into_message).collect()),
+        }
+    }
+}
+
+/// A block of a result as a block of a message.
+pub(crate) fn into_message(block: Block) -> MessageBlock {
+    match block {
+        Block::Text { text } => MessageBlock::Text { text },
+        Block::Image { source } => MessageBlock::Image { source },
+        Block::Document { source, title } => MessageBlock::Document { source, title },
+        Block::ToolReference { tool_name } => {
+            MessageBlock::Text { text: format!("[the tool {tool_name} was loaded]") }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The request linter: what is sent is always something the provider takes,
+//! whatever the conversation holds.
+//!
+//! It never changes the conversation. It looks at each message once (what was
+//! found is kept as long as the message lives), then at the conversation as a
+//! whole, then at the settings. Each repair is told once.
+
+mod clean;
+mod media;
+mod pairing;
+mod refusal;
+mod refused;
+mod repair;
+mod settings;
+mod text;
+mod wide;
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use haft_types::{Block, Message, MessageBlock};
+
+use crate::{ModelInfo, Request, tools::WireTool};
+use clean::Judge;
+pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
+pub(crate) use refusal::{Cure, diagnose};
+use refused::Refused;
+pub use repair::{Repair, RepairKind};
+pub(crate) use text::{clean_text, clean_value};
+use wide::{References, Shrunk};
+
+/// What a provider takes, as far as it differs.
+#[derive(Clone, Debug)]
+pub struct LintRules {
+    /// Pictures and documents.
+    pub media: MediaRules,
+    /// What thinking may go back.
+    pub thinking: ThinkingRule,
+    /// Whether blocks of the provider's own tools may go back.
+    pub server_blocks: bool,
+    /// Whether calls in the conversation need tools in the request.
+    pub calls_need_tools: bool,
+}
+
+impl LintRules {
+    /// Anthropic's rules, also at Bedrock, Vertex and Foundry.
+    pub fn messages() -> Self {
+        Self {
+            media: MediaRules::default(),
+            thinking: ThinkingRule::Signed,
+            server_blocks: true,
+            calls_need_tools: true,
+        }
+    }
+
+    /// The rules of OpenAI's Chat Completions, and of all who speak it.
+    pub fn chat() -> Self {
+        Self {
+            media: MediaRules::default(),
+            thinking: ThinkingRule::None,
+            server_blocks: false,
+            calls_need_tools: false,
+        }
+    }
+
+    /// The rules of OpenAI's Responses.
+    pub fn responses() -> Self {
+        Self { thinking: ThinkingRule::Signed, ..Self::chat() }
+    }
+}
+
+/// What thinking may go back to a provider. It always goes back only to the
+/// model that wrote it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum ThinkingRule {
+    /// What is signed.
+    Signed,
+    /// All of it.
+    All,
+    /// None: the form has no place for it.
+    None,
+}
+
+/// A request that can be sent.
+#[derive(Clone, Debug)]
+pub struct Linted {
+    /// The request; its messages are what goes on the wire, one for one.
+    pub request: Request,
+    /// Wire names of deferred tools that the conversation has loaded.
+    pub loaded: Vec<String>,
+    /// Whether the provider follows references to deferred tools.
+    pub follows_references: bool,
+    /// Wire names of tools the provider refused.
+    pub without_tools: Vec<String>,
+    /// Fields the provider refused.
+    pub without_fields: Vec<String>,
+    /// Beta features the provider refused; an empty name means all.
+    pub without_betas: Vec<String>,
+    /// Whether a tool nobody can call has to be declared.
+    pub placeholder_tool: bool,
+    /// The limit of the answer the provider asked for.
+    pub max_tokens: Option<u64>,
+}
+
+/// Makes requests that are taken. One per provider; it remembers what it has
+/// told and what was refused.
+#[derive(Default)]
+pub struct Linter {
+    port: Option<Arc<dyn MediaPort>>,
+    state: Mutex<State>,
+    shrunk: Shrunk,
+}
+
+#[derive(Default)]
+struct State {
+    told: HashSet<u64>,
+    refused: Refused,
+    refused_tools: Vec<String>,
+    refused_fields: Vec<String>,
+    refused_betas: Vec<String>,
+    /// Messages that were looked at: for what, and at which address.
+    seen: HashMap<(u64, usize), Seen>,
+}
+
+/// A message that was looked at, and what it became.
+#[derive(Clone)]
+struct Seen {
+    original: Weak<Message>,
+    clean: Arc<Message>,
+    repairs: Vec<Repair>,
+}
+
+impl Linter {
+    /// A linter that replaces what is too large by words.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A linter that can make pictures smaller.
+    pub fn with_media(port: Arc<dyn MediaPort>) -> Self {
+        Self { port: Some(port), ..Self::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a request that is taken, and says what had to be done for it.
+    /// [`Linter::news`] tells which of that nobody was told yet.
+    pub fn lint(&self, request: &Request, info: &ModelInfo, rules: &LintRules) -> (Linted, Vec<Repair>) {
+        let mut report = Report::default();
+        report.repairs.extend(request.tools.repairs().iter().cloned());
+        let judge = self.judge(request, info, rules);
+        let mut out = request.clone();
+        out.messages = self.clean(request, &judge, &mut report);
+        out.messages = pairing::order(out.messages, &mut report);
+        let state = self.state();
+        refused::replace(&mut out.messages, &state.refused);
+        let (without_tools, without_fields) = (state.refused_tools.clone(), state.refused_fields.clone());
+        let without_betas = state.refused_betas.clone();
+        drop(state);
+        wide::limit_media(&mut out.messages, &judge, &self.shrunk, &mut report);
+        let follows_references =
+            info.tool_references && !without_fields.iter().any(|field| field == "defer_loading");
+        let support = if follows_references { References::Followed } else { References::Unknown };
+        let loaded = wide::references(&mut out.messages, &request.tools, support, &mut report);
+        clean_system(&mut out);
+        settings::adapt(&mut out, info, &mut report);
+        let placeholder_tool = rules.calls_need_tools && out.tools.is_empty() && has_calls(&out.messages);
+        let linted = Linted {
+            request: out,
+            loaded,
+            follows_references,
+            without_tools,
+            without_fields,
+            without_betas,
+            placeholder_tool,
+            max_tokens: None,
+        };
+        (linted, report.repairs)
+    }
+
+    fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> Judge<'a> {
+        Judge {
+            model: &request.model,
+            thinking: rules.thinking,
+            media: &rules.media,
+            images: info.images,
+            documents: info.documents,
+            server_blocks: rules.server_blocks,
+            port: self.port.as_deref(),
+        }
+    }
+
+    /// Looks at every message, at those seen before only by their address.
+    fn clean(&self, request: &Request, judge: &Judge<'_>, report: &mut Report) -> Vec<Arc<Message>> {
+        let seen_for = hash_of(&(judge.model, judge.thinking, judge.images, judge.documents));
+        let known = self.known(request, seen_for);
+        let mut news = Vec::new();
+        let mut out = Vec::with_capacity(request.messages.len());
+        for (message, known) in request.messages.iter().zip(known) {
+            // Not under the lock: a picture may have to be made smaller.
+            let seen = known.unwrap_or_else(|| {
+                let mut own = Report::default();
+                let clean = judge.clean(message, &mut own);
+                let seen = Seen { original: Arc::downgrade(message), clean, repairs: own.repairs };
+                news.push(((seen_for, Arc::as_ptr(message).addr()), seen.clone()));
+                seen
+            });
+            report.repairs.extend(seen.repairs);
+            out.push(seen.clean);
+        }
+        self.state().seen.extend(news);
+        out
+    }
+
+    /// What is known of each message.
+    fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<Seen>> {
+        let mut state = self.state();
+        if state.seen.len() > 4 * request.messages.len() + 256 {
+            state.seen.retain(|_, seen| seen.original.strong_count() > 0);
+        }
+        let known = request.messages.iter().map(|message| {
+            let address = Arc::as_ptr(message).addr();
+            let seen = state.seen.get(&(seen_for, address))?;
+            // An address may belong to another message by now.
+            let same = seen.original.as_ptr().addr() == address && seen.original.strong_count() > 0;
+            same.then(|| seen.clone())
+        });
+        known.collect()
+    }
+
+    /// The repairs nobody was told of yet. From now on they have been.
+    pub fn news(&self, repairs: Vec<Repair>) -> Vec<Repair> {
+        let mut state = self.state();
+        repairs.into_iter().filter(|repair| state.told.insert(hash_of(repair))).collect()
+    }
+
+    /// Remembers what the provider refused, so that this and every later
+    /// request goes without it. `None` if there is nothing to leave out.
+    pub(crate) fn refuse(&self, linted: &Linted, cure: &Cure, reason: &str) -> Option<Repair> {
+        let mut state = self.state();
+        let place = state.apply(linted, cure, reason)?;
+        drop(state);
+        Some(Repair { kind: RepairKind::Refused, place, detail: reason.to_owned() })
+    }
+}
+
+impl State {
+    /// Says what was left out.
+    fn apply(&mut self, linted: &Linted, cure: &Cure, reason: &str) -> Option<String> {
+        let messages = &linted.request.messages;
+        match cure {
+            Cure::Thinking => {
+                let before = self.refused.len();
+                let blocks = messages.iter().flat_map(|message| &message.content).filter(|block| {
+                    matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
+                });
+                self.refused.extend(blocks.map(|block| (refused::fingerprint(block), reason.to_owned())));
+                (self.refused.len() > before).then(|| "thinking".to_owned())
+            }
+            Cure::Block { message, block, inner } => {
+                let content = &messages.get(*message)?.content;
+                let block = content.get(*block)?;
+                let number = match (block, inner) {
+                    (MessageBlock::ToolResult { content, .. }, Some(inner)) => {
+                        refused::fingerprint(content.0.get(*inner)?)
+                    }
+                    _ => refused::fingerprint(block),
+                };
+                let new = self.refused.insert(number, reason.to_owned()).is_none();
+                new.then(|| format!("message {message}"))
+            }
+            Cure::Tool(index) => {
+                let name = linted.sent_tools().get(*index)?.wire_name.clone();
+                let new = !self.refused_tools.contains(&name);
+                self.refused_tools.push(name.clone());
+                new.then(|| format!("tool {name}"))
+            }
+            Cure::Beta(name) => {
+                let new = !self.refused_betas.contains(name);
+                self.refused_betas.push(name.clone());
+                new.then(|| format!("beta feature {name}"))
+            }
+            Cure::Field(field) => {
+                let new = !self.refused_fields.contains(field);
+                self.refused_fields.push(field.clone());
+                new.then(|| format!("field {field}"))
+            }
+            Cure::LastMedia => {
+                let number = last_media(messages)?;
+                let new = self.refused.insert(number, reason.to_owned()).is_none();
+                new.then(|| "media".to_owned())
+            }
+            // Only the wire knows what an item is; it has been looked up.
+            Cure::Item(_) => None,
+            Cure::MaxTokens(_) => Some("max_tokens".to_owned()),
+        }
+    }
+}
+
+impl Linted {
+    /// The tools in the order they are sent in: all of them where the provider
+    /// follows references, else those that are there from the start and then
+    /// those that were loaded, as they were loaded.
+    pub(crate) fn sent_tools(&self) -> Vec<&WireTool> {
+        let tools = self.request.tools.tools();
+        let mut out: Vec<&WireTool> = tools
+            .iter()
+            .map(|tool| &**tool)
+            .filter(|tool| self.follows_references || !tool.is_deferred())
+            .collect();
+        if !self.follows_references {
+            out.extend(self.loaded.iter().filter_map(|name| self.request.tools.by_wire_name(name)));
+        }
+        out.retain(|tool| !self.without_tools.contains(&tool.wire_name));
+        out
+    }
+}
+
+fn clean_system(request: &mut Request) {
+    request.system.retain(|part| !part.text.trim().is_empty());
+    for part in &mut request.system {
+        if let Some(clean) = clean_text(&part.text) {
+            part.text = clean;
+        }
+    }
+}
+
+/// The picture or document that came last.
+fn last_media(messages: &[Arc<Message>]) -> Option<u64> {
+    messages.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
+        MessageBlock::Image { .. } | MessageBlock::Document { .. } => Some(refused::fingerprint(block)),
+        MessageBlock::ToolResult { content, .. } => {
+            let inner =
+                content.0.iter().rev().find(|it| matches!(it, Block::Image { .. } | Block::Document { .. }));
+            inner.map(refused::fingerprint)
+        }
+        _ => None,
+    })
+}
+
+fn has_calls(messages: &[Arc<Message>]) -> bool {
+    messages
+        .iter()
+        .flat_map(|message| &message.content)
+        .any(|block| matches!(block, MessageBlock::ToolUse(_)))
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Collects repairs.
+#[derive(Default)]
+pub(crate) struct Report {
+    repairs: Vec<Repair>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, kind: RepairKind, place: String, detail: impl Into<String>) {
+        self.repairs.push(Repair { kind, place, detail: detail.into() });
+    }
+}

@@ -1,0 +1,260 @@
+//! Messages in an order every provider takes: roles alternate, every call has
+//! exactly one result at the start of the next message, and the person speaks
+//! first and last.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use haft_types::{CallId, Content, Message, MessageBlock, Role};
+
+use super::{RepairKind, Report};
+
+/// What a call without a result is answered with.
+pub(crate) const UNKNOWN_OUTCOME: &str =
+    "interrupted, outcome unknown: the call may or may not have had its effect. Check before doing it again.";
+const GO_ON: &str = "Continue.";
+const CUT_OFF: &str = "(The beginning of this conversation is not shown.)";
+
+/// The messages in order; the same ones if nothing is wrong.
+pub(crate) fn order(messages: Vec<Arc<Message>>, report: &mut Report) -> Vec<Arc<Message>> {
+    if is_sound(&messages) {
+        return messages;
+    }
+    let mut drafts = merge(messages.iter().map(|message| Draft::of(message)), report);
+    pair(&mut drafts, report);
+    strip_trailing_thinking(&mut drafts);
+    let mut drafts = merge(drafts, report);
+    speak_first_and_last(&mut drafts, report);
+    drafts.into_iter().map(Draft::into_message).collect()
+}
+
+fn is_result(block: &MessageBlock) -> bool {
+    matches!(block, MessageBlock::ToolResult { .. })
+}
+
+fn is_thinking(block: &MessageBlock) -> bool {
+    matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
+}
+
+/// Whether everything already is as it should be.
+fn is_sound(messages: &[Arc<Message>]) -> bool {
+    let mut seen: HashSet<&CallId> = HashSet::new();
+    let mut open: Vec<&CallId> = Vec::new();
+    let mut wanted = Role::User;
+    for message in messages {
+        if message.role != wanted || message.content.is_empty() {
+            return false;
+        }
+        let results = message.content.iter().take_while(|block| is_result(block)).count();
+        if message.content[results..].iter().any(is_result) || results != open.len() {
+            return false;
+        }
+        for (block, id) in message.content.iter().zip(&open) {
+            if !matches!(block, MessageBlock::ToolResult { tool_use_id, .. } if tool_use_id == *id) {
+                return false;
+            }
+        }
+        open = message
+            .content
+            .iter()
+            .filter_map(|block| match block {
+                MessageBlock::ToolUse(call) => Some(&call.id),
+                _ => None,
+            })
+            .collect();
+        if !open.iter().all(|id| seen.insert(id)) {
+            return false;
+        }
+        if message.role == Role::Assistant && message.content.last().is_some_and(is_thinking) {
+            return false;
+        }
+        wanted = if wanted == Role::User { Role::Assistant } else { Role::User };
+    }
+    // The next would be the model: the person spoke last.
+    wanted == Role::Assistant && open.is_empty()
+}
+
+/// A message in the making.
+struct Draft {
+    role: Role,
+    blocks: Vec<MessageBlock>,
+}
+
+impl Draft {
+    fn of(message: &Message) -> Self {
+        Self { role: message.role, blocks: message.content.clone() }
+    }
+
+    fn into_message(self) -> Arc<Message> {
+        Arc::new(Message { role: self.role, content: self.blocks })
+    }
+
+    fn text(role: Role, text: &str) -> Self {
+        Self { role, blocks: vec![MessageBlock::Text { text: text.to_owned() }] }
+    }
+}
+
+/// Leaves out empty messages and merges neighbours of one role.
+fn merge(drafts: impl IntoIterator<Item = Draft>, report: &mut Report) -> Vec<Draft> {
+    let mut out: Vec<Draft> = Vec::new();
+    for draft in drafts {
+        if draft.blocks.is_empty() {
+            report.add(RepairKind::Roles, "messages".to_owned(), "an empty message was left out");
+            continue;
+        }
+        match out.last_mut() {
+            Some(last) if last.role == draft.role => last.blocks.extend(draft.blocks),
+            _ => out.push(draft),
+        }
+    }
+    out
+}
+
+/// A result taken out of its message.
+struct Loose {
+    id: CallId,
+    content: Content,
+    is_error: bool,
+}
+
+fn pair(drafts: &mut Vec<Draft>, report: &mut Report) {
+    let mut loose: Vec<Vec<Loose>> = drafts.iter_mut().map(take_results).collect();
+    let last_use = last_uses(drafts);
+    let mut used: HashSet<String> = HashSet::new();
+    let mut answered: HashSet<CallId> = HashSet::new();
+    let mut placed: Vec<Vec<MessageBlock>> = drafts.iter().map(|_| Vec::new()).collect();
+    placed.push(Vec::new());
+    for at in 0..drafts.len() {
+        for block in &mut drafts[at].blocks {
+            let MessageBlock::ToolUse(call) = block else { continue };
+            let id = call.id.clone();
+            let found = find(&mut loose, at, &id, last_use.get(&id) == Some(&at));
+            let wire = unused(&id, &mut used);
+            if wire != id.as_str() {
+                report.add(
+                    RepairKind::CallId,
+                    format!("call {id}"),
+                    format!("the id was used before; sent as {wire}"),
+                );
+                call.id = CallId::from(wire.clone());
+            }
+            let (content, is_error) = match found {
+                Some(loose) => (loose.content, loose.is_error),
+                None => {
+                    report.add(
+                        RepairKind::ResultMissing,
+                        format!("call {id}"),
+                        "it got a result that says its outcome is unknown",
+                    );
+                    (Content::text(UNKNOWN_OUTCOME), true)
+                }
+            };
+            answered.insert(id);
+            placed[at + 1].push(MessageBlock::ToolResult { tool_use_id: wire.into(), content, is_error });
+        }
+    }
+    for left in loose.into_iter().flatten() {
+        let place = format!("call {}", left.id);
+        if answered.contains(&left.id) {
+            report.add(RepairKind::ResultRepeated, place, "a second result was left out");
+        } else {
+            report.add(RepairKind::ResultOrphaned, place, "its result has no call and was left out");
+        }
+    }
+    place(drafts, placed);
+}
+
+fn take_results(draft: &mut Draft) -> Vec<Loose> {
+    let mut out = Vec::new();
+    draft.blocks.retain_mut(|block| match block {
+        MessageBlock::ToolResult { tool_use_id, content, is_error } => {
+            out.push(Loose {
+                id: tool_use_id.clone(),
+                content: std::mem::take(content),
+                is_error: *is_error,
+            });
+            false
+        }
+        _ => true,
+    });
+    out
+}
+
+/// In which message each id is called last.
+fn last_uses(drafts: &[Draft]) -> HashMap<CallId, usize> {
+    let calls = drafts.iter().enumerate().flat_map(|(at, draft)| {
+        draft.blocks.iter().filter_map(move |block| match block {
+            MessageBlock::ToolUse(call) => Some((call.id.clone(), at)),
+            _ => None,
+        })
+    });
+    calls.collect()
+}
+
+/// The result of a call: in the next message, or later if no later call has
+/// the same id.
+fn find(loose: &mut [Vec<Loose>], at: usize, id: &CallId, is_last_use: bool) -> Option<Loose> {
+    let reach = if is_last_use { loose.len() } else { (at + 2).min(loose.len()) };
+    let later = loose.get_mut(at + 1..reach)?;
+    later.iter_mut().find_map(|results| {
+        let found = results.iter().position(|result| result.id == *id)?;
+        Some(results.remove(found))
+    })
+}
+
+/// An id nobody has used before.
+fn unused(id: &CallId, used: &mut HashSet<String>) -> String {
+    let mut wire = id.to_string();
+    let mut number = 2;
+    while !used.insert(wire.clone()) {
+        wire = crate::name::wire_id(&format!("{id}_{number}"));
+        number += 1;
+    }
+    wire
+}
+
+/// Puts the results at the start of the messages they belong to.
+fn place(drafts: &mut Vec<Draft>, placed: Vec<Vec<MessageBlock>>) {
+    let old = std::mem::take(drafts);
+    let mut placed = placed.into_iter();
+    // Nothing comes before the first message.
+    let mut results = placed.next().unwrap_or_default();
+    for mut draft in old {
+        if draft.role == Role::User {
+            results.append(&mut draft.blocks);
+            draft.blocks = results;
+            drafts.push(draft);
+        } else {
+            if !results.is_empty() {
+                drafts.push(Draft { role: Role::User, blocks: results });
+            }
+            drafts.push(draft);
+        }
+        results = placed.next().unwrap_or_default();
+    }
+    if !results.is_empty() {
+        drafts.push(Draft { role: Role::User, blocks: results });
+    }
+}
+
+/// An answer cannot end in thinking; one that does was cut.
+fn strip_trailing_thinking(drafts: &mut [Draft]) {
+    for draft in drafts.iter_mut().filter(|draft| draft.role == Role::Assistant) {
+        while draft.blocks.last().is_some_and(is_thinking) {
+            draft.blocks.pop();
+        }
+    }
+}
+
+fn speak_first_and_last(drafts: &mut Vec<Draft>, report: &mut Report) {
+    if drafts.first().is_some_and(|first| first.role == Role::Assistant) {
+        drafts.insert(0, Draft::text(Role::User, CUT_OFF));
+        report.add(RepairKind::Roles, "messages".to_owned(), "the person has to speak first");
+    }
+    if drafts.last().is_none_or(|last| last.role == Role::Assistant) {
+        drafts.push(Draft::text(Role::User, GO_ON));
+        report.add(RepairKind::Roles, "messages".to_owned(), "the person has to speak last");
+    }
+}

@@ -1,0 +1,223 @@
+//! What only the whole conversation shows: how many pictures there are, how
+//! many pages, and which tools are referred to.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_types::{Block, MediaSource, Message, MessageBlock};
+
+use super::{
+    RepairKind, Report,
+    clean::{Judge, into_message},
+    media,
+};
+use crate::{ToolSet, name::wire_name};
+
+/// Pictures that were made smaller because there are many.
+pub(crate) type Shrunk = Mutex<HashMap<(u64, usize), Block>>;
+
+/// Where a picture or document is.
+#[derive(Clone, Copy)]
+struct Place {
+    message: usize,
+    block: usize,
+    inner: Option<usize>,
+}
+
+struct Medium {
+    place: Place,
+    is_image: bool,
+    source: MediaSource,
+}
+
+fn all(messages: &[Arc<Message>]) -> Vec<Medium> {
+    let mut out = Vec::new();
+    for (message, content) in messages.iter().map(|message| &message.content).enumerate() {
+        for (block, it) in content.iter().enumerate() {
+            let place = Place { message, block, inner: None };
+            match it {
+                MessageBlock::Image { source } => {
+                    out.push(Medium { place, is_image: true, source: source.clone() })
+                }
+                MessageBlock::Document { source, .. } => {
+                    out.push(Medium { place, is_image: false, source: source.clone() });
+                }
+                MessageBlock::ToolResult { content, .. } => {
+                    for (inner, it) in content.0.iter().enumerate() {
+                        let place = Place { inner: Some(inner), ..place };
+                        match it {
+                            Block::Image { source } => {
+                                out.push(Medium { place, is_image: true, source: source.clone() });
+                            }
+                            Block::Document { source, .. } => {
+                                out.push(Medium { place, is_image: false, source: source.clone() });
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    out
+}
+
+fn has_media(messages: &[Arc<Message>]) -> bool {
+    messages.iter().flat_map(|message| &message.content).any(|block| match block {
+        MessageBlock::Image { .. } | MessageBlock::Document { .. } => true,
+        MessageBlock::ToolResult { content, .. } => {
+            content.0.iter().any(|inner| matches!(inner, Block::Image { .. } | Block::Document { .. }))
+        }
+        _ => false,
+    })
+}
+
+/// Puts another block in a place.
+fn put(messages: &mut [Arc<Message>], place: Place, new: Block) {
+    let block = &mut Arc::make_mut(&mut messages[place.message]).content[place.block];
+    match (block, place.inner) {
+        (MessageBlock::ToolResult { content, .. }, Some(inner)) => content.0[inner] = new,
+        (block, _) => *block = into_message(new),
+    }
+}
+
+/// Keeps the media of a conversation within the rules; the oldest give way.
+pub(crate) fn limit_media(
+    messages: &mut [Arc<Message>],
+    judge: &Judge<'_>,
+    shrunk: &Shrunk,
+    report: &mut Report,
+) {
+    if !has_media(messages) {
+        return;
+    }
+    let rules = judge.media;
+    let mut media = all(messages);
+    drop_oldest(messages, &mut media, report, rules.images, "there are too many pictures", |it| {
+        usize::from(it.is_image)
+    });
+    let pages = |it: &Medium| match &it.source {
+        MediaSource::Base64 { data, .. } if !it.is_image => judge.pages(&media::decoded(data)).unwrap_or(1),
+        _ => 0,
+    };
+    drop_oldest(messages, &mut media, report, rules.pdf_pages, "there are too many PDF pages", pages);
+    let bytes = |it: &Medium| match &it.source {
+        MediaSource::Base64 { data, .. } => data.len(),
+        MediaSource::Url { .. } => 0,
+    };
+    drop_oldest(messages, &mut media, report, rules.total_base64, "there is too much data", bytes);
+    if media.iter().filter(|it| it.is_image).count() > rules.many {
+        for it in media.iter().filter(|it| it.is_image) {
+            shrink_one_of_many(messages, it, judge, shrunk, report);
+        }
+    }
+}
+
+/// Replaces the oldest media by words until the sum is within the limit.
+fn drop_oldest(
+    messages: &mut [Arc<Message>],
+    media: &mut Vec<Medium>,
+    report: &mut Report,
+    limit: usize,
+    why: &str,
+    weight: impl Fn(&Medium) -> usize,
+) {
+    let weights: Vec<usize> = media.iter().map(&weight).collect();
+    let mut sum: usize = weights.iter().sum();
+    let mut weights = weights.into_iter();
+    media.retain(|it| {
+        let weight = weights.next().unwrap_or(0);
+        if sum <= limit || weight == 0 {
+            return true;
+        }
+        sum -= weight;
+        let word = if it.is_image { "image" } else { "document" };
+        put(messages, it.place, Block::text(format!("[{word} removed: {why}]")));
+        let place = format!("{word} {:08x}", media::fingerprint(&it.source));
+        report.add(RepairKind::MediaReplaced, place, why.to_owned());
+        false
+    });
+}
+
+fn shrink_one_of_many(
+    messages: &mut [Arc<Message>],
+    it: &Medium,
+    judge: &Judge<'_>,
+    shrunk: &Shrunk,
+    report: &mut Report,
+) {
+    let MediaSource::Base64 { data, .. } = &it.source else { return };
+    let limit = judge.media.many_side;
+    let Some(side) = media::image_side(data).filter(|side| *side > limit) else { return };
+    let number = media::fingerprint(&it.source);
+    let known = shrunk.lock().unwrap_or_else(PoisonError::into_inner).get(&(number, limit)).cloned();
+    let new = known.unwrap_or_else(|| {
+        let why = format!("it is {side} px, the limit with so many pictures is {limit} px");
+        let new = judge.shrunk(data, limit, &why, &format!("image {number:08x}"), report);
+        shrunk.lock().unwrap_or_else(PoisonError::into_inner).insert((number, limit), new.clone());
+        new
+    });
+    put(messages, it.place, new);
+}
+
+/// Whether the provider follows references to deferred tools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum References {
+    Followed,
+    Unknown,
+}
+
+/// Keeps references to tools that are offered; others become words. Says which
+/// deferred tools the conversation has loaded, in order.
+pub(crate) fn references(
+    messages: &mut [Arc<Message>],
+    tools: &ToolSet,
+    support: References,
+    report: &mut Report,
+) -> Vec<String> {
+    let mut loaded = Vec::new();
+    for message in messages {
+        let has = message.content.iter().any(|block| {
+            matches!(block, MessageBlock::ToolResult { content, .. }
+                if content.0.iter().any(|inner| matches!(inner, Block::ToolReference { .. })))
+        });
+        if !has {
+            continue;
+        }
+        let mut changed = None;
+        for (at, block) in message.content.iter().enumerate() {
+            let MessageBlock::ToolResult { content, .. } = block else { continue };
+            for (inner, piece) in content.0.iter().enumerate() {
+                let Block::ToolReference { tool_name } = piece else { continue };
+                let name = wire_name(tool_name);
+                let offered = tools.by_wire_name(&name);
+                if offered.is_some_and(|tool| tool.is_deferred()) && !loaded.contains(&name) {
+                    loaded.push(name.clone());
+                }
+                let words = match (offered, support) {
+                    (Some(_), References::Followed) => continue,
+                    (Some(_), References::Unknown) => format!("{name} is loaded and can be called now."),
+                    (None, _) => {
+                        report.add(
+                            RepairKind::ToolReference,
+                            format!("tool {name}"),
+                            "it is not offered any more",
+                        );
+                        format!("{name} is not available any more.")
+                    }
+                };
+                let message = changed.get_or_insert_with(|| (**message).clone());
+                if let MessageBlock::ToolResult { content, .. } = &mut message.content[at] {
+                    content.0[inner] = Block::text(words);
+                }
+            }
+        }
+        if let Some(changed) = changed {
+            *message = Arc::new(changed);
+        }
+    }
+    loaded
+}

@@ -1,0 +1,263 @@
+use std::{pin::Pin, sync::Arc};
+
+use crate::{
+    Catalog, EventStream, FeatureBetas, KeySource, MediaPort, ModelError, ModelInfo, Patience, Request,
+    RetryPolicy,
+    endpoint::{Auth, Target, fixed_headers},
+    engine::{Engine, Form},
+    http::LazyClient,
+    lint::Linter,
+    stream::generate,
+    wire::{messages::Host, openai::ChatOptions},
+};
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Somebody who answers requests. The only port of this crate: agents know
+/// nothing else.
+///
+/// Nothing happens before the stream is polled, and everything ends when it is
+/// dropped. Retries, repairs and what they mean for the consumer are events of
+/// the stream.
+pub trait Provider: Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// What is known about a model here.
+    fn info(&self, model: &str) -> ModelInfo;
+
+    /// Asks.
+    fn stream(&self, request: Request) -> EventStream;
+
+    /// How many tokens a request has, counted by the provider; an estimate
+    /// where it does not count ([`Request::estimate_tokens`]).
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>>;
+
+    /// Does early what the first request would have to wait for.
+    fn warm_up(&self) {}
+}
+
+/// What every provider over HTTP has in common.
+pub struct Common {
+    /// Headers of every request, as the settings say.
+    pub headers: Vec<(String, String)>,
+    /// When to send again.
+    pub retry: RetryPolicy,
+    /// How long to wait.
+    pub patience: Patience,
+    /// What is known about models.
+    pub catalog: Arc<Catalog>,
+    /// Makes pictures smaller; without it they become words.
+    pub media: Option<Arc<dyn MediaPort>>,
+    /// Names of beta features.
+    pub betas: FeatureBetas,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self {
+            headers: Vec::new(),
+            retry: RetryPolicy::default(),
+            patience: Patience::default(),
+            catalog: Catalog::built_in(),
+            media: None,
+            betas: FeatureBetas::default(),
+        }
+    }
+}
+
+/// A provider over HTTP, in one of the forms.
+pub struct HttpProvider {
+    name: &'static str,
+    engine: Arc<Engine>,
+}
+
+impl HttpProvider {
+    fn new(
+        name: &'static str,
+        form: Form,
+        target: Target,
+        auth: Auth,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let engine = Engine {
+            headers: fixed_headers(&common.headers)?,
+            client: LazyClient::new(target.base(), common.patience),
+            form,
+            target,
+            auth,
+            retry: common.retry,
+            patience: common.patience,
+            linter: common.media.map_or_else(Linter::new, Linter::with_media),
+            catalog: common.catalog,
+            betas: common.betas,
+            cache: Default::default(),
+            meter: Default::default(),
+        };
+        Ok(Self { name, engine: Arc::new(engine) })
+    }
+
+    /// Anthropic, or anything that speaks its form at `base_url`.
+    pub fn anthropic(base_url: &str, login: AnthropicLogin, common: Common) -> Result<Self, ModelError> {
+        let auth = match login {
+            AnthropicLogin::ApiKey(key) => Auth::Header { name: "x-api-key", key },
+            AnthropicLogin::Bearer(token) => Auth::Bearer(token),
+            AnthropicLogin::None => Auth::None,
+        };
+        let target = Target::Messages { base: base_url.to_owned() };
+        Self::new("anthropic", Form::Messages(Host::Direct), target, auth, common)
+    }
+
+    /// Claude in Microsoft Foundry; `base_url` ends in `/anthropic`.
+    pub fn foundry(base_url: &str, login: FoundryLogin, common: Common) -> Result<Self, ModelError> {
+        let auth = match login {
+            FoundryLogin::ApiKey(key) => Auth::Header { name: "api-key", key },
+            FoundryLogin::Bearer(token) => Auth::Bearer(token),
+        };
+        let target = Target::Messages { base: base_url.to_owned() };
+        Self::new("foundry", Form::Messages(Host::Direct), target, auth, common)
+    }
+
+    /// Claude on Google Vertex.
+    pub fn vertex(place: VertexPlace, login: VertexLogin, mut common: Common) -> Result<Self, ModelError> {
+        let base = place.base_url.unwrap_or_else(|| vertex_base(&place.region));
+        let auth = match login {
+            VertexLogin::Token(token) => Auth::Bearer(token),
+            VertexLogin::None => Auth::None,
+            #[cfg(feature = "vertex")]
+            VertexLogin::Default => Auth::Google(Default::default()),
+        };
+        common.betas = common.betas.for_cloud();
+        let target = Target::Vertex { base, project: place.project, region: place.region };
+        Self::new("vertex", Form::Messages(Host::Vertex), target, auth, common)
+    }
+
+    /// Claude on AWS Bedrock. Without a `base_url`, the region's own address.
+    #[cfg(feature = "bedrock")]
+    pub fn bedrock(
+        region: &str,
+        base_url: Option<&str>,
+        login: crate::AwsLogin,
+        mut common: Common,
+    ) -> Result<Self, ModelError> {
+        use crate::{
+            AwsLogin,
+            cloud::aws::{AwsKeys, AwsSigner},
+        };
+        let base =
+            base_url.map_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"), str::to_owned);
+        let auth = match login {
+            AwsLogin::Default { profile } => Auth::Aws(AwsSigner::new(region, AwsKeys::Chain { profile })),
+            AwsLogin::Keys { access_key, secret_key, session_token } => {
+                let keys = AwsKeys::Static { access_key, secret_key, session_token };
+                Auth::Aws(AwsSigner::new(region, keys))
+            }
+            AwsLogin::Bearer(token) => Auth::Bearer(token),
+            AwsLogin::None => Auth::None,
+        };
+        common.betas = common.betas.for_cloud();
+        Self::new("bedrock", Form::Messages(Host::Bedrock), Target::Bedrock { base }, auth, common)
+    }
+
+    /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
+    /// ends in `/v1` as a rule): OpenAI, gateways, servers of local models.
+    pub fn openai_chat(
+        base_url: &str,
+        key: Option<KeySource>,
+        options: ChatOptions,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Chat { base: base_url.to_owned() };
+        Self::new("openai", Form::Chat(options), target, bearer(key), common)
+    }
+
+    /// Any server that speaks OpenAI's Responses at `base_url`.
+    pub fn openai_responses(
+        base_url: &str,
+        key: Option<KeySource>,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Responses { base: base_url.to_owned() };
+        Self::new("openai", Form::Responses, target, bearer(key), common)
+    }
+}
+
+fn bearer(key: Option<KeySource>) -> Auth {
+    key.map_or(Auth::None, Auth::Bearer)
+}
+
+/// How Anthropic knows who asks.
+#[derive(Debug)]
+pub enum AnthropicLogin {
+    /// `x-api-key`.
+    ApiKey(KeySource),
+    /// `authorization: Bearer`, for gateways.
+    Bearer(KeySource),
+    /// Not at all, for gateways that add it.
+    None,
+}
+
+/// How Foundry knows who asks.
+#[derive(Debug)]
+pub enum FoundryLogin {
+    /// `api-key`.
+    ApiKey(KeySource),
+    /// A token of Entra ID.
+    Bearer(KeySource),
+}
+
+/// Where on Vertex.
+#[derive(Clone, Debug)]
+pub struct VertexPlace {
+    /// The project.
+    pub project: String,
+    /// The region, or `global`.
+    pub region: String,
+    /// Another address than the region's, for gateways.
+    pub base_url: Option<String>,
+}
+
+/// How Vertex knows who asks.
+#[derive(Debug)]
+pub enum VertexLogin {
+    /// An access token; a helper command can print one.
+    Token(KeySource),
+    /// What Google's own tools would use.
+    #[cfg(feature = "vertex")]
+    Default,
+    /// Nobody, for gateways that add it.
+    None,
+}
+
+fn vertex_base(region: &str) -> String {
+    match region {
+        "global" => "https://aiplatform.googleapis.com".to_owned(),
+        "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com"),
+        region => format!("https://{region}-aiplatform.googleapis.com"),
+    }
+}
+
+impl Provider for HttpProvider {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        self.engine.info(model)
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let engine = Arc::clone(&self.engine);
+        generate(move |emitter| engine.answer(request, emitter))
+    }
+
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(Arc::clone(&self.engine).count(request))
+    }
+
+    fn warm_up(&self) {
+        // An error shows when somebody asks.
+        let _ = self.engine.client.get();
+    }
+}

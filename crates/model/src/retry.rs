@@ -1,0 +1,140 @@
+use std::time::{Duration, SystemTime};
+
+/// When a request is sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryPolicy {
+    /// How often at most.
+    pub most: u32,
+    /// How long to wait the first time; it doubles.
+    pub base: Duration,
+    /// The longest wait we choose ourselves.
+    pub longest: Duration,
+    /// The longest wait the provider may ask for; beyond it the error is told
+    /// instead.
+    pub patience: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            most: 5,
+            base: Duration::from_millis(500),
+            longest: Duration::from_secs(16),
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// How long to wait before retry `attempt` (from 1); `None` for too long.
+    /// What the provider asks for counts; else it grows, with up to a quarter
+    /// less so that not everybody comes back at once.
+    pub(crate) fn wait(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
+        if attempt > self.most {
+            return None;
+        }
+        if let Some(asked) = asked {
+            return (asked <= self.patience).then_some(asked);
+        }
+        let doubled = self.base.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        Some(doubled.min(self.longest).mul_f64(1.0 - 0.25 * fastrand::f64()))
+    }
+}
+
+/// How long to wait for bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Until a connection is made.
+    pub connect: Duration,
+    /// Until the answer begins.
+    pub first_byte: Duration,
+    /// Between two pieces of the answer. Thinking and large inputs come in
+    /// bursts, so this is not short.
+    pub idle: Duration,
+    /// Between two pieces while text is written.
+    pub idle_text: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(15),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+            idle_text: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Patience {
+    /// The same limit for every silence.
+    pub fn idle(limit: Duration) -> Self {
+        Self { idle: limit, idle_text: limit, ..Self::default() }
+    }
+}
+
+/// What the headers of a failed answer ask for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Hint {
+    /// When to come back.
+    pub(crate) after: Option<Duration>,
+    /// Whether to come back at all, if the provider says.
+    pub(crate) should: Option<bool>,
+}
+
+impl Hint {
+    pub(crate) fn of<'a>(header: impl Fn(&str) -> Option<&'a str>, now: SystemTime) -> Self {
+        let millis =
+            header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok()).map(|ms| ms / 1000.0);
+        let seconds = header("retry-after").and_then(|text| text.trim().parse::<f64>().ok());
+        let date = header("retry-after").and_then(|text| httpdate::parse_http_date(text.trim()).ok());
+        let from_date = date.map(|date| date.duration_since(now).unwrap_or_default());
+        let from_number = millis.or(seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let should = match header("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        };
+        Self { after: from_number.or(from_date), should }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_providers_are_heard() {
+        let policy = RetryPolicy::default();
+        for attempt in 1..=5 {
+            let full = Duration::from_millis(500 << (attempt - 1)).min(policy.longest);
+            let wait = policy.wait(attempt, None).unwrap();
+            assert!(wait <= full && wait >= full.mul_f64(0.75), "{attempt}: {wait:?}");
+        }
+        assert_eq!(policy.wait(6, None), None);
+        assert_eq!(policy.wait(1, Some(Duration::from_secs(7))), Some(Duration::from_secs(7)));
+        assert_eq!(policy.wait(1, Some(Duration::from_secs(700))), None);
+    }
+
+    #[test]
+    fn headers_are_understood() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let hint = |name: &'static str, value: &'static str| {
+            Hint::of(move |asked| (asked == name).then_some(value), now)
+        };
+        for (name, value, after) in [
+            ("retry-after", "3", Some(Duration::from_secs(3))),
+            ("retry-after", "0.5", Some(Duration::from_millis(500))),
+            ("retry-after-ms", "250", Some(Duration::from_millis(250))),
+            ("retry-after", "Sun, 09 Sep 2001 01:46:50 GMT", Some(Duration::from_secs(10))),
+            ("retry-after", "Sun, 09 Sep 2001 01:46:30 GMT", Some(Duration::ZERO)),
+            ("retry-after", "-5", None),
+            ("retry-after", "NaN", None),
+            ("retry-after", "soon", None),
+        ] {
+            assert_eq!(hint(name, value).after, after, "{name}: {value}");
+        }
+        assert_eq!(hint("x-should-retry", "false").should, Some(false));
+        assert_eq!(hint("x-should-retry", "maybe").should, None);
+    }
+}

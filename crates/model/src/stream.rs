@@ -1,0 +1,69 @@
+//! A stream out of a future that hands out events as it goes.
+//!
+//! No task is spawned: the future runs when the stream is polled and is gone
+//! when the stream is dropped, and with it the connection.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use futures_util::Stream;
+
+use crate::{Event, EventStream, ModelError};
+
+/// Hands out events.
+#[derive(Clone, Default)]
+pub(crate) struct Emitter(Arc<Mutex<VecDeque<Event>>>);
+
+impl Emitter {
+    pub(crate) fn emit(&self, event: Event) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+    }
+
+    fn next(&self) -> Option<Event> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+type Work = Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send>>;
+
+struct Generated {
+    emitter: Emitter,
+    work: Option<Work>,
+    failed: Option<ModelError>,
+}
+
+/// The events `work` hands out, then its error if it has one.
+pub(crate) fn generate<F>(work: impl FnOnce(Emitter) -> F) -> EventStream
+where
+    F: Future<Output = Result<(), ModelError>> + Send + 'static,
+{
+    let emitter = Emitter::default();
+    let work: Work = Box::pin(work(emitter.clone()));
+    Box::pin(Generated { emitter, work: Some(work), failed: None })
+}
+
+impl Stream for Generated {
+    type Item = Result<Event, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(event) = this.emitter.next() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        if let Some(work) = &mut this.work
+            && let Poll::Ready(done) = work.as_mut().poll(cx)
+        {
+            this.work = None;
+            this.failed = done.err();
+        }
+        match this.emitter.next() {
+            Some(event) => Poll::Ready(Some(Ok(event))),
+            None if this.work.is_some() => Poll::Pending,
+            None => Poll::Ready(this.failed.take().map(Err)),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The input of a call, as the model wrote it.
+//!
+//! Broken JSON is repaired only where the repair cannot change what was meant:
+//! raw control characters in strings, a code fence around it, JSON in a JSON
+//! string. Everything else goes back to the model as an error; a guess would
+//! run a tool with input nobody wrote.
+
+use serde_json::{Map, Value, json};
+
+/// Why an input cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BadArguments {
+    pub(crate) error: String,
+    /// What could be read for sure.
+    pub(crate) salvage: Value,
+}
+
+/// Reads the input of a call.
+pub(crate) fn parse_arguments(text: &str) -> Result<Value, BadArguments> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(json!({}));
+    }
+    let bad = |error: String| BadArguments { error, salvage: salvage(text) };
+    if let Some(number) = huge_integer(text) {
+        return Err(bad(format!("the number {number} is too large to be exact; send it as a string")));
+    }
+    let unfenced = without_fence(text);
+    let value = read(text).or_else(|error| match unfenced.and_then(|inner| read(inner).ok()) {
+        Some(value) => Ok(value),
+        None => Err(bad(error)),
+    })?;
+    match value {
+        Value::Object(_) => Ok(value),
+        Value::Null => Ok(json!({})),
+        // JSON in a JSON string.
+        Value::String(inner) => match read(inner.trim()) {
+            Ok(value @ Value::Object(_)) => Ok(value),
+            _ => Err(bad("it is a string".to_owned())),
+        },
+        Value::Array(_) => Err(bad("it is a list".to_owned())),
+        Value::Bool(_) | Value::Number(_) => Err(bad("it is a single value".to_owned())),
+    }
+}
+
+/// Parses JSON whose strings may hold raw control characters.
+fn read(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).or_else(|error| {
+        let escaped = escape_controls(text).ok_or_else(|| error.to_string())?;
+        serde_json::from_str(&escaped).map_err(|_| error.to_string())
+    })
+}
+
+/// The text with raw control characters in strings escaped; `None` if there
+/// are none.
+fn escape_controls(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut changed = false;
+    for it in text.chars() {
+        match it {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            '\0'..='\u{1f}' if in_string => {
+                out.push_str(&format!("\\u{:04x}", u32::from(it)));
+                changed = true;
+                continue;
+            }
+            _ => {}
+        }
+        out.push(it);
+    }
+    changed.then_some(out)
+}
+
+/// What stands inside a code fence that is all there is.
+fn without_fence(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix("```")?.strip_suffix("```")?;
+    let (language, body) = inner.split_once('\n')?;
+    let is_language = language.trim().chars().all(char::is_alphanumeric);
+    is_language.then(|| body.trim())
+}
+
+/// An integer that does not fit 64 bits: it would become a float and lose its
+/// last digits.
+fn huge_integer(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = end_of_string(bytes, at),
+            b'-' | b'0'..=b'9' => {
+                let length = bytes[at..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
+                    .count();
+                let token = &text[at..at + length];
+                let is_integer = token.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+                if is_integer
+                    && token.len() > 18
+                    && token.parse::<i64>().is_err()
+                    && token.parse::<u64>().is_err()
+                {
+                    return Some(token);
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The byte after the string that begins at `at`.
+fn end_of_string(bytes: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The fields of a cut or broken object that are complete.
+pub(crate) fn salvage(text: &str) -> Value {
+    let text = text.trim();
+    let mut ends = Vec::new();
+    let bytes = text.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => ends.push(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    let whole = read(text).ok();
+    let prefixes = ends.iter().rev().filter_map(|end| read(&format!("{}}}", &text[..*end])).ok());
+    let found = whole.into_iter().chain(prefixes).find(Value::is_object);
+    found.unwrap_or_else(|| Value::Object(Map::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lossless_repairs() {
+        for (text, want) in [
+            (r#"{"a": 1}"#, Some(json!({"a": 1}))),
+            ("", Some(json!({}))),
+            ("  ", Some(json!({}))),
+            ("null", Some(json!({}))),
+            ("{\"a\": \"x\ny\t\u{1}\"}", Some(json!({"a": "x\ny\t\u{1}"}))),
+            ("```json\n{\"a\": 1}\n```", Some(json!({"a": 1}))),
+            ("```\n{\"a\": \"l1\nl2\"}\n```", Some(json!({"a": "l1\nl2"}))),
+            (r#""{\"a\": 1}""#, Some(json!({"a": 1}))),
+            (
+                r#"{"a": 18446744073709551615, "b": -9223372036854775808}"#,
+                Some(json!({"a": u64::MAX, "b": i64::MIN})),
+            ),
+            (
+                r#"{"a": 1.5e300, "b": "123456789012345678901234"}"#,
+                Some(json!({"a": 1.5e300, "b": "123456789012345678901234"})),
+            ),
+            (r#"{"a": 123456789012345678901234}"#, None),
+            (r#"{"a": 1"#, None),
+            (r#"{'a': 1}"#, None),
+            (r#"{"a": 1,}"#, None),
+            (r#"{"a": "\d+"}"#, None),
+            (r#"{"a": "say "hi" now"}"#, None),
+            (r#"{"a": "\ud99c"}"#, None),
+            (r#"{"a": NaN}"#, None),
+            ("[1]", None),
+            ("7", None),
+            (r#""text""#, None),
+            (r#"{"a": 1} {"b": 2}"#, None),
+            ("here: {\"a\": 1}", None),
+        ] {
+            assert_eq!(parse_arguments(text).ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_complete_is_kept() {
+        for (text, want) in [
+            (r#"{"path": "/x", "content": "hal"#, json!({"path": "/x"})),
+            (
+                r#"{"path": "/x", "list": [1, {"a": ","}], "content"#,
+                json!({"path": "/x", "list": [1, {"a": ","}]}),
+            ),
+            (r#"{"path": "/x"#, json!({})),
+            (r#"{"path": "/x"}"#, json!({"path": "/x"})),
+            ("[1, 2", json!({})),
+            ("", json!({})),
+        ] {
+            assert_eq!(salvage(text), want, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(text in "[\\PC\n\"{}\\[\\],:\\\\0-9e.-]{0,40}") {
+            let _ = parse_arguments(&text);
+            let _ = salvage(&text);
+        }
+    }
+}

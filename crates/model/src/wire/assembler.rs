@@ -1,0 +1,266 @@
+//! Blocks from pieces, the same way for every form.
+//!
+//! **Invariant:** a call is handed out when its block has ended *and* it is
+//! known that the answer did not end there by its limit: when another block
+//! begins, or when the reason to stop is known. Until then it is held.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use haft_types::{CallId, MessageBlock, ToolUse, Usage};
+use serde_json::{Value, json};
+
+use super::{
+    arguments::{parse_arguments, salvage},
+    surrogates::Joiner,
+};
+use crate::{BadCall, CallProblem, Event, StopReason, ToolSet, dialect::coerce};
+
+/// Puts an answer together.
+pub(crate) struct Assembler {
+    model: String,
+    tools: Arc<ToolSet>,
+    open: BTreeMap<usize, Open>,
+    held: Option<Call>,
+    handed_out: usize,
+    usage: Usage,
+    stopped: bool,
+    coerces: bool,
+    out: Vec<Event>,
+}
+
+struct Open {
+    kind: Kind,
+    text: String,
+    joiner: Joiner,
+}
+
+enum Kind {
+    Text,
+    Thinking { signature: String },
+    Redacted,
+    Call { id: CallId, name: String },
+    Other(Value),
+}
+
+struct Call {
+    id: CallId,
+    name: String,
+    json: String,
+}
+
+impl Assembler {
+    /// For an answer of `model`, whose calls are of these tools.
+    pub(crate) fn new(model: &str, tools: Arc<ToolSet>) -> Self {
+        Self {
+            model: model.to_owned(),
+            tools,
+            open: BTreeMap::new(),
+            held: None,
+            handed_out: 0,
+            usage: Usage::default(),
+            stopped: false,
+            coerces: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Turns text in inputs into lists and objects where the schema allows
+    /// nothing else, for models that write them so.
+    pub(crate) fn coerce_inputs(&mut self) {
+        self.coerces = true;
+    }
+
+    pub(crate) fn tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
+    /// The events since the last time.
+    pub(crate) fn drain(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// How many calls were handed out.
+    pub(crate) fn handed_out(&self) -> usize {
+        self.handed_out
+    }
+
+    /// Whether the answer is complete.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether text is being written: then pieces come quickly.
+    pub(crate) fn is_writing_text(&self) -> bool {
+        self.open.values().any(|open| matches!(open.kind, Kind::Text))
+    }
+
+    pub(crate) fn started(&mut self, id: &str, model: &str) {
+        self.out.push(Event::Started { id: id.to_owned(), model: model.to_owned() });
+    }
+
+    pub(crate) fn usage(&mut self) -> &mut Usage {
+        &mut self.usage
+    }
+
+    pub(crate) fn tell_usage(&mut self) {
+        self.out.push(Event::Usage(self.usage));
+    }
+
+    fn begin(&mut self, index: usize, kind: Kind) -> &mut Open {
+        self.release();
+        let open = Open { kind, text: String::new(), joiner: Joiner::default() };
+        self.open.entry(index).insert_entry(open).into_mut()
+    }
+
+    pub(crate) fn begin_text(&mut self, index: usize) {
+        self.begin(index, Kind::Text);
+    }
+
+    pub(crate) fn begin_thinking(&mut self, index: usize) {
+        self.begin(index, Kind::Thinking { signature: String::new() });
+    }
+
+    pub(crate) fn begin_redacted(&mut self, index: usize, data: &str) {
+        data.clone_into(&mut self.begin(index, Kind::Redacted).text);
+    }
+
+    pub(crate) fn begin_call(&mut self, index: usize, id: &str, name: &str) {
+        let name = self.tools.by_wire_name(name).map_or(name, |tool| tool.def.name.as_str()).to_owned();
+        let id = CallId::from(id);
+        self.begin(index, Kind::Call { id: id.clone(), name: name.clone() });
+        self.out.push(Event::ToolStarted { id, name });
+    }
+
+    pub(crate) fn begin_other(&mut self, index: usize, block: Value) {
+        self.begin(index, Kind::Other(block));
+    }
+
+    /// Adds a piece to a block, whatever it is.
+    pub(crate) fn piece(&mut self, index: usize, piece: &str) {
+        let Some(open) = self.open.get_mut(&index) else { return };
+        let piece = open.joiner.push(piece);
+        if piece.is_empty() {
+            return;
+        }
+        open.text.push_str(&piece);
+        match &open.kind {
+            Kind::Text => self.out.push(Event::Text(piece)),
+            Kind::Thinking { .. } => self.out.push(Event::Thinking(piece)),
+            Kind::Call { id, .. } => self.out.push(Event::ToolInput { id: id.clone(), json: piece }),
+            Kind::Redacted | Kind::Other(_) => {}
+        }
+    }
+
+    pub(crate) fn signature(&mut self, index: usize, piece: &str) {
+        if let Some(Open { kind: Kind::Thinking { signature }, .. }) = self.open.get_mut(&index) {
+            signature.push_str(piece);
+        }
+    }
+
+    /// Whether a block with this index is open.
+    pub(crate) fn is_open(&self, index: usize) -> bool {
+        self.open.contains_key(&index)
+    }
+
+    /// A block has ended.
+    pub(crate) fn end(&mut self, index: usize) {
+        let Some(mut open) = self.open.remove(&index) else { return };
+        open.text.extend(open.joiner.finish());
+        let Open { kind, text, .. } = open;
+        match kind {
+            Kind::Text if text.is_empty() => {}
+            Kind::Text => self.out.push(Event::Block(MessageBlock::Text { text })),
+            Kind::Thinking { signature } => {
+                let model = Some(self.model.clone());
+                self.out.push(Event::Block(MessageBlock::Thinking { thinking: text, signature, model }));
+            }
+            Kind::Redacted => {
+                let model = Some(self.model.clone());
+                self.out.push(Event::Block(MessageBlock::RedactedThinking { data: text, model }));
+            }
+            Kind::Call { id, name } => {
+                self.release();
+                self.held = Some(Call { id, name, json: text });
+            }
+            Kind::Other(mut block) => {
+                if let Ok(input) = serde_json::from_str::<Value>(&text) {
+                    block["input"] = input;
+                }
+                self.out.push(Event::Block(MessageBlock::Other(block)));
+            }
+        }
+    }
+
+    /// Hands out the call that is held.
+    fn release(&mut self) {
+        let Some(Call { id, name, json }) = self.held.take() else { return };
+        match parse_arguments(&json) {
+            Ok(mut input) => {
+                let tool =
+                    self.tools.tools().iter().find(|tool| tool.def.name == name).filter(|_| self.coerces);
+                if let (Some(tool), Value::Object(fields)) = (tool, &mut input) {
+                    coerce(fields, &tool.schema);
+                }
+                self.handed_out += 1;
+                self.out.push(Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input })));
+            }
+            Err(bad) => {
+                let call = ToolUse { id, name, input: bad.salvage };
+                self.out.push(Event::BadCall(BadCall {
+                    call,
+                    problem: CallProblem::Malformed { error: bad.error },
+                }));
+            }
+        }
+    }
+
+    /// The answer is over, and this is why.
+    pub(crate) fn stop(&mut self, reason: StopReason) {
+        if std::mem::replace(&mut self.stopped, true) {
+            return;
+        }
+        if reason.may_cut_a_block() {
+            self.give_up_held();
+        } else {
+            self.release();
+        }
+        let left: Vec<usize> = self.open.keys().copied().collect();
+        for index in left {
+            self.end(index);
+            // A call without an end is cut, whatever the reason says.
+            self.give_up_held();
+        }
+        self.tell_usage();
+        self.out.push(Event::Stopped(reason));
+    }
+
+    fn give_up_held(&mut self) {
+        let Some(Call { id, name, json }) = self.held.take() else { return };
+        let call = ToolUse { id, name, input: salvage(&json) };
+        let output_tokens = Some(self.usage.output_tokens).filter(|count| *count > 0);
+        self.out.push(Event::BadCall(BadCall { call, problem: CallProblem::Truncated { output_tokens } }));
+    }
+
+    /// The stream broke after calls were handed out: they stand, the rest goes.
+    pub(crate) fn interrupt(&mut self) {
+        self.open.clear();
+        self.held = None;
+        self.stopped = true;
+        self.tell_usage();
+        self.out.push(Event::Stopped(StopReason::Interrupted));
+    }
+}
+
+/// Reads a number of tokens.
+pub(crate) fn count(value: &Value, name: &str) -> Option<u64> {
+    value.get(name).and_then(Value::as_u64)
+}
+
+/// A call whose input came as an object instead of text.
+pub(crate) fn as_text(input: &Value) -> String {
+    match input {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => json!(other).to_string(),
+    }
+}

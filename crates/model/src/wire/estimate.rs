@@ -1,0 +1,137 @@
+//! How many tokens a request has, before anybody has counted.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use haft_types::{Block, MessageBlock};
+
+use super::messages_content::Media;
+use crate::{ModelInfo, Request, lint::Linted};
+
+/// Bytes of text and code per token, on the careful side.
+const BYTES_PER_TOKEN: f64 = 3.1;
+/// How much more than estimated is reckoned with.
+const MARGIN: f64 = 1.03;
+
+/// What a request weighs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Size {
+    /// Bytes of text.
+    pub(crate) text: usize,
+    /// Tokens of pictures and documents.
+    pub(crate) media: u64,
+}
+
+impl Size {
+    #[expect(clippy::cast_precision_loss, reason = "bodies are far below 2^52 bytes")]
+    fn raw(self) -> f64 {
+        self.text as f64 / BYTES_PER_TOKEN + self.media as f64
+    }
+}
+
+/// The tokens of a request, about.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+pub(crate) fn estimate_request(request: &Request) -> u64 {
+    let mut size = Size { text: request.tools.weight(), media: 0 };
+    size.text += request.system.iter().map(|part| part.text.len()).sum::<usize>();
+    for block in request.messages.iter().flat_map(|message| &message.content) {
+        add_block(&mut size, block);
+    }
+    size.raw().ceil() as u64
+}
+
+/// What a block costs besides its text.
+const PER_BLOCK: usize = 12;
+
+fn add_block(size: &mut Size, block: &MessageBlock) {
+    size.text += PER_BLOCK;
+    let mut media = Media::default();
+    match block {
+        MessageBlock::Text { text } => size.text += text.len(),
+        MessageBlock::Thinking { thinking, signature, .. } => size.text += thinking.len() + signature.len(),
+        MessageBlock::RedactedThinking { data, .. } => size.text += data.len(),
+        MessageBlock::Image { source } => media.add(source, true),
+        MessageBlock::Document { source, .. } => media.add(source, false),
+        MessageBlock::ToolUse(call) => size.text += call.name.len() + call.input.to_string().len(),
+        MessageBlock::ToolResult { content, .. } => {
+            for inner in &content.0 {
+                match inner {
+                    Block::Text { text } => size.text += text.len(),
+                    Block::Image { source } => media.add(source, true),
+                    Block::Document { source, .. } => media.add(source, false),
+                    Block::ToolReference { tool_name } => size.text += tool_name.len(),
+                }
+            }
+        }
+        MessageBlock::Other(value) => size.text += value.to_string().len(),
+    }
+    size.media += media.tokens;
+}
+
+/// Estimates tokens, and learns from what the provider counted.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Mutex<HashMap<String, f64>>);
+
+impl Meter {
+    /// What the request probably has.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+    pub(crate) fn estimate(&self, model: &str, size: Size) -> u64 {
+        let factors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let factor = factors.get(model).copied().unwrap_or(1.0);
+        (size.raw() * factor).ceil() as u64
+    }
+
+    /// The largest answer that fits behind the request.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "positive and small"
+    )]
+    pub(crate) fn room(&self, model: &str, size: Size, window: u64) -> u64 {
+        let input = (self.estimate(model, size) as f64 * MARGIN).ceil() as u64 + 16;
+        window.saturating_sub(input)
+    }
+
+    /// The longest answer that may be asked for.
+    pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: Size) -> u64 {
+        let request = &linted.request;
+        // The longer window was asked for by name.
+        let window = if request.model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window };
+        let room = self.room(&request.model, size, window);
+        let told = linted.max_tokens.unwrap_or(u64::MAX);
+        let wanted = u64::from(request.max_tokens).min(info.max_output).min(told);
+        // Where there is no room at all, the provider shall say so.
+        wanted.min(room.max(1)).max(1)
+    }
+
+    /// Learns how many tokens a request really had.
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    pub(crate) fn learn(&self, model: &str, size: Size, tokens: u64) {
+        // Small requests say little: their fixed part is most of them.
+        if tokens < 200 || size.raw() < 200.0 {
+            return;
+        }
+        let factor = (tokens as f64 / size.raw()).clamp(0.3, 3.0);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), factor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meter_learns() {
+        let meter = Meter::default();
+        let size = Size { text: 31_000, media: 0 };
+        assert_eq!(meter.estimate("m", size), 10_000);
+        meter.learn("m", size, 7_500);
+        assert_eq!(meter.estimate("m", size), 7_500);
+        assert_eq!(meter.estimate("other", size), 10_000);
+        assert!(meter.room("m", size, 20_000) < 12_500);
+        assert_eq!(meter.room("m", size, 5_000), 0);
+    }
+}

@@ -1,0 +1,375 @@
+//! A request in Anthropic's Messages form.
+//!
+//! The fields come in the order the provider caches them in: tools, system,
+//! messages. What changes from request to request comes last, so that the
+//! bytes of two requests of a session agree as far as their meaning does.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Encoded, MessageCache, Meter, Size,
+    messages_content::{encode_message, mark, marked_blocks},
+};
+use crate::{
+    CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted, tools::Encoding,
+    tools::WireTool,
+};
+
+/// Cache breakpoints a request may have.
+const MOST_MARKS: usize = 4;
+
+/// How the clouds differ.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Host {
+    /// Anthropic, Foundry: the body names the model.
+    Direct,
+    /// Vertex: the path names the model, the body says a version.
+    Vertex,
+    /// Bedrock: so too, and beta features are in the body.
+    #[cfg(feature = "bedrock")]
+    Bedrock,
+}
+
+impl Host {
+    /// Whether the body says what headers and paths say elsewhere.
+    pub(crate) fn has_betas_in_body(self) -> bool {
+        match self {
+            Self::Direct | Self::Vertex => false,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock => true,
+        }
+    }
+}
+
+/// What deferred tools are called by Google and Amazon.
+const CLOUD_TOOL_REFERENCES: &str = "tool-search-tool-2025-10-19";
+
+/// Names of beta features, by what needs them.
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+#[serde(default)]
+pub struct FeatureBetas {
+    /// Thinking between calls, with a budget.
+    pub interleaved_thinking: Option<String>,
+    /// Context editing.
+    pub context_management: Option<String>,
+    /// Fast mode.
+    pub fast_mode: Option<String>,
+    /// Deferred tools.
+    pub tool_references: Option<String>,
+    /// The window of a million tokens, for models named with `[1m]`.
+    pub long_context: Option<String>,
+}
+
+impl Default for FeatureBetas {
+    fn default() -> Self {
+        Self {
+            interleaved_thinking: Some("interleaved-thinking-2025-05-14".to_owned()),
+            context_management: Some("context-management-2025-06-27".to_owned()),
+            fast_mode: Some("fast-mode-2026-02-01".to_owned()),
+            tool_references: Some("advanced-tool-use-2025-11-20".to_owned()),
+            long_context: Some("context-1m-2025-08-07".to_owned()),
+        }
+    }
+}
+
+impl FeatureBetas {
+    /// The same, with the clouds' own names where nobody chose another.
+    pub(crate) fn for_cloud(mut self) -> Self {
+        if self.tool_references == Self::default().tool_references {
+            self.tool_references = Some(CLOUD_TOOL_REFERENCES.to_owned());
+        }
+        self
+    }
+}
+
+/// Everything the encoder needs besides the request.
+pub(crate) struct Encoder<'a> {
+    pub(crate) host: Host,
+    pub(crate) info: &'a ModelInfo,
+    pub(crate) betas: &'a FeatureBetas,
+    pub(crate) cache: &'a MessageCache,
+    pub(crate) meter: &'a Meter,
+}
+
+/// Whether the body asks for an answer or for a count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Purpose {
+    Answer,
+    Count,
+}
+
+impl Encoder<'_> {
+    /// The body of a request.
+    pub(crate) fn encode(&self, linted: &Linted, purpose: Purpose) -> Encoded {
+        let request = &linted.request;
+        let betas = self.needed_betas(linted);
+        let mut out: Vec<u8> = Vec::with_capacity(64 * 1024);
+        out.push(b'{');
+        match self.host {
+            Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
+            Host::Vertex => {
+                field(&mut out, "anthropic_version", &json!("vertex-2023-10-16"));
+                if purpose == Purpose::Count {
+                    field(&mut out, "model", &json!(wire_model(&request.model)));
+                }
+            }
+            #[cfg(feature = "bedrock")]
+            Host::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
+        }
+        let mut marks = self.tools(&mut out, linted);
+        marks += system(&mut out, request);
+        let mut size = Size { text: out.len(), media: 0 };
+        let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks));
+        size.text += messages.text;
+        size.media += messages.media;
+        if self.host.has_betas_in_body() && !betas.is_empty() {
+            field(&mut out, "anthropic_beta", &json!(betas));
+        }
+        self.settings(&mut out, linted, size, purpose);
+        out.push(b'}');
+        Encoded { body: Bytes::from(out), betas, size, origins: Vec::new() }
+    }
+
+    /// Writes the tools and says how many marks they have.
+    fn tools(&self, out: &mut Vec<u8>, linted: &Linted) -> usize {
+        let request = &linted.request;
+        if linted.placeholder_tool {
+            let tool = json!([{
+                "name": "unavailable", "description": "Nothing can be called in this request.",
+                "input_schema": {"type": "object", "properties": {}},
+            }]);
+            field(out, "tools", &tool);
+            return 0;
+        }
+        let tools = linted.sent_tools();
+        if tools.is_empty() {
+            return 0;
+        }
+        let key = Encoding {
+            form: "messages",
+            cache: request.cache,
+            follows_references: linted.follows_references,
+            loaded: linted.loaded.clone(),
+            without: linted.without_tools.clone(),
+            without_fields: linted.without_fields.clone(),
+        };
+        let marked = marked_tool(&tools, request.cache, linted.follows_references);
+        let bytes = request.tools.encoded(key, || {
+            let encode = |(at, tool): (usize, &&WireTool)| {
+                tool_value(tool, linted, (marked == Some(at)).then_some(request.cache))
+            };
+            tools.iter().enumerate().map(encode).collect()
+        });
+        out.extend_from_slice(b",\"tools\":");
+        out.extend_from_slice(&bytes);
+        usize::from(marked.is_some())
+    }
+
+    fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize) -> Size {
+        self.cache.sweep(request.messages.len());
+        let marked = marked_blocks(request, marks);
+        let mut size = Size::default();
+        out.extend_from_slice(b",\"messages\":[");
+        for (at, message) in request.messages.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            let here: Vec<usize> =
+                marked.iter().filter(|(owner, _)| *owner == at).map(|(_, block)| *block).collect();
+            let piece = if here.is_empty() {
+                self.cache.get(message, || encode_message(message, &here, request.cache))
+            } else {
+                encode_message(message, &here, request.cache)
+            };
+            out.extend_from_slice(&piece.bytes);
+            size.text += piece.size.text;
+            size.media += piece.size.media;
+        }
+        out.push(b']');
+        size
+    }
+
+    /// What comes after the messages.
+    fn settings(&self, out: &mut Vec<u8>, linted: &Linted, size: Size, purpose: Purpose) {
+        let request = &linted.request;
+        let mut fields = Map::new();
+        match &request.tool_choice {
+            _ if linted.placeholder_tool => {
+                fields.insert("tool_choice".to_owned(), json!({"type": "none"}));
+            }
+            ToolChoice::Auto => {}
+            _ if request.tools.is_empty() => {}
+            choice => {
+                fields.insert("tool_choice".to_owned(), json!(choice));
+            }
+        }
+        if let Some(edits) = &request.context_management {
+            fields.insert("context_management".to_owned(), edits.clone());
+        }
+        let limit = self.meter.limit(self.info, linted, size);
+        match thinking_value(request.thinking, limit) {
+            Value::Null => {}
+            thinking => {
+                fields.insert("thinking".to_owned(), thinking);
+            }
+        }
+        if purpose == Purpose::Answer {
+            self.answer_settings(&mut fields, request, limit);
+        }
+        for name in &linted.without_fields {
+            fields.shift_remove(name);
+        }
+        for (name, value) in &request.extra {
+            fields.insert(name.clone(), value.clone());
+        }
+        for (name, value) in &fields {
+            field(out, name, value);
+        }
+    }
+
+    fn answer_settings(&self, fields: &mut Map<String, Value>, request: &Request, limit: u64) {
+        let mut output = Map::new();
+        if let Some(effort) = request.effort {
+            output.insert("effort".to_owned(), json!(effort.as_str()));
+        }
+        if let Some(schema) = &request.output_schema {
+            output.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
+        }
+        if !output.is_empty() {
+            fields.insert("output_config".to_owned(), Value::Object(output));
+        }
+        if let Some(temperature) = request.temperature {
+            fields.insert("temperature".to_owned(), json!(temperature));
+        }
+        if !request.stop_sequences.is_empty() {
+            fields.insert("stop_sequences".to_owned(), json!(request.stop_sequences));
+        }
+        if request.speed == Speed::Fast {
+            fields.insert("speed".to_owned(), json!("fast"));
+        }
+        if let Some(user) = &request.user_id {
+            fields.insert("metadata".to_owned(), json!({"user_id": user}));
+        }
+        fields.insert("max_tokens".to_owned(), json!(limit));
+        // The path says so at Bedrock.
+        if !self.host.has_betas_in_body() {
+            fields.insert("stream".to_owned(), json!(true));
+        }
+    }
+
+    fn needed_betas(&self, linted: &Linted) -> Vec<String> {
+        let request = &linted.request;
+        let mut out = request.betas.clone();
+        out.extend(self.info.betas.iter().cloned());
+        let deferred = linted.follows_references && linted.sent_tools().iter().any(|tool| tool.is_deferred());
+        let needs = [
+            (
+                matches!(request.thinking, Thinking::Budget { .. }) && !request.tools.is_empty(),
+                &self.betas.interleaved_thinking,
+            ),
+            (request.context_management.is_some(), &self.betas.context_management),
+            (request.speed == Speed::Fast, &self.betas.fast_mode),
+            (deferred, &self.betas.tool_references),
+            (request.model.ends_with("[1m]"), &self.betas.long_context),
+        ];
+        out.extend(needs.into_iter().filter(|(needed, _)| *needed).filter_map(|(_, name)| name.clone()));
+        let mut seen = Vec::new();
+        out.retain(|name| {
+            if linted.without_betas.iter().any(|refused| refused.is_empty() || refused == name) {
+                return false;
+            }
+            let new = !seen.contains(name);
+            seen.push(name.clone());
+            new
+        });
+        out
+    }
+}
+
+/// The model's name without what only we understand.
+pub(crate) fn wire_model(model: &str) -> &str {
+    model.strip_suffix("[1m]").unwrap_or(model)
+}
+
+fn field(out: &mut Vec<u8>, name: &str, value: &Value) {
+    if out.len() > 1 {
+        out.push(b',');
+    }
+    // Writing to memory does not fail.
+    let _ = write!(out, "\"{name}\":{value}");
+}
+
+/// The tool that carries the mark: the last built-in one that is really sent.
+fn marked_tool(tools: &[&WireTool], cache: CachePolicy, follows_references: bool) -> Option<usize> {
+    if cache == CachePolicy::Off {
+        return None;
+    }
+    tools.iter().rposition(|tool| {
+        tool.def.origin == ToolOrigin::Builtin && !(tool.is_deferred() && follows_references)
+    })
+}
+
+fn tool_value(tool: &WireTool, linted: &Linted, marked: Option<CachePolicy>) -> Value {
+    let mut value = json!({
+        "name": tool.wire_name, "description": tool.def.description, "input_schema": tool.schema,
+    });
+    for (name, extra) in &tool.def.extra {
+        if !linted.without_fields.contains(name) {
+            value[name] = extra.clone();
+        }
+    }
+    if tool.is_deferred() && linted.follows_references {
+        value["defer_loading"] = json!(true);
+    }
+    if let Some(cache) = marked {
+        value["cache_control"] = mark(cache);
+    }
+    value
+}
+
+/// Writes the system prompt and says how many marks it has.
+fn system(out: &mut Vec<u8>, request: &Request) -> usize {
+    if request.system.is_empty() {
+        return 0;
+    }
+    let last = request.system.len() - 1;
+    // One mark of the person's own, and one at the end.
+    let own = request.system.iter().take(last).rposition(|part| part.breakpoint);
+    let parts: Vec<Value> = request
+        .system
+        .iter()
+        .enumerate()
+        .map(|(at, part)| {
+            let mut value = json!({"type": "text", "text": part.text});
+            if request.cache != CachePolicy::Off && (at == last || Some(at) == own) {
+                value["cache_control"] = mark(request.cache);
+            }
+            value
+        })
+        .collect();
+    field(out, "system", &json!(parts));
+    match request.cache {
+        CachePolicy::Off => 0,
+        _ => 1 + usize::from(own.is_some()),
+    }
+}
+
+/// How thinking is asked for. A budget is smaller than the answer; where that
+/// leaves too little, there is none.
+fn thinking_value(thinking: Thinking, limit: u64) -> Value {
+    match thinking {
+        Thinking::Default => Value::Null,
+        Thinking::Off => json!({"type": "disabled"}),
+        Thinking::Adaptive => json!({"type": "adaptive"}),
+        Thinking::Budget { tokens } => {
+            let budget = u64::from(tokens).min(limit / 4 * 3);
+            if budget < 1024 {
+                return json!({"type": "disabled"});
+            }
+            json!({"type": "enabled", "budget_tokens": budget})
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The wire forms: a request becomes a body, frames become events.
+
+mod arguments;
+mod assembler;
+mod cache;
+pub(crate) mod chat;
+pub(crate) mod chat_events;
+mod decoder;
+mod estimate;
+pub(crate) mod framing;
+pub(crate) mod messages;
+mod messages_content;
+pub(crate) mod messages_events;
+pub(crate) mod openai;
+pub(crate) mod responses;
+pub(crate) mod responses_events;
+pub(crate) mod sse;
+mod surrogates;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+#[cfg(test)]
+pub(crate) use arguments::parse_arguments;
+pub(crate) use assembler::Assembler;
+pub(crate) use cache::MessageCache;
+pub(crate) use decoder::Decoder;
+pub(crate) use estimate::{Meter, Size, estimate_request};
+
+/// A body and what is known about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    pub(crate) body: Bytes,
+    /// Beta features it needs.
+    pub(crate) betas: Vec<String>,
+    /// How large it is for the model.
+    pub(crate) size: Size,
+    /// Which message and block each item of the wire's own list came from.
+    pub(crate) origins: Vec<(usize, Option<usize>)>,
+}

@@ -1,0 +1,215 @@
+//! Streams that break.
+
+use std::{collections::HashSet, time::Duration};
+
+use futures_util::StreamExt as _;
+use haft_model::{Answer, ModelError, Patience, Provider as _, StopReason};
+use haft_testkit::{Cut, ErrorReply, Piece, Script, Stall, ToolPiece, Turn};
+use haft_types::MessageBlock;
+use serde_json::json;
+
+use crate::support::{anthropic, ask, mock, quick, say, soon, start};
+
+fn two_calls() -> Turn {
+    Turn::of([
+        Piece::text("both"),
+        Piece::tool("Bash", json!({"command": "echo x >> log"})),
+        Piece::tool("Read", json!({"file_path": "/a"})),
+    ])
+}
+
+fn ids(answer: &Answer) -> Vec<&str> {
+    answer.calls().iter().map(|call| call.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_well() {
+    let whole = start(Script { delta_chars: 100, ..Script::of([two_calls()]) }).await;
+    let want = ask(&anthropic(&whole, quick()), say("x")).await.unwrap();
+    // Every byte is tried without a network in the crate itself.
+    let bytes = || (0..1700).step_by(9);
+    let mut turns = Vec::new();
+    for byte in bytes() {
+        for (name, how) in [("end", Cut::End), ("reset", Cut::Reset)] {
+            turns.push(two_calls().when(&format!("<{name} {byte}>")).cut_at(byte, how));
+        }
+    }
+    turns.push(two_calls().always());
+    let mock = start(Script { delta_chars: 100, ..Script::of(turns) }).await;
+    let provider = anthropic(&mock, quick());
+    let (mut retried, mut interrupted) = (0, 0);
+    for byte in bytes() {
+        for name in ["end", "reset"] {
+            let answer = ask(&provider, say(&format!("<{name} {byte}>"))).await.unwrap();
+            let place = format!("{name} {byte}: {answer:?}");
+            assert_eq!(answer.bad_calls, [], "{place}");
+            let all = ids(&answer);
+            assert_eq!(all.len(), all.iter().collect::<HashSet<_>>().len(), "{place}");
+            if answer.stop == Some(StopReason::Interrupted) {
+                // What was handed out stands, and nothing was asked again.
+                interrupted += 1;
+                assert_eq!((all.len(), answer.retries.len()), (1, 0), "{place}");
+                assert_eq!(answer.calls()[0].input, want.calls()[0].input);
+            } else {
+                retried += answer.retries.len();
+                assert_eq!(answer.text(), want.text(), "{place}");
+                let inputs =
+                    |answer: &Answer| answer.calls().iter().map(|it| it.input.clone()).collect::<Vec<_>>();
+                assert_eq!(inputs(&answer), inputs(&want), "{place}");
+            }
+        }
+    }
+    assert!(retried > 10 && interrupted > 10, "{retried} {interrupted}");
+    assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_call_in_the_middle_of_a_broken_second_one_stands() {
+    let second = ToolPiece {
+        name: "Read".to_owned(),
+        input: json!({"file_path": "/a"}),
+        keep: Some(6),
+        open: true,
+        ..ToolPiece::default()
+    };
+    let turn = Turn::of([
+        Piece::tool("Bash", json!({"command": "echo x >> log"})),
+        Piece::Tool(second),
+        Piece::Cut(Cut::Reset),
+    ]);
+    let mock = mock([turn, Turn::text("never asked for")]).await;
+    let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
+    assert_eq!(answer.stop, Some(StopReason::Interrupted));
+    assert_eq!(answer.content.len(), 1);
+    assert!(matches!(&answer.content[0], MessageBlock::ToolUse(call) if call.name == "Bash"));
+    assert_eq!(mock.count(), 1);
+}
+
+#[tokio::test]
+async fn failures_are_tried_again() {
+    let overloaded = || ErrorReply {
+        status: 529,
+        kind: "overloaded_error".to_owned(),
+        message: "Overloaded".to_owned(),
+        headers: Default::default(),
+    };
+    let failing: Vec<(&str, Turn)> = vec![
+        ("529", Turn::error(529, "overloaded_error", "Overloaded")),
+        ("500", Turn::error(500, "api_error", "Internal server error")),
+        ("429", Turn::error(429, "rate_limit_error", "slow down").header("retry-after", "0")),
+        ("429 ms", Turn::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "3")),
+        ("400 but retry", Turn::error(400, "invalid_request_error", "odd").header("x-should-retry", "true")),
+        ("drop", Turn { drop: true, ..Turn::default() }),
+        ("error frame", Turn::of([Piece::OpenText("half".to_owned()), Piece::Error(overloaded())])),
+        ("cut", Turn::of([Piece::OpenText("half".to_owned()), Piece::Cut(Cut::Reset)])),
+        ("garbage", Turn { raw: Some("data: {not json\n\n".to_owned()), ..Turn::default() }),
+        ("empty", Turn { raw: Some(String::new()), ..Turn::default() }),
+    ];
+    for (name, turn) in failing {
+        let mock = mock([turn, Turn::text("at last")]).await;
+        let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
+        assert_eq!((answer.text().as_str(), answer.retries.len()), ("at last", 1), "{name}");
+        assert_eq!(mock.count(), 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn some_failures_are_not() {
+    for (name, turn) in [
+        ("no retry", Turn::error(529, "overloaded_error", "no").header("x-should-retry", "false")),
+        ("too long", Turn::error(429, "rate_limit_error", "no").header("retry-after", "3600")),
+        ("refused", Turn::error(400, "invalid_request_error", "no")),
+    ] {
+        let mock = mock([turn.always()]).await;
+        let error = ask(&anthropic(&mock, quick()), say("go")).await.unwrap_err();
+        assert_eq!(mock.count(), 1, "{name}: {error}");
+        if name == "too long" {
+            assert!(
+                matches!(error, ModelError::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 3600)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn retries_end() {
+    let mock = mock([Turn::error(529, "overloaded_error", "Overloaded").always()]).await;
+    let error = ask(&anthropic(&mock, quick()), say("go")).await.unwrap_err();
+    assert!(matches!(error, ModelError::Server { status: 529, .. }));
+    assert_eq!(mock.count(), 6);
+}
+
+#[tokio::test]
+async fn silence_is_noticed() {
+    let open = ToolPiece { name: "Read".to_owned(), keep: Some(1), open: true, ..ToolPiece::default() };
+    let stalled: Vec<(&str, Turn, bool)> = vec![
+        (
+            "before",
+            Turn {
+                stall: Some(haft_testkit::ByteFault { byte: 0, what: Stall::Forever }),
+                ..Turn::text("x")
+            },
+            false,
+        ),
+        ("in text", Turn::of([Piece::OpenText("x".to_owned()), Piece::Stall(Stall::Forever)]), false),
+        (
+            "after a call",
+            Turn::of([Piece::tool("Bash", json!({})), Piece::Tool(open), Piece::Stall(Stall::Forever)]),
+            true,
+        ),
+    ];
+    for (name, turn, stands) in stalled {
+        let mock = mock([turn, Turn::text("at last")]).await;
+        let mut common = quick();
+        common.patience = Patience::idle(Duration::from_millis(150));
+        let answer = ask(&anthropic(&mock, common), say("go")).await.unwrap();
+        if stands {
+            assert_eq!(answer.stop, Some(StopReason::Interrupted), "{name}");
+        } else {
+            assert_eq!(answer.text(), "at last", "{name}");
+            assert!(answer.retries[0].reason.contains("sent nothing"), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pause_is_no_silence() {
+    let mock = mock([Turn::of([Piece::text("a"), Piece::Stall(Stall::Ms(50)), Piece::text("b")])]).await;
+    let answer = ask(&anthropic(&mock, quick()), say("go")).await.unwrap();
+    assert_eq!((answer.text().as_str(), answer.retries.len()), ("ab", 0));
+}
+
+#[tokio::test]
+async fn dropping_the_stream_closes_the_connection() {
+    let mock = mock([Turn::of([Piece::text("a"), Piece::Stall(Stall::Forever)])]).await;
+    let provider = anthropic(&mock, quick());
+    let mut stream = provider.stream(say("go"));
+    soon(stream.next()).await.unwrap().unwrap();
+    drop(stream);
+    soon(mock.wait_until(|requests| requests.iter().any(|request| request.abandoned))).await;
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_the_stream_is_polled() {
+    let mock = mock([Turn::text("x")]).await;
+    let provider = anthropic(&mock, quick());
+    drop(provider.stream(say("go")));
+    ask(&provider, say("go")).await.unwrap();
+    assert_eq!(mock.count(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_key_is_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("n");
+    let helper = format!(
+        "echo x >> '{}'; [ $(wc -l < '{}') -gt 1 ] && echo right || echo wrong",
+        file.display(),
+        file.display()
+    );
+    let mock = start(Script { api_key: Some("right".to_owned()), ..Script::of([Turn::text("in")]) }).await;
+    let login = haft_model::AnthropicLogin::ApiKey(haft_model::KeySource::helper(helper));
+    let provider = haft_model::HttpProvider::anthropic(&mock.url(), login, quick()).unwrap();
+    assert_eq!(ask(&provider, say("go")).await.unwrap().text(), "in");
+    assert_eq!(mock.count(), 2);
+}

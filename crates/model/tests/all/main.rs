@@ -1,0 +1,12 @@
+//! Tests at the boundary: providers against the strict mock server.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub, reason = "test code")]
+
+mod body;
+mod faults;
+mod forms;
+mod fuzz;
+mod lint;
+mod property;
+mod replay;
+mod stream;
+mod support;

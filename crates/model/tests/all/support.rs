@@ -1,0 +1,121 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt as _;
+use haft_model::{
+    Answer, AnthropicLogin, ChatOptions, Common, Event, HttpProvider, KeySource, ModelError, Patience,
+    Provider, Request, RetryPolicy, ToolDef, ToolSet,
+};
+use haft_testkit::{MockModel, Script, Turn};
+use haft_types::Message;
+use serde_json::json;
+
+pub const MODEL: &str = "claude-opus-4-6";
+
+/// Retries without waiting, and gives up on silence soon.
+pub fn quick() -> Common {
+    Common {
+        retry: RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() },
+        patience: Patience { first_byte: Duration::from_secs(20), ..Patience::idle(Duration::from_secs(20)) },
+        ..Common::default()
+    }
+}
+
+pub async fn mock(turns: impl IntoIterator<Item = Turn>) -> MockModel {
+    start(Script::of(turns)).await
+}
+
+pub async fn start(script: Script) -> MockModel {
+    MockModel::start(script).await.unwrap()
+}
+
+pub fn anthropic(mock: &MockModel, common: Common) -> HttpProvider {
+    HttpProvider::anthropic(&mock.url(), AnthropicLogin::ApiKey(KeySource::value("sk-test")), common).unwrap()
+}
+
+pub fn chat(mock: &MockModel, common: Common) -> HttpProvider {
+    let key = Some(KeySource::value("sk-test"));
+    HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, ChatOptions::default(), common).unwrap()
+}
+
+pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
+    HttpProvider::openai_responses(&format!("{}/v1", mock.url()), Some(KeySource::value("sk-test")), common)
+        .unwrap()
+}
+
+pub fn foundry(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::FoundryLogin::ApiKey(KeySource::value("sk-test"));
+    HttpProvider::foundry(&format!("{}/anthropic", mock.url()), login, common).unwrap()
+}
+
+pub fn vertex(mock: &MockModel, common: Common) -> HttpProvider {
+    let place = haft_model::VertexPlace {
+        project: "p1".to_owned(),
+        region: "global".to_owned(),
+        base_url: Some(mock.url()),
+    };
+    HttpProvider::vertex(place, haft_model::VertexLogin::Token(KeySource::value("sk-test")), common).unwrap()
+}
+
+#[cfg(feature = "bedrock")]
+pub fn bedrock(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::AwsLogin::Keys {
+        access_key: "AKIDEXAMPLE".to_owned(),
+        secret_key: haft_model::Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+        session_token: Some(haft_model::Secret::new("token")),
+    };
+    HttpProvider::bedrock("us-east-1", Some(&mock.url()), login, common).unwrap()
+}
+
+pub type Make = fn(&MockModel, Common) -> HttpProvider;
+
+/// Every way to reach the mock.
+pub fn forms() -> Vec<(&'static str, &'static str, Make)> {
+    vec![
+        ("anthropic", MODEL, anthropic),
+        ("foundry", MODEL, foundry),
+        ("vertex", "claude-opus-4-6@20260101", vertex),
+        #[cfg(feature = "bedrock")]
+        ("bedrock", "us.anthropic.claude-opus-4-6-v1:0", bedrock),
+        ("chat", "gpt-5", chat),
+        ("responses", "gpt-5", responses),
+    ]
+}
+
+pub fn tools() -> Arc<ToolSet> {
+    let schema = json!({"type": "object", "properties": {"file_path": {"type": "string"}}});
+    Arc::new(ToolSet::new([
+        ToolDef::new("Read", "Reads a file.", schema.clone()),
+        ToolDef::new("Write", "Writes a file.", schema.clone()),
+        ToolDef::new("Bash", "Runs a command.", schema),
+    ]))
+}
+
+pub fn request(messages: impl IntoIterator<Item = Message>) -> Request {
+    Request { tools: tools(), ..Request::new(MODEL, messages) }
+}
+
+pub fn say(text: &str) -> Request {
+    request([Message::user(text)])
+}
+
+/// Nothing in these tests takes longer, unless it hangs.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("hangs")
+}
+
+pub async fn ask(provider: &dyn Provider, request: Request) -> Result<Answer, ModelError> {
+    soon(Answer::collect(provider.stream(request))).await
+}
+
+/// All events until the end, and the error if there is one.
+pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<Event>, Option<ModelError>) {
+    let mut stream = provider.stream(request);
+    let mut out = Vec::new();
+    while let Some(event) = soon(stream.next()).await {
+        match event {
+            Ok(event) => out.push(event),
+            Err(error) => return (out, Some(error)),
+        }
+    }
+    (out, None)
+}

@@ -1,0 +1,137 @@
+use std::{fmt::Write, sync::Arc};
+
+use haft_types::PermissionMode;
+
+use crate::{Behavior, Origin, Policy, RuleEntry, policy::ADVISORY, rule::NamePattern, ruleset::RuleSet};
+
+/// What the definition of an agent says about its rights. It can only take
+/// away: whatever it allows, every agent above has to allow as well.
+#[derive(Clone, Debug, Default)]
+pub struct AgentRights {
+    /// The type of agent, as delegations name it.
+    pub name: Arc<str>,
+    /// The mode it works in; its parent's when not given.
+    pub mode: Option<PermissionMode>,
+    /// Rules of the definition, by behaviour.
+    pub rules: Vec<(Behavior, Arc<str>)>,
+    /// The tools it was given; all when not said.
+    pub tools: Option<Vec<String>>,
+    /// What it may pass on but not use.
+    pub delegations: Vec<Delegation>,
+    /// Where the definition stands.
+    pub origin: Origin,
+}
+
+/// A right that may be passed on but not used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Delegation {
+    /// What may be passed on, written like a rule.
+    pub rule: Arc<str>,
+    /// The type of agent that may get it; `*` for any.
+    pub to: Arc<str>,
+    /// Where this is said.
+    pub origin: Origin,
+}
+
+impl Delegation {
+    pub(crate) fn entry(&self, behavior: Behavior) -> RuleEntry {
+        RuleEntry { behavior, text: Arc::clone(&self.rule), origin: self.origin.clone() }
+    }
+}
+
+/// What makes a policy that of an agent below another.
+pub(crate) struct AgentLevel {
+    pub(crate) name: Arc<str>,
+    pub(crate) parent: Policy,
+    /// What the parent passes on without using it.
+    pub(crate) received: RuleSet,
+    /// The tools the definition lists, if it lists any.
+    only: Option<Vec<NamePattern>>,
+}
+
+impl Policy {
+    /// The rights of an agent this one starts: its own definition, and every
+    /// limit of those above. Allow rules are inherited, because a child that
+    /// names a mode must not lose what it was given; denies and asks need not
+    /// be, because the parent is asked as well.
+    pub fn child(&self, rights: &AgentRights) -> Self {
+        let mut blueprint = self.inner.blueprint.clone();
+        blueprint.mode = rights.mode.unwrap_or(self.mode);
+        blueprint.rules.retain(|rule| rule.behavior == Behavior::Allow);
+        let own = rights.rules.iter().map(|(behavior, text)| RuleEntry {
+            behavior: *behavior,
+            text: Arc::clone(text),
+            origin: rights.origin.clone(),
+        });
+        blueprint.rules.extend(own);
+        blueprint.delegations = rights.delegations.clone();
+        let names = Arc::clone(&blueprint.names);
+        let only = rights.tools.as_ref().map(|tools| {
+            let names = tools.iter().map(|tool| tool.split('(').next().unwrap_or(tool).trim());
+            names.filter_map(|tool| NamePattern::parse(tool, Behavior::Deny, &blueprint.names).ok()).collect()
+        });
+        let passed =
+            self.inner.blueprint.delegations.iter().filter(|it| *it.to == *rights.name || &*it.to == "*");
+        let (received, _) = RuleSet::new(passed.map(|it| it.entry(Behavior::Allow)).collect(), names);
+        let level = AgentLevel { name: Arc::clone(&rights.name), parent: self.clone(), received, only };
+        Self::assemble(blueprint, Some(level))
+    }
+
+    /// Whether these are the rights of an agent that another one started.
+    pub fn is_agent(&self) -> bool {
+        self.inner.agent.is_some()
+    }
+
+    /// Whose rights these are.
+    pub fn agent_name(&self) -> &str {
+        self.inner.agent.as_ref().map_or("main", |agent| &agent.name)
+    }
+
+    /// The agent whose definition leaves a tool out.
+    pub(crate) fn excludes(&self, tool: &str) -> Option<Arc<str>> {
+        let agent = self.inner.agent.as_ref()?;
+        let names = &self.inner.blueprint.names;
+        let listed = agent.only.as_ref()?.iter().any(|it| it.matches(tool, Behavior::Allow, names));
+        (!listed).then(|| Arc::clone(&agent.name))
+    }
+
+    /// The chain of agents and what each may do, for people.
+    pub fn lattice(&self) -> String {
+        let mut levels: Vec<&Self> = std::iter::successors(Some(self), |level| level.parent()).collect();
+        levels.reverse();
+        let mut out = String::new();
+        for (depth, level) in levels.iter().enumerate() {
+            let indent = "   ".repeat(depth.saturating_sub(1));
+            let branch = if depth == 0 { "" } else { "└─ " };
+            let _ = writeln!(out, "{indent}{branch}{}", level.summary());
+        }
+        if 1 < levels.len() {
+            out.push_str("A call has to pass every level; the strictest answer counts.\n");
+        }
+        if self.is_advisory() {
+            let _ = writeln!(out, "{ADVISORY}.");
+        }
+        out
+    }
+
+    fn summary(&self) -> String {
+        let mut out = format!("{}: mode {}", self.agent_name(), self.mode);
+        let inherited = self.parent().map_or(0, |parent| {
+            parent.rules_as_written().iter().filter(|rule| rule.behavior == Behavior::Allow).count()
+        });
+        for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
+            let mut texts = self.rules_as_written().iter().filter(|rule| rule.behavior == behavior);
+            if behavior == Behavior::Allow && 0 < inherited {
+                texts.nth(inherited - 1);
+            }
+            let texts: Vec<&str> = texts.map(|rule| &*rule.text).collect();
+            if !texts.is_empty() {
+                let _ = write!(out, "; {behavior} {}", texts.join(", "));
+            }
+        }
+        for delegation in &self.inner.blueprint.delegations {
+            let _ = write!(out, "; may delegate {} to {} but not use it", delegation.rule, delegation.to);
+        }
+        out
+    }
+}

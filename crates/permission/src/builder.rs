@@ -1,0 +1,187 @@
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_types::PermissionMode;
+
+use crate::{
+    Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, Origin,
+    PlainWords, Policy, RuleEntry, places::Places,
+};
+
+/// What a [`Policy`] is made of.
+#[derive(Clone)]
+pub struct PolicyBuilder {
+    pub(crate) mode: PermissionMode,
+    pub(crate) rules: Vec<RuleEntry>,
+    pub(crate) places: Places,
+    pub(crate) names: Arc<Names>,
+    pub(crate) commands: Arc<dyn CommandJudge>,
+    pub(crate) classifier: Option<Arc<dyn Classifier>>,
+    pub(crate) enforcement: Enforcement,
+    pub(crate) reads_outside: Boundary,
+    pub(crate) writes_outside: Boundary,
+    pub(crate) delegations: Vec<Delegation>,
+    pub(crate) origins: Vec<Origin>,
+}
+
+impl Default for PolicyBuilder {
+    fn default() -> Self {
+        Self {
+            mode: PermissionMode::Default,
+            rules: Vec::new(),
+            places: Places::default(),
+            names: Arc::new(Names::built_in()),
+            commands: Arc::new(PlainWords),
+            classifier: None,
+            enforcement: Enforcement::default(),
+            reads_outside: Boundary::default(),
+            writes_outside: Boundary::default(),
+            delegations: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+}
+
+impl PolicyBuilder {
+    /// The directory the session works in: what may be read, and what `./`
+    /// means in rules, however often a command changes directory.
+    pub fn workspace(mut self, dir: impl AsRef<Path>) -> Self {
+        self.places.workspace = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// What happens to calls no rule speaks about.
+    pub fn mode(mut self, mode: PermissionMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Adds rules as they are written. Their order does not matter.
+    pub fn rules<I>(mut self, origin: &Origin, behavior: Behavior, texts: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<Arc<str>>,
+    {
+        self.remember(origin);
+        let entries =
+            texts.into_iter().map(|text| RuleEntry { behavior, text: text.into(), origin: origin.clone() });
+        self.rules.extend(entries);
+        self
+    }
+
+    /// Names the rules of a destination, and where their `/` starts, before
+    /// there are any.
+    pub fn origin(mut self, origin: &Origin) -> Self {
+        self.remember(origin);
+        self
+    }
+
+    /// Adds a directory that counts as the workspace.
+    pub fn additional_dir(mut self, dir: impl AsRef<Path>, destination: Option<Destination>) -> Self {
+        self.add_directory(dir.as_ref(), destination);
+        self
+    }
+
+    /// Adds a directory that may be read, but not edited, without asking.
+    pub fn readable_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.places.readable.push(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Adds a directory with Haft's own state, which no rule lets a tool change.
+    pub fn protect(mut self, dir: impl AsRef<Path>) -> Self {
+        self.places.own.push(dir.as_ref().to_owned());
+        self
+    }
+
+    /// What `~` means in rules; the home of each call when not given.
+    pub fn home(mut self, dir: impl AsRef<Path>) -> Self {
+        self.places.home = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// The names tools go by.
+    pub fn names(mut self, names: Arc<Names>) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// What takes command lines apart.
+    pub fn commands(mut self, commands: Arc<dyn CommandJudge>) -> Self {
+        self.commands = commands;
+        self
+    }
+
+    /// Who answers in auto mode. Without one, auto asks like default.
+    pub fn classifier(mut self, classifier: Arc<dyn Classifier>) -> Self {
+        self.classifier = Some(classifier);
+        self
+    }
+
+    /// Whether a sandbox stands behind the path rules.
+    pub fn enforcement(mut self, enforcement: Enforcement) -> Self {
+        self.enforcement = enforcement;
+        self
+    }
+
+    /// What happens to reads outside the workspace.
+    pub fn reads_outside(mut self, boundary: Boundary) -> Self {
+        self.reads_outside = boundary;
+        self
+    }
+
+    /// What happens to writes outside the workspace.
+    pub fn writes_outside(mut self, boundary: Boundary) -> Self {
+        self.writes_outside = boundary;
+        self
+    }
+
+    /// Adds a right that may be passed on but not used.
+    pub fn delegation(mut self, delegation: Delegation) -> Self {
+        self.delegations.push(delegation);
+        self
+    }
+
+    /// Makes the policy. Never fails: what is wrong with a rule is a warning,
+    /// and errs on the strict side.
+    pub fn build(self) -> Policy {
+        Policy::assemble(self, None)
+    }
+
+    pub(crate) fn add_directory(&mut self, dir: &Path, destination: Option<Destination>) {
+        let known = self.places.additional.iter().any(|(path, _)| path == dir);
+        if !known {
+            self.places.additional.push((dir.to_owned(), destination));
+        }
+    }
+
+    pub(crate) fn remove_directories(&mut self, dirs: &[PathBuf], destination: Destination) {
+        self.places.additional.retain(|(path, at)| *at != Some(destination) || !dirs.contains(path));
+    }
+
+    /// The origin that rules of a destination get.
+    pub(crate) fn origin_of(&self, destination: Destination) -> Origin {
+        let known = self.origins.iter().find(|origin| origin.destination == Some(destination));
+        known.cloned().unwrap_or_else(|| Origin::new(destination.label(), destination))
+    }
+
+    fn remember(&mut self, origin: &Origin) {
+        let known = self.origins.iter().any(|it| it.destination == origin.destination);
+        if origin.destination.is_some() && !known {
+            self.origins.push(origin.clone());
+        }
+    }
+}
+
+impl fmt::Debug for PolicyBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyBuilder")
+            .field("mode", &self.mode)
+            .field("rules", &self.rules)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}

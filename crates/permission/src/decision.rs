@@ -1,0 +1,221 @@
+use std::{fmt, sync::Arc};
+
+use haft_tool::{AllowReason, Grant, Permit, ReadScope};
+use serde::{Deserialize, Serialize};
+
+use crate::{PermissionUpdate, judge::Standing};
+
+/// What may happen to a call.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Behavior {
+    /// It runs.
+    Allow,
+    /// Somebody has to say yes first.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+impl Behavior {
+    /// The public name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Behavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a hook said before the rules were asked.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Opinion {
+    /// Nothing.
+    #[default]
+    None,
+    /// Let it run, as far as the hook is concerned.
+    Allow,
+    /// Ask, for this reason, in every mode.
+    Ask(String),
+    /// Do not run it, for this reason.
+    Deny(String),
+}
+
+/// Who decided.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", content = "value", rename_all = "camelCase")]
+pub enum Source {
+    /// This rule, as written.
+    Rule(String),
+    /// The permission mode.
+    Mode,
+    /// A hook.
+    Hook,
+    /// The tool's own check, or a check every call goes through.
+    SafetyCheck,
+    /// A path outside the workspace.
+    WorkingDir,
+    /// The classifier of auto mode.
+    Classifier,
+    /// Nobody: nothing speaks for it.
+    Other,
+}
+
+/// One judged part of a call: a path, a simple command, an address.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Part {
+    /// What was judged.
+    pub subject: String,
+    /// What may happen to it.
+    pub decision: Behavior,
+    /// Why.
+    pub reason: String,
+    /// The rule that decided, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// What one level of a chain of agents said.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct ChainLink {
+    /// Whose rights these are.
+    pub agent: String,
+    /// What they say.
+    pub decision: Behavior,
+    /// Why.
+    pub reason: String,
+}
+
+/// The answer to "may this call run", with its whole explanation.
+#[derive(Clone, Serialize)]
+pub struct Decision {
+    /// What may happen.
+    #[serde(rename = "decision")]
+    pub behavior: Behavior,
+    /// One sentence, for the person and the model.
+    pub reason: String,
+    /// Who decided.
+    #[serde(skip)]
+    pub source: Source,
+    /// Everything that was judged.
+    pub parts: Vec<Part>,
+    /// What each agent of the chain said, the calling one first; empty when
+    /// there is only one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<ChainLink>,
+    /// What a reader should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Changes that would make the same call run next time.
+    #[serde(skip)]
+    pub suggestions: Vec<PermissionUpdate>,
+    #[serde(skip)]
+    pub(crate) standing: Standing,
+    #[serde(skip)]
+    pub(crate) classifiable: bool,
+    #[serde(skip)]
+    pub(crate) allowed_by: AllowReason,
+    #[serde(skip)]
+    pub(crate) grants: Vec<Grant>,
+    #[serde(skip)]
+    pub(crate) scope: Arc<dyn ReadScope>,
+}
+
+impl Decision {
+    /// The permit of an allowed call; the decision itself when it is not.
+    #[expect(clippy::disallowed_methods, reason = "this crate is the issuer")]
+    #[expect(clippy::result_large_err, reason = "the decision goes on to be shown, logged or answered")]
+    pub fn permit(self) -> Result<Permit, Self> {
+        match self.behavior {
+            Behavior::Allow => Ok(Permit::issue(self.allowed_by, self.grants, self.scope)),
+            Behavior::Ask | Behavior::Deny => Err(self),
+        }
+    }
+
+    /// The permit after the user, or the program in their place, said yes to
+    /// what asked. A denied call gets none.
+    #[expect(clippy::disallowed_methods, reason = "this crate is the issuer")]
+    #[expect(clippy::result_large_err, reason = "the decision goes on to be shown, logged or answered")]
+    pub fn approved(self) -> Result<Permit, Self> {
+        match self.behavior {
+            Behavior::Allow => self.permit(),
+            Behavior::Ask => Ok(Permit::issue(AllowReason::User, self.grants, self.scope)),
+            Behavior::Deny => Err(self),
+        }
+    }
+
+    /// What becomes of a question when nobody is there to answer it: a no that
+    /// says how to get a yes next time.
+    pub fn unattended(mut self) -> Self {
+        if self.behavior == Behavior::Ask {
+            self.reason = format!("nobody is there to ask, and {}. {}", self.reason, self.way_out());
+            self.behavior = Behavior::Deny;
+            self.standing = Standing::Denied;
+            self.classifiable = false;
+        }
+        self
+    }
+
+    /// Whether a classifier may answer in the person's place.
+    pub fn is_classifiable(&self) -> bool {
+        self.classifiable
+    }
+
+    /// Whether it asks in every mode: an ask rule, a hook or the tool insists.
+    pub fn insists(&self) -> bool {
+        self.standing == Standing::Firm
+    }
+
+    /// The ask rule that wants the question, if it is one.
+    pub fn matched_ask_rule(&self) -> Option<&str> {
+        match &self.source {
+            Source::Rule(rule) if self.insists() => Some(rule),
+            _ => None,
+        }
+    }
+
+    fn way_out(&self) -> String {
+        let rules = self.suggestions.iter().filter_map(|update| match update {
+            PermissionUpdate::AddRules(list) => Some(&list.rules),
+            _ => None,
+        });
+        let rules: Vec<String> = rules.flatten().map(|rule| format!("`{}`", rule.text())).collect();
+        let mode = self.suggestions.iter().find_map(|update| match update {
+            PermissionUpdate::SetMode { mode, .. } => Some(*mode),
+            _ => None,
+        });
+        match (&*rules, mode, self.matched_ask_rule()) {
+            (_, _, Some(rule)) => {
+                format!("Do something else, or ask for the ask rule `{rule}` to be removed.")
+            }
+            ([], Some(mode), _) => format!("To let it run next time, start in {mode} mode."),
+            ([], None, _) => String::from("No rule can allow it; do something else."),
+            (rules, Some(mode), _) => format!(
+                "To let it run next time, add {} to permissions.allow or start in {mode} mode.",
+                rules.join(", ")
+            ),
+            (rules, None, _) => {
+                format!("To let it run next time, add {} to permissions.allow.", rules.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("behavior", &self.behavior)
+            .field("reason", &self.reason)
+            .field("source", &self.source)
+            .field("parts", &self.parts)
+            .field("suggestions", &self.suggestions)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+};
+
+use globset::GlobMatcher;
+use haft_paths::{Located, PathProblem, locate};
+use haft_tool::{Access, CallContext, DynCall, Grant, Reach, Verdict};
+
+use crate::{
+    Analysis, CommandPart, FileReach, FileTarget, FileUse, FileUseKind, Opinion, Policy, Through,
+    expansion::expand,
+    hardlink::{FileId, linked_id},
+    matcher::PathUse,
+    port::CommandPlace,
+    rule::host_of,
+};
+
+/// Everything about a call that rules look at, found out once for all levels.
+pub(crate) struct Facts<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) call: &'a dyn DynCall,
+    pub(crate) cx: &'a CallContext,
+    pub(crate) hook: &'a Opinion,
+    pub(crate) verdict: Verdict,
+    /// Whether the tool says what it touches.
+    pub(crate) declared: bool,
+    pub(crate) touches: Vec<Touch>,
+}
+
+/// A path in both of its forms, and which file it is.
+pub(crate) struct Spotted {
+    pub(crate) located: Located,
+    /// Asked for only where a rule could be about another name of the file.
+    id: OnceCell<Option<FileId>>,
+}
+
+impl Spotted {
+    fn find(path: &Path, cx: &CallContext, home: Option<&Path>) -> Result<Self, PathProblem> {
+        Ok(Self { located: locate(path, &cx.cwd, home)?, id: OnceCell::new() })
+    }
+
+    /// The identity of the file, if it has other names.
+    pub(crate) fn linked_id(&self) -> Option<FileId> {
+        *self.id.get_or_init(|| linked_id(&std::fs::symlink_metadata(&self.located.real).ok()?))
+    }
+}
+
+/// One thing a call touches, looked up.
+pub(crate) enum Touch {
+    Path { asked: PathBuf, using: PathUse, spotted: Result<Spotted, PathProblem> },
+    Command { line: String, parts: Vec<(CommandPart, Vec<FileSpot>)>, doubt: Option<String> },
+    Fetch { address: String, host: Result<String, &'static str> },
+    Named(String),
+}
+
+/// A file a command names, looked up.
+pub(crate) struct FileSpot {
+    pub(crate) using: PathUse,
+    pub(crate) through: Through,
+    pub(crate) reach: FileReach,
+    pub(crate) what: FileWhat,
+}
+
+/// What is known about it.
+pub(crate) enum FileWhat {
+    /// This file.
+    Spotted(Result<Spotted, PathProblem>),
+    /// Whatever has this shape; what exists of it is spotted one by one.
+    Shape(GlobMatcher),
+    /// Known only when it runs.
+    Unknown(String),
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn gather(
+        policy: &'a Policy,
+        tool: &'a str,
+        call: &'a dyn DynCall,
+        cx: &'a CallContext,
+        hook: &'a Opinion,
+    ) -> Self {
+        let (declared, accesses) = match call.reach(cx) {
+            Reach::Undeclared => (false, Vec::new()),
+            Reach::Declared(accesses) => (true, accesses),
+        };
+        let touches = accesses.into_iter().map(|access| touch(policy, access, cx)).collect();
+        Self { tool, call, cx, hook, verdict: call.check_permissions(cx), declared, touches }
+    }
+
+    /// Where each declared path really is.
+    pub(crate) fn grants(&self) -> Vec<Grant> {
+        let grants = self.touches.iter().filter_map(|touch| match touch {
+            Touch::Path { asked, spotted: Ok(spotted), .. } => {
+                Some(Grant { asked: asked.clone(), real: spotted.located.real.clone() })
+            }
+            _ => None,
+        });
+        grants.collect()
+    }
+
+    /// Whether a command line is part of the call.
+    pub(crate) fn runs_commands(&self) -> bool {
+        self.touches.iter().any(|touch| matches!(touch, Touch::Command { .. }))
+    }
+}
+
+fn touch(policy: &Policy, access: Access, cx: &CallContext) -> Touch {
+    match access {
+        Access::Read(asked) => path(policy, asked, PathUse::Read, cx),
+        Access::Write(asked) => path(policy, asked, PathUse::Write, cx),
+        Access::Fetch(address) => Touch::Fetch { host: host_of(&address), address },
+        Access::Named(name) => Touch::Named(name),
+        Access::Command(line) => command(policy, line, cx),
+    }
+}
+
+fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> Touch {
+    let spotted = Spotted::find(&asked, cx, home(policy, cx));
+    Touch::Path { asked, using, spotted }
+}
+
+fn command(policy: &Policy, line: String, cx: &CallContext) -> Touch {
+    let anchors = policy.anchors(cx);
+    let roots = anchors.root_paths();
+    let home = home(policy, cx);
+    let place = CommandPlace { cwd: &cx.cwd, home, roots: &roots };
+    let Analysis { parts, doubt } = policy.commands().analyse(&line, &place);
+    let spotted = parts.into_iter().map(|part| {
+        let files = part.files.iter().flat_map(|file| spots(file, cx, home)).collect();
+        (part, files)
+    });
+    Touch::Command { parts: spotted.collect(), line, doubt }
+}
+
+/// Looks up a file a command names. A pattern stands for its directory, for
+/// everything it finds, and for its shape.
+fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<FileSpot> {
+    let using = match file.kind {
+        FileUseKind::Read => PathUse::Read,
+        FileUseKind::Write => PathUse::Write,
+    };
+    let spot = |what| FileSpot { using, through: file.through, reach: file.reach, what };
+    let spotted = |path: &Path| spot(FileWhat::Spotted(Spotted::find(path, cx, home)));
+    match &file.target {
+        FileTarget::Path(path) => vec![spotted(path)],
+        FileTarget::Unknown(text) => vec![spot(FileWhat::Unknown(text.clone()))],
+        FileTarget::Pattern(pattern) => {
+            let found = expand(pattern);
+            let mut spots = vec![FileSpot { using: PathUse::Read, ..spotted(&found.start) }];
+            spots[0].reach = FileReach::Itself;
+            spots.extend(found.found.iter().map(|path| spotted(path)));
+            match found.shape.filter(|_| !found.cut) {
+                Some(shape) => spots.push(spot(FileWhat::Shape(shape))),
+                None => spots.push(spot(FileWhat::Unknown(pattern.display().to_string()))),
+            }
+            spots
+        }
+    }
+}
+
+fn home<'a>(policy: &'a Policy, cx: &'a CallContext) -> Option<&'a Path> {
+    cx.home.as_deref().or_else(|| policy.home())
+}

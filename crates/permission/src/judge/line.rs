@@ -1,0 +1,154 @@
+use haft_types::PermissionMode;
+
+use super::{FileSpot, FileWhat, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
+use crate::{
+    Behavior, CommandPart, Concern, Nature, Through,
+    reason::{Action, Why},
+    ruleset::RuleSet,
+    shown,
+};
+
+impl Level<'_> {
+    /// Whether a command line may run: every part has to be allowed, the
+    /// strictest one decides.
+    pub(super) fn line(
+        &self,
+        line: &str,
+        parts: &[(CommandPart, Vec<FileSpot>)],
+        doubt: Option<&str>,
+        tally: &mut Tally,
+    ) {
+        for (part, files) in parts {
+            let redirected = files.iter().filter(|file| file.through == Through::Redirection);
+            let ruling = self.command(part, files, line);
+            tally.add(self.settle(ruling.about(shown::text(&part.text))));
+            for file in redirected {
+                tally.add(self.settle(self.redirection(file)));
+            }
+        }
+        if let Some(doubt) = doubt {
+            let doubtful = Ruling::new(Standing::Guarded, Why::Doubt(doubt.to_owned()));
+            tally.add(self.settle(doubtful.about(shown::text(line))));
+        }
+    }
+
+    fn command(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
+        let stricter =
+            [self.command_concern(part), self.command_plan(part), self.command_forbidden(part, files)];
+        stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
+    }
+
+    /// Where the shell itself reads or writes.
+    fn redirection(&self, file: &FileSpot) -> Ruling {
+        match (&file.what, self.file(file)) {
+            (FileWhat::Unknown(text), ruling) => ruling.about(shown::text(text)),
+            (_, ruling) => ruling,
+        }
+    }
+
+    fn command_plan(&self, part: &CommandPart) -> Option<Ruling> {
+        let changes = self.policy.mode == PermissionMode::Plan && part.nature != Nature::ReadOnly;
+        changes.then(|| Ruling::denied(Why::Plan(action(part))))
+    }
+
+    fn command_concern(&self, part: &CommandPart) -> Option<Ruling> {
+        match part.concern.as_ref()? {
+            Concern::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
+            Concern::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Doubt(text.clone()))),
+        }
+    }
+
+    /// What is left: what the command does by its nature, allow rules, or a
+    /// question.
+    fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
+        let operands = files.iter().filter(|file| file.through == Through::Operand);
+        let mentions = files.iter().filter(|file| file.through == Through::Mention);
+        let rulings =
+            operands.map(|file| self.file(file)).chain(mentions.filter_map(|file| self.below(file)));
+        let strictest = rulings.reduce(|a, b| b.stricter(a));
+        let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
+        match (part.nature, &strictest) {
+            (Nature::ReadOnly, _) if files_allowed => return Ruling::allowed(Why::CommandReads),
+            (Nature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
+                return Ruling::allowed(edited.why.clone());
+            }
+            (Nature::ReadOnly | Nature::EditsFiles | Nature::Other, _) => (),
+        }
+        match (self.command_allow(part), strictest) {
+            (_, Some(guarded)) if guarded.standing == Standing::Guarded => guarded,
+            (Some(why), _) => Ruling::allowed(why),
+            (None, Some(outside)) if part.nature == Nature::ReadOnly => outside,
+            (None, _) => self.command_open(part, line),
+        }
+    }
+
+    /// What rules forbid, and what they insist on asking about: the command in
+    /// any of its readings, and the files it names.
+    fn command_forbidden(&self, part: &CommandPart, files: &[FileSpot]) -> Option<Ruling> {
+        if let Some(why) = self.command_held_back(part) {
+            return Some(Ruling::denied(why));
+        }
+        let hit = |behavior| match self.shielded() || self.command_handed(part) && self.policy.is_agent() {
+            true => None,
+            false => self.policy.rules().command(behavior, part).map(|rule| by_rule(rule, action(part))),
+        };
+        if let Some(why) = hit(Behavior::Deny) {
+            return Some(Ruling::denied(why));
+        }
+        let by_files =
+            files.iter().filter_map(|file| self.file_forbidden(file)).max_by_key(|ruling| ruling.standing);
+        match (by_files, hit(Behavior::Ask)) {
+            (Some(files), _) if files.standing == Standing::Denied => Some(files),
+            (_, Some(why)) => Some(Ruling::firm(why)),
+            (files, None) => files,
+        }
+    }
+
+    fn command_held_back(&self, part: &CommandPart) -> Option<Why> {
+        let Role::Acting = self.role else { return None };
+        let rule = self.policy.held_back()?.command(Behavior::Deny, part)?;
+        Some(self.policy.delegate_only(rule))
+    }
+
+    pub(super) fn command_handed(&self, part: &CommandPart) -> bool {
+        match self.role {
+            Role::Acting => false,
+            Role::Above(received) => received.command(Behavior::Allow, part).is_some(),
+        }
+    }
+
+    /// Who allows a command. A rule about a tool other than the shell speaks
+    /// for every command that can be spoken for.
+    fn command_allow(&self, part: &CommandPart) -> Option<Why> {
+        let find = |rules: &RuleSet| {
+            let rule = rules.command(Behavior::Allow, part)?;
+            self.policy.counts(rule).then(|| by_rule(rule, action(part)))
+        };
+        let by_tool = || {
+            let rule = self.tool_allow().filter(|_| !part.allow_faces.is_empty())?;
+            Some(by_rule(rule, action(part)))
+        };
+        let received = || match self.role {
+            Role::Acting => None,
+            Role::Above(received) => find(received),
+        };
+        find(self.policy.rules()).or_else(by_tool).or_else(received)
+    }
+
+    /// Nobody speaks for the command: say what is missing.
+    fn command_open(&self, part: &CommandPart, line: &str) -> Ruling {
+        let why = match self.policy.rules().near_miss(part) {
+            Some((rule, word)) => Why::NearMiss {
+                action: action(part),
+                rule: rule.entry.clone(),
+                word: word.map(str::to_owned),
+            },
+            None => Why::NoRule(action(part)),
+        };
+        Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.to_owned()))
+    }
+}
+
+fn action(part: &CommandPart) -> Action {
+    Action::Command(part.text.clone())
+}

@@ -1,0 +1,222 @@
+//! One level of the chain judges one call.
+
+mod facts;
+mod file;
+mod line;
+mod path;
+mod ruling;
+mod thing;
+
+use std::{cell::OnceCell, sync::Arc};
+
+use haft_tool::Verdict;
+use haft_types::PermissionMode;
+
+pub(crate) use facts::{Facts, FileSpot, FileWhat, Spotted, Touch};
+pub(crate) use ruling::{Ruling, Standing, Tally, Wish};
+
+use crate::{
+    Behavior, Opinion, Policy,
+    places::Anchors,
+    reason::{Action, Via, Why},
+    rule::{About, Rule},
+    ruleset::{RuleSet, ToolView},
+};
+
+/// Where a level stands towards the agent that calls.
+#[derive(Clone, Copy)]
+pub(crate) enum Role<'a> {
+    /// It is the agent's own.
+    Acting,
+    /// It is above, and handed these rights down.
+    Above(&'a RuleSet),
+}
+
+/// A policy looking at one call.
+pub(crate) struct Level<'a> {
+    policy: &'a Policy,
+    facts: &'a Facts<'a>,
+    role: Role<'a>,
+    view: Arc<ToolView>,
+    anchors: OnceCell<Arc<Anchors>>,
+}
+
+impl<'a> Level<'a> {
+    pub(crate) fn new(policy: &'a Policy, facts: &'a Facts<'a>, role: Role<'a>) -> Self {
+        let view = policy.rules().view(facts.tool);
+        Self { policy, facts, role, view, anchors: OnceCell::new() }
+    }
+
+    /// Everything this level has to say.
+    pub(crate) fn judge(&self) -> Tally {
+        let mut tally = Tally::default();
+        for ruling in
+            [self.by_name(), self.by_verdict(), self.by_hook(), self.by_reach()].into_iter().flatten()
+        {
+            tally.add(self.settle(ruling));
+        }
+        for touch in &self.facts.touches {
+            match touch {
+                Touch::Path { using, spotted, .. } => {
+                    tally.add(self.settle(self.path(*using, spotted, path::Speaker::Tool)));
+                }
+                Touch::Command { line, parts, doubt } => self.line(line, parts, doubt.as_deref(), &mut tally),
+                Touch::Fetch { address, host } => tally.add(self.settle(self.fetch(address, host))),
+                Touch::Named(name) => tally.add(self.settle(self.named(name))),
+            }
+        }
+        tally
+    }
+
+    /// What the mode and a hook's yes make of a ruling.
+    fn settle(&self, ruling: Ruling) -> Ruling {
+        let hook_allows = *self.facts.hook == Opinion::Allow;
+        let mode = self.policy.mode;
+        let tool_asks = matches!(ruling.why, Why::Tool(_));
+        match ruling.standing {
+            Standing::Open | Standing::Guarded if mode == PermissionMode::BypassPermissions => {
+                ruling.becomes(Standing::Allowed, |_| Why::Bypass)
+            }
+            Standing::Open if hook_allows => ruling.becomes(Standing::Allowed, |_| Why::HookAllows),
+            Standing::Guarded if hook_allows && tool_asks => {
+                ruling.becomes(Standing::Allowed, |_| Why::HookAllows)
+            }
+            Standing::Open | Standing::Guarded | Standing::Firm if mode == PermissionMode::DontAsk => {
+                ruling.becomes(Standing::Denied, |inner| Why::DontAsk { inner: Box::new(inner) })
+            }
+            _ => ruling,
+        }
+    }
+
+    /// What rules say about the tool and its inputs, whatever it touches.
+    fn by_name(&self) -> Option<Ruling> {
+        let (facts, rules) = (self.facts, self.policy.rules());
+        if let Some(agent) = self.policy.excludes(facts.tool) {
+            return Some(Ruling::denied(Why::NotAmongTools { agent, tool: facts.tool.to_owned() }));
+        }
+        if let Some(ruling) = self.held_back() {
+            return Some(ruling);
+        }
+        if self.shielded() || self.policy.is_agent() && self.all_handed_down() {
+            return None;
+        }
+        let action = || Action::Tool(facts.tool.to_owned());
+        if let Some(rule) = rules.bare(&self.view, Behavior::Deny) {
+            return Some(Ruling::denied(by_rule(rule, action())));
+        }
+        let input = facts.call.input();
+        if let Some(rule) = rules.input(&self.view, Behavior::Deny, input) {
+            return Some(Ruling::denied(by_rule(rule, self.input_action(rule))));
+        }
+        if let Some(rule) = rules.bare(&self.view, Behavior::Ask) {
+            return Some(Ruling::firm(by_rule(rule, action())));
+        }
+        if let Some(rule) = rules.input(&self.view, Behavior::Ask, input) {
+            return Some(Ruling::firm(by_rule(rule, self.input_action(rule))));
+        }
+        let names_something = facts.touches.iter().any(|touch| matches!(touch, Touch::Named(_)));
+        let rule = rules.incomparable(&self.view).filter(|_| !names_something)?;
+        Some(Ruling::firm(Why::Incomparable(rule.entry.clone())))
+    }
+
+    fn input_action(&self, rule: &Rule) -> Action {
+        let param = rule.param.as_ref().map(|param| param.param.clone()).unwrap_or_default();
+        Action::Input { tool: self.facts.tool.to_owned(), param }
+    }
+
+    /// A right that exists only to be passed on.
+    fn held_back(&self) -> Option<Ruling> {
+        let Role::Acting = self.role else { return None };
+        let held = self.policy.held_back()?;
+        let rule = held.bare(&held.view(self.facts.tool), Behavior::Deny)?;
+        Some(Ruling::denied(self.policy.delegate_only(rule)))
+    }
+
+    /// Whether an agent above handed this tool down although it may not use it
+    /// itself. Only its own rules step back, never those of its parents.
+    fn shielded(&self) -> bool {
+        self.handed_down().is_some() && self.policy.is_agent()
+    }
+
+    /// Whether everything the call touches was handed down piece by piece.
+    fn all_handed_down(&self) -> bool {
+        let Role::Above(received) = self.role else { return false };
+        let handed = |touch: &Touch| match touch {
+            Touch::Path { using, spotted: Ok(it), .. } => self.handed_path(*using, &it.located).is_some(),
+            Touch::Path { spotted: Err(_), .. } => false,
+            Touch::Command { parts, doubt, .. } => {
+                doubt.is_none() && parts.iter().all(|(part, _)| self.command_handed(part))
+            }
+            Touch::Fetch { host, .. } => {
+                host.as_ref().is_ok_and(|host| received.fetch(Behavior::Allow, host).is_some())
+            }
+            Touch::Named(name) => {
+                received.named(&received.view(self.facts.tool), Behavior::Allow, name).is_some()
+            }
+        };
+        !self.facts.touches.is_empty() && self.facts.touches.iter().all(handed)
+    }
+
+    fn handed_down(&self) -> Option<&'a Rule> {
+        let Role::Above(received) = self.role else { return None };
+        received.bare(&received.view(self.facts.tool), Behavior::Allow)
+    }
+
+    fn by_verdict(&self) -> Option<Ruling> {
+        match &self.facts.verdict {
+            Verdict::Passthrough | Verdict::Allow => None,
+            Verdict::Ask(text) => Some(Ruling::new(Standing::Guarded, Why::Tool(text.clone()))),
+            Verdict::Insist(text) => Some(Ruling::firm(Why::Tool(text.clone()))),
+            Verdict::Deny(text) => Some(Ruling::denied(Why::Tool(text.clone()))),
+        }
+    }
+
+    fn by_hook(&self) -> Option<Ruling> {
+        match self.facts.hook {
+            Opinion::None | Opinion::Allow => None,
+            Opinion::Ask(text) => Some(Ruling::firm(Why::HookAsks(text.clone()))),
+            Opinion::Deny(text) => Some(Ruling::denied(Why::HookDenies(text.clone()))),
+        }
+    }
+
+    /// What follows for a call that touches nothing, or does not say what.
+    fn by_reach(&self) -> Option<Ruling> {
+        let facts = self.facts;
+        if facts.declared {
+            return facts.touches.is_empty().then(|| Ruling::allowed(Why::TouchesNothing));
+        }
+        let action = || Action::Tool(facts.tool.to_owned());
+        if facts.call.is_read_only() {
+            return Some(Ruling::allowed(Why::OnlyReads));
+        }
+        if self.policy.mode == PermissionMode::Plan {
+            return Some(Ruling::denied(Why::Plan(action())));
+        }
+        if facts.verdict == Verdict::Allow {
+            return Some(Ruling::allowed(Why::Harmless));
+        }
+        Some(match self.tool_allow() {
+            Some(rule) => Ruling::allowed(by_rule(rule, action())),
+            None => Ruling::new(Standing::Open, Why::NoRule(action()))
+                .wishing(|| Wish::Tool(facts.tool.to_owned())),
+        })
+    }
+
+    /// The rule that allows every call of the tool.
+    fn tool_allow(&self) -> Option<&'a Rule> {
+        let own = self.policy.rules().bare(&self.view, Behavior::Allow);
+        own.filter(|rule| self.policy.counts(rule)).or_else(|| self.handed_down())
+    }
+
+    fn anchors(&self) -> &Arc<Anchors> {
+        self.anchors.get_or_init(|| self.policy.anchors(self.facts.cx))
+    }
+}
+
+/// The reason a rule gives, or why it cannot give one.
+fn by_rule(rule: &Rule, action: Action) -> Why {
+    match rule.about {
+        About::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
+        _ => Why::Rule { rule: rule.entry.clone(), action, via: Via::Name },
+    }
+}

@@ -1,0 +1,223 @@
+use std::path::Path;
+
+use haft_paths::{Located, PathProblem};
+use haft_types::PermissionMode;
+
+use super::{Level, Role, Ruling, Spotted, Standing, Wish, by_rule};
+use crate::{
+    Behavior, Boundary,
+    matcher::PathUse,
+    places::Form,
+    protected::{is_kernel, is_protected},
+    reason::{Action, Via, Why},
+    rule::{About, Rule},
+    ruleset::RuleSet,
+    shown,
+};
+
+/// Whose rules speak for a path besides path rules.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Speaker {
+    /// Those about the tool: it declared the path.
+    Tool,
+    /// Nobody's: a command names the path, and rules about commands do not
+    /// cover files.
+    Nobody,
+}
+
+impl Level<'_> {
+    /// Whether a path may be used. A deny needs one of its forms, an allow
+    /// needs both.
+    pub(super) fn path(
+        &self,
+        using: PathUse,
+        spotted: &Result<Spotted, PathProblem>,
+        speaker: Speaker,
+    ) -> Ruling {
+        let spotted = match spotted {
+            Ok(spotted) => spotted,
+            Err(problem) => return Ruling::denied(Why::Path(*problem)).about(verb(using).to_owned()),
+        };
+        let located = &spotted.located;
+        let allowed = self.path_allowed(using, located, speaker);
+        let stricter = [self.path_forbidden(using, spotted, speaker), self.path_guarded(using, located)];
+        let ruling = stricter.into_iter().flatten().fold(allowed, Ruling::stricter);
+        ruling.about(subject(using, located))
+    }
+
+    /// What rules and plan mode forbid, and what they insist on asking about.
+    pub(super) fn path_forbidden(
+        &self,
+        using: PathUse,
+        spotted: &Spotted,
+        speaker: Speaker,
+    ) -> Option<Ruling> {
+        let located = &spotted.located;
+        let by_tool = speaker == Speaker::Tool && self.shielded();
+        let shielded = by_tool || self.policy.is_agent() && self.handed_path(using, located).is_some();
+        if let Role::Acting = self.role
+            && let Some(held) = self.policy.held_back()
+            && let Some((rule, _)) = self.path_hit(held, using, spotted, Behavior::Deny)
+        {
+            return Some(Ruling::denied(self.policy.delegate_only(rule)));
+        }
+        let hit = |behavior| {
+            let hit = self.path_hit(self.policy.rules(), using, spotted, behavior);
+            hit.filter(|_| !shielded).map(|(rule, via)| path_rule(rule, using, located, via))
+        };
+        if let Some(why) = hit(Behavior::Deny) {
+            return Some(Ruling::denied(why));
+        }
+        if using == PathUse::Write && self.policy.mode == PermissionMode::Plan {
+            return Some(Ruling::denied(Why::Plan(action(using, located))));
+        }
+        hit(Behavior::Ask).map(Ruling::firm)
+    }
+
+    /// What no rule approves.
+    pub(super) fn path_guarded(&self, using: PathUse, located: &Located) -> Option<Ruling> {
+        if using == PathUse::Read {
+            return None;
+        }
+        let own = &self.anchors().own;
+        let guarded = |path: &Path| is_protected(path, own);
+        if guarded(&located.lexical) {
+            let why = Why::Protected { path: located.lexical.clone(), real: None };
+            return Some(Ruling::new(Standing::Guarded, why));
+        }
+        if guarded(&located.real) {
+            let why = Why::Protected { path: located.lexical.clone(), real: Some(located.real.clone()) };
+            return Some(Ruling::new(Standing::Guarded, why));
+        }
+        let outside = |path: &Path, form| is_kernel(path) && !self.anchors().in_workspace(path, form);
+        let kernel = outside(&located.lexical, Form::Lexical) || outside(&located.real, Form::Real);
+        kernel.then(|| Ruling::new(Standing::Guarded, Why::Kernel(located.lexical.clone())))
+    }
+
+    /// What is left: the workspace, allow rules, or a question.
+    fn path_allowed(&self, using: PathUse, located: &Located, speaker: Speaker) -> Ruling {
+        let lexical = self.form_allowed(using, located, Form::Lexical);
+        let real = match located.lexical == located.real {
+            true => lexical.clone(),
+            false => self.form_allowed(using, located, Form::Real),
+        };
+        match (lexical, real) {
+            (Some(lexical), Some(Why::Inside { .. })) => Ruling::allowed(lexical),
+            (Some(_), Some(real)) => Ruling::allowed(real),
+            (Some(_), None) | (None, _) => match self.tool_allow().filter(|_| speaker == Speaker::Tool) {
+                Some(rule) => Ruling::allowed(by_rule(rule, action(using, located))),
+                None => self.path_open(using, located),
+            },
+        }
+    }
+
+    fn path_open(&self, using: PathUse, located: &Located) -> Ruling {
+        let anchors = self.anchors();
+        let lexical_in = anchors.in_workspace(&located.lexical, Form::Lexical);
+        let real_in = anchors.in_workspace(&located.real, Form::Real);
+        let inside = lexical_in && real_in;
+        let forms = || {
+            let mut forms = vec![located.lexical.clone(), located.real.clone()];
+            forms.dedup();
+            forms
+        };
+        let boundary = self.policy.boundary(using);
+        let why = match inside {
+            true => Why::NoRule(action(using, located)),
+            false => Why::Outside {
+                path: located.lexical.clone(),
+                real: lexical_in.then(|| located.real.clone()),
+                blocked: boundary == Boundary::Deny,
+            },
+        };
+        if !inside && boundary == Boundary::Deny {
+            return Ruling::denied(why);
+        }
+        let wish = || match using {
+            PathUse::Read => Wish::Read { forms: forms() },
+            PathUse::Write => Wish::Edit { forms: forms(), inside },
+        };
+        Ruling::new(Standing::Open, why).wishing(wish)
+    }
+
+    /// Who allows one form of a path.
+    fn form_allowed(&self, using: PathUse, located: &Located, form: Form) -> Option<Why> {
+        let path = match form {
+            Form::Lexical => &*located.lexical,
+            Form::Real => &*located.real,
+        };
+        let anchors = self.anchors();
+        let free = match using {
+            PathUse::Read => anchors.is_readable(path, form),
+            PathUse::Write => self.policy.accepts_edits() && anchors.in_workspace(path, form),
+        };
+        if free {
+            return Some(Why::Inside { path: located.lexical.clone(), using });
+        }
+        let find = |rules: &RuleSet| {
+            let rule = rules.paths(anchors).find(path, using, Behavior::Allow)?;
+            self.policy.counts(rule).then(|| by_rule(rule, action(using, located)))
+        };
+        find(self.policy.rules()).or_else(|| match self.role {
+            Role::Acting => None,
+            Role::Above(received) => find(received),
+        })
+    }
+
+    /// The rule that speaks about a path by either of its forms, or about
+    /// another name of the same file.
+    fn path_hit<'s>(
+        &self,
+        rules: &'s RuleSet,
+        using: PathUse,
+        spotted: &Spotted,
+        behavior: Behavior,
+    ) -> Option<(&'s Rule, Via)> {
+        let located = &spotted.located;
+        let paths = rules.paths(self.anchors());
+        if let Some(rule) = paths.find(&located.lexical, using, behavior) {
+            return Some((rule, Via::Name));
+        }
+        if located.real != located.lexical
+            && let Some(rule) = paths.find(&located.real, using, behavior)
+        {
+            return Some((rule, Via::Link(located.real.clone())));
+        }
+        let (rule, named) = paths.find_same_file(|| spotted.linked_id(), using, behavior)?;
+        Some((rule, Via::SameFile(named)))
+    }
+
+    /// The right to both forms that an agent above handed down.
+    pub(super) fn handed_path(&self, using: PathUse, located: &Located) -> Option<()> {
+        let Role::Above(received) = self.role else { return None };
+        let paths = received.paths(self.anchors());
+        paths.find(&located.lexical, using, Behavior::Allow)?;
+        paths.find(&located.real, using, Behavior::Allow).map(|_| ())
+    }
+}
+
+fn path_rule(rule: &Rule, using: PathUse, located: &Located, via: Via) -> Why {
+    match rule.about {
+        About::Broken(problem) => Why::BrokenRule { rule: rule.entry.clone(), problem },
+        _ => Why::Rule { rule: rule.entry.clone(), action: action(using, located), via },
+    }
+}
+
+fn action(using: PathUse, located: &Located) -> Action {
+    Action::Path { path: located.lexical.clone(), using }
+}
+
+fn verb(using: PathUse) -> &'static str {
+    match using {
+        PathUse::Read => "read",
+        PathUse::Write => "write",
+    }
+}
+
+fn subject(using: PathUse, located: &Located) -> String {
+    let path = shown::path(&located.lexical);
+    match located.lexical == located.real {
+        true => format!("{} {path}", verb(using)),
+        false => format!("{} {path} -> {}", verb(using), shown::path(&located.real)),
+    }
+}

@@ -1,0 +1,73 @@
+use haft_tool::Verdict;
+
+use super::{Level, Role, Ruling, Standing, Wish, by_rule};
+use crate::{
+    Behavior,
+    reason::{Action, Why},
+    rule::Rule,
+    ruleset::RuleSet,
+    shown,
+};
+
+impl<'a> Level<'a> {
+    /// Whether an address may be fetched.
+    pub(super) fn fetch(&self, address: &str, host: &Result<String, &'static str>) -> Ruling {
+        let ruling = match host {
+            Err(problem) => Ruling::denied(Why::Address(problem)),
+            Ok(host) => self.by_lookup(
+                |rules, behavior| rules.fetch(behavior, host),
+                || Action::Fetch(host.clone()),
+                self.facts.verdict == Verdict::Allow,
+                || Wish::Fetch(host.clone()),
+            ),
+        };
+        ruling.about(format!("fetch {}", shown::text(address)))
+    }
+
+    /// Whether a thing with a name of its own may be used.
+    pub(super) fn named(&self, name: &str) -> Ruling {
+        let tool = self.facts.tool;
+        let ruling = self.by_lookup(
+            |rules, behavior| rules.named(&rules.view(tool), behavior, name),
+            || Action::Named { tool: tool.to_owned(), name: name.to_owned() },
+            self.facts.verdict == Verdict::Allow || self.facts.call.is_read_only(),
+            || Wish::Named { tool: tool.to_owned(), name: name.to_owned() },
+        );
+        ruling.about(format!("{tool} {}", shown::text(name)))
+    }
+
+    /// The order of the rules, for things of which one lookup is the whole
+    /// comparison.
+    fn by_lookup(
+        &self,
+        find: impl Fn(&'a RuleSet, Behavior) -> Option<&'a Rule>,
+        action: impl Fn() -> Action,
+        harmless: bool,
+        wish: impl FnOnce() -> Wish,
+    ) -> Ruling {
+        let handed = match self.role {
+            Role::Above(received) => find(received, Behavior::Allow),
+            Role::Acting => {
+                if let Some(rule) = self.policy.held_back().and_then(|held| find(held, Behavior::Deny)) {
+                    return Ruling::denied(self.policy.delegate_only(rule));
+                }
+                None
+            }
+        };
+        let rules = self.policy.rules();
+        if !(self.shielded() || self.policy.is_agent() && handed.is_some()) {
+            if let Some(rule) = find(rules, Behavior::Deny) {
+                return Ruling::denied(by_rule(rule, action()));
+            }
+            if let Some(rule) = find(rules, Behavior::Ask) {
+                return Ruling::firm(by_rule(rule, action()));
+            }
+        }
+        let own = find(rules, Behavior::Allow).filter(|rule| self.policy.counts(rule));
+        match own.or_else(|| self.tool_allow()).or(handed) {
+            Some(rule) => Ruling::allowed(by_rule(rule, action())),
+            None if harmless => Ruling::allowed(Why::Harmless),
+            None => Ruling::new(Standing::Open, Why::NoRule(action())).wishing(wish),
+        }
+    }
+}

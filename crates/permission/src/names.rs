@@ -1,0 +1,103 @@
+use std::collections::HashMap;
+
+/// What tools are called, so that a rule may use any of their names.
+///
+/// Immutable: when servers come and go, a new value replaces the old one.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    aliases: HashMap<String, String>,
+    remote: HashMap<String, RemoteTool>,
+    by_original: HashMap<String, String>,
+}
+
+/// Where the tool of an MCP server comes from, in the server's own words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct RemoteTool {
+    pub(crate) server: String,
+    pub(crate) original: String,
+}
+
+/// Names models and older settings still use for the built-in tools. Known
+/// here, and not only by the tools, because a deny rule that misses its tool
+/// for want of an alias would fail open.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("read_file", "Read"),
+    ("FileRead", "Read"),
+    ("write_file", "Write"),
+    ("FileWrite", "Write"),
+    ("edit_file", "Edit"),
+    ("replace", "Edit"),
+    ("FileEdit", "Edit"),
+    ("list_files", "Glob"),
+    ("grep_search", "Grep"),
+    ("list_directory", "LS"),
+    ("run_shell", "Bash"),
+    ("web_fetch", "WebFetch"),
+    ("BashOutput", "TaskOutput"),
+    ("KillShell", "TaskStop"),
+    ("Task", "Agent"),
+    ("agent", "Agent"),
+    ("skill", "Skill"),
+    ("tool_search", "ToolSearch"),
+    ("SyntheticOutput", "StructuredOutput"),
+];
+
+impl Names {
+    /// The built-in tools under their older names.
+    pub fn built_in() -> Self {
+        let mut names = Self::default();
+        for (alias, name) in BUILT_IN {
+            names.add_alias(alias, name);
+        }
+        names
+    }
+
+    /// Accepts another name for a tool. A name never becomes an alias of
+    /// itself, and the first meaning of an alias stays.
+    pub fn add_alias(&mut self, alias: &str, name: &str) {
+        if alias != name {
+            self.aliases.entry(alias.to_owned()).or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Says which tool of which server stands behind the name a model calls.
+    pub fn add_remote(&mut self, name: &str, server: &str, tool: &str) {
+        let original = format!("mcp__{server}__{tool}");
+        self.by_original.insert(original.clone(), name.to_owned());
+        self.remote.insert(name.to_owned(), RemoteTool { server: server.to_owned(), original });
+    }
+
+    /// The name the registry uses.
+    pub fn canonical<'a>(&'a self, name: &'a str) -> &'a str {
+        match self.aliases.get(name).or_else(|| self.by_original.get(name)) {
+            Some(canonical) => canonical,
+            None => name,
+        }
+    }
+
+    pub(crate) fn remote(&self, name: &str) -> Option<&RemoteTool> {
+        self.remote.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_leads_to_the_registry_name() {
+        let mut names = Names::built_in();
+        names.add_remote("mcp__my_server__a_b", "my.server", "a.b");
+        names.add_alias("Bash", "Bash");
+        for (name, want) in [
+            ("Task", "Agent"),
+            ("read_file", "Read"),
+            ("Bash", "Bash"),
+            ("mcp__my.server__a.b", "mcp__my_server__a_b"),
+            ("mcp__my_server__a_b", "mcp__my_server__a_b"),
+            ("Unknown", "Unknown"),
+        ] {
+            assert_eq!(names.canonical(name), want);
+        }
+    }
+}

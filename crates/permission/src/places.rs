@@ -1,0 +1,119 @@
+use std::path::{Path, PathBuf};
+
+use haft_paths::{expand, is_inside, lexical, real};
+
+use crate::protected::is_kernel;
+
+/// The directories a policy talks about, as they were given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// Where the session works; the directory of each call when not given.
+    pub(crate) workspace: Option<PathBuf>,
+    /// Further directories that count as the workspace.
+    pub(crate) additional: Vec<(PathBuf, Option<crate::Destination>)>,
+    /// Directories that may be read without asking, such as stored results.
+    pub(crate) readable: Vec<PathBuf>,
+    /// What `~` means in rules.
+    pub(crate) home: Option<PathBuf>,
+    /// Haft's own state.
+    pub(crate) own: Vec<PathBuf>,
+}
+
+/// A directory in both of its forms.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Spot {
+    pub(crate) lexical: PathBuf,
+    pub(crate) real: PathBuf,
+}
+
+impl Spot {
+    pub(crate) fn new(path: &Path) -> Self {
+        let lexical = lexical(path);
+        let real = real(path).unwrap_or_else(|_| lexical.clone());
+        Self { lexical, real }
+    }
+
+    /// Both forms, once if they are the same.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &Path> {
+        let real = (self.real != self.lexical).then_some(&*self.real);
+        std::iter::once(&*self.lexical).chain(real)
+    }
+}
+
+/// Which of its two forms a path is in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    Lexical,
+    Real,
+}
+
+/// The same directories, absolute and followed. Made once and kept while the
+/// working directory and the home stay.
+#[derive(Debug)]
+pub(crate) struct Anchors {
+    key: (PathBuf, Option<PathBuf>),
+    pub(crate) cwd: Spot,
+    pub(crate) home: Option<Spot>,
+    /// The workspace: what may be read, and edited where edits are accepted.
+    roots: Vec<Spot>,
+    readable: Vec<Spot>,
+    pub(crate) own: Vec<PathBuf>,
+}
+
+impl Anchors {
+    pub(crate) fn new(places: &Places, cwd: &Path, home: Option<&Path>) -> Self {
+        let absolute = |path: &PathBuf| Some(Spot::new(&expand(path, cwd, home).ok()?));
+        let own = places.own.iter().filter_map(absolute).flat_map(|it| [it.lexical, it.real]).collect();
+        let additional = places.additional.iter().filter_map(|(path, _)| absolute(path));
+        Self {
+            key: (cwd.to_owned(), home.map(Path::to_owned)),
+            cwd: Spot::new(cwd),
+            home: home.map(Spot::new),
+            roots: std::iter::once(Spot::new(cwd)).chain(additional).collect(),
+            readable: places.readable.iter().filter_map(absolute).collect(),
+            own,
+        }
+    }
+
+    /// Whether these were made for the same directories.
+    pub(crate) fn fit(&self, cwd: &Path, home: Option<&Path>) -> bool {
+        self.key.0.as_os_str() == cwd.as_os_str()
+            && self.key.1.as_ref().map(|it| it.as_os_str()) == home.map(Path::as_os_str)
+    }
+
+    /// Whether a path belongs to the workspace.
+    pub(crate) fn in_workspace(&self, path: &Path, form: Form) -> bool {
+        self.roots.iter().any(|root| holds(root, path, form))
+    }
+
+    /// Whether a path may be read without asking.
+    pub(crate) fn is_readable(&self, path: &Path, form: Form) -> bool {
+        self.in_workspace(path, form) || self.readable.iter().any(|dir| holds(dir, path, form))
+    }
+
+    /// Where everything readable without asking really lies.
+    pub(crate) fn readable_trees(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().chain(&self.readable).map(|spot| &*spot.real)
+    }
+
+    /// The directories of the workspace as they were given.
+    pub(crate) fn root_paths(&self) -> Vec<&Path> {
+        self.roots.iter().map(|root| &*root.lexical).collect()
+    }
+
+    /// Whether a directory is above or the same as one of the workspace, or the
+    /// home directory.
+    pub(crate) fn is_broad(&self, dir: &Path) -> bool {
+        let holds_home = self.home.as_ref().is_some_and(|home| home.forms().any(|form| is_inside(form, dir)));
+        holds_home || self.roots.iter().any(|root| root.forms().any(|form| is_inside(form, dir)))
+    }
+}
+
+/// The kernel's files belong to no workspace that merely lies above them.
+fn holds(dir: &Spot, path: &Path, form: Form) -> bool {
+    let inside = match form {
+        Form::Lexical => is_inside(path, &dir.lexical) || is_inside(path, &dir.real),
+        Form::Real => is_inside(path, &dir.real),
+    };
+    inside && (!is_kernel(path) || is_kernel(&dir.real))
+}

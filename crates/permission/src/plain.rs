@@ -1,0 +1,92 @@
+use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
+
+/// Understands command lines made of plain words and nothing else.
+///
+/// What every shell reads in the same way is one part; anything with a quote,
+/// an operator, an expansion or an assignment is in doubt. Enough for rules
+/// without an analysis of the shell's language, and never wrong in the open
+/// direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainWords;
+
+impl CommandJudge for PlainWords {
+    fn analyse(&self, line: &str, _place: &CommandPlace<'_>) -> Analysis {
+        let words: Vec<String> =
+            line.split([' ', '\t', '\n']).filter(|it| !it.is_empty()).map(String::from).collect();
+        let doubt = doubt_about(line, &words);
+        let deny_faces = match doubt {
+            None => vec![Face::new(words.clone())],
+            // Some command hides somewhere in here: it may start at any word.
+            Some(_) => {
+                (0..words.len().min(MAX_STARTS)).map(|from| Face::new(words[from..].to_vec())).collect()
+            }
+        };
+        let part = CommandPart {
+            text: line.trim().to_owned(),
+            allow_faces: if doubt.is_none() { deny_faces.clone() } else { Vec::new() },
+            deny_faces,
+            nature: Nature::Other,
+            files: Vec::new(),
+            concern: None,
+        };
+        Analysis { parts: vec![part], doubt }
+    }
+
+    fn propose(&self, line: &str, place: &CommandPlace<'_>) -> Vec<String> {
+        match self.analyse(line, place) {
+            Analysis { parts, doubt: None } => parts.into_iter().map(|part| part.text).collect(),
+            Analysis { doubt: Some(_), .. } => Vec::new(),
+        }
+    }
+}
+
+/// As many places as a hidden command is looked for.
+const MAX_STARTS: usize = 64;
+
+/// Words that run what follows them, or change what it means.
+const RUNS_THE_REST: &[&str] = &[
+    "builtin", "busybox", "case", "chroot", "command", "coproc", "doas", "do", "else", "env", "eval", "exec",
+    "find", "flock", "for", "function", "if", "ionice", "nice", "noglob", "nohup", "parallel", "select",
+    "setsid", "stdbuf", "sudo", "then", "time", "timeout", "until", "watch", "while", "xargs",
+];
+
+fn doubt_about(line: &str, words: &[String]) -> Option<String> {
+    let plain = |it: char| it.is_ascii_alphanumeric() || "_./=:@%+,- \t".contains(it);
+    let Some(first) = words.first() else { return Some(String::from("the command is empty")) };
+    if !line.trim_end_matches('\n').chars().all(plain) || first.contains('=') {
+        return Some(String::from("the command could not be parsed with certainty"));
+    }
+    RUNS_THE_REST
+        .contains(&&**first)
+        .then(|| format!("`{first}` runs another command, which could not be parsed with certainty"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn plain_words_are_certain_and_nothing_else_is() {
+        let place = CommandPlace { cwd: Path::new("/ws"), home: None, roots: &[] };
+        for (line, certain) in [
+            ("npm run test", true),
+            ("  npm   run\ttest\n", true),
+            ("git log --since=yesterday -p", true),
+            ("ls; rm x", false),
+            ("ls\nrm x", false),
+            ("echo 'a'", false),
+            ("echo $HOME", false),
+            ("cat ~/x", false),
+            ("A=1 ls", false),
+            ("time rm x", false),
+            ("find . -delete", false),
+            ("ls *", false),
+            ("a\u{a0}b", false),
+            ("", false),
+        ] {
+            assert_eq!(PlainWords.analyse(line, &place).doubt.is_none(), certain, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+use std::{fmt, path::Path, sync::Arc};
+
+use arc_swap::ArcSwapOption;
+use haft_tool::{CallContext, DynCall};
+use haft_types::PermissionMode;
+
+use crate::{
+    Behavior, ChainLink, Classifier, CommandJudge, Decision, Opinion, PolicyBuilder, RuleEntry, Warning,
+    agent::AgentLevel,
+    auto,
+    judge::{Facts, Level, Role, Standing, Tally},
+    matcher::PathUse,
+    places::Anchors,
+    reason::Why,
+    rule::Rule,
+    ruleset::RuleSet,
+    scope::Scope,
+    suggest,
+};
+
+/// Everything that decides, as one value. Immutable but for the mode: a change
+/// of rules makes a new one ([`Policy::to_builder`]). Cloning is cheap.
+#[derive(Clone)]
+pub struct Policy {
+    /// What happens to calls no rule speaks about.
+    pub mode: PermissionMode,
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) blueprint: PolicyBuilder,
+    pub(crate) rules: RuleSet,
+    pub(crate) warnings: Vec<Warning>,
+    /// Rights that may be passed on but not used, as denies.
+    pub(crate) held_back: Option<RuleSet>,
+    pub(crate) agent: Option<AgentLevel>,
+    anchors: ArcSwapOption<Anchors>,
+}
+
+/// What happens outside the workspace where no rule speaks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Boundary {
+    /// It asks.
+    #[default]
+    Ask,
+    /// It is denied.
+    Deny,
+}
+
+/// Whether path rules bind commands, too.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Enforcement {
+    /// As far as paths are visible in the command line; a program can read
+    /// what it likes.
+    #[default]
+    Advisory,
+    /// A sandbox keeps every process from what the rules deny.
+    Sandboxed,
+}
+
+impl Default for Policy {
+    /// No rules, and the directory of each call is its workspace. For tests and
+    /// programs whose calls stay in one directory; everything else names its
+    /// workspace with [`Policy::builder`].
+    fn default() -> Self {
+        PolicyBuilder::default().build()
+    }
+}
+
+impl Policy {
+    /// Starts a policy for a session that works in this directory.
+    pub fn builder(workspace: impl AsRef<Path>) -> PolicyBuilder {
+        PolicyBuilder::default().workspace(workspace)
+    }
+
+    /// What this policy was made of, to be changed and built again. The rights
+    /// of agents above are not part of it.
+    pub fn to_builder(&self) -> PolicyBuilder {
+        let mut builder = self.inner.blueprint.clone();
+        builder.mode = self.mode;
+        builder
+    }
+
+    pub(crate) fn assemble(blueprint: PolicyBuilder, agent: Option<AgentLevel>) -> Self {
+        let entries = blueprint.rules.clone();
+        let (rules, mut warnings) = RuleSet::new(entries, Arc::clone(&blueprint.names));
+        let held_back = (!blueprint.delegations.is_empty()).then(|| {
+            let entries = blueprint.delegations.iter().map(|it| it.entry(Behavior::Deny)).collect();
+            let (rules, more) = RuleSet::new(entries, Arc::clone(&blueprint.names));
+            warnings.extend(more);
+            rules
+        });
+        let mode = blueprint.mode;
+        let inner = Inner { blueprint, rules, warnings, held_back, agent, anchors: ArcSwapOption::empty() };
+        Self { mode, inner: Arc::new(inner) }
+    }
+
+    /// Whether a call may run, and why.
+    ///
+    /// The order is hook deny, deny rules, ask rules, safety checks, mode, allow
+    /// rules; what is left asks. Nothing is executed, and nothing but the names
+    /// of files on the way of declared paths is looked up.
+    pub fn judge(&self, tool: &str, call: &dyn DynCall, cx: &CallContext, hook: &Opinion) -> Decision {
+        let tool = self.inner.blueprint.names.canonical(tool);
+        let facts = Facts::gather(self, tool, call, cx, hook);
+        let mut tally = Level::new(self, &facts, Role::Acting).judge();
+        let mut chain = Vec::new();
+        let mut below = self;
+        while let Some(agent) = &below.inner.agent {
+            if chain.is_empty() {
+                chain.push(below.link(&tally));
+            }
+            let above = Level::new(&agent.parent, &facts, Role::Above(&agent.received)).judge();
+            chain.push(agent.parent.link(&above));
+            tally = tally.and(above);
+            below = &agent.parent;
+        }
+        self.conclude(&facts, tally, chain)
+    }
+
+    fn conclude(&self, facts: &Facts<'_>, tally: Tally, chain: Vec<ChainLink>) -> Decision {
+        let ruling = tally.verdict();
+        let suggestions = match ruling.standing {
+            Standing::Open => suggest::suggest(self, &tally.wishes, facts.cx),
+            _ => Vec::new(),
+        };
+        let mut notes = Vec::new();
+        if facts.runs_commands() && self.is_advisory() {
+            notes.push(String::from(ADVISORY));
+        }
+        let grants = facts.grants();
+        let scope = Scope::new(self, facts, &ruling, &grants);
+        Decision {
+            behavior: ruling.standing.behavior(),
+            reason: ruling.why.to_string(),
+            source: ruling.why.source(),
+            allowed_by: ruling.why.allow_reason(),
+            standing: ruling.standing,
+            classifiable: self.is_classified()
+                && matches!(ruling.standing, Standing::Open | Standing::Guarded),
+            parts: tally.parts,
+            chain,
+            notes,
+            suggestions,
+            grants,
+            scope: Arc::new(scope),
+        }
+    }
+
+    fn link(&self, tally: &Tally) -> ChainLink {
+        let ruling = tally.verdict();
+        let (decision, reason) = (ruling.standing.behavior(), ruling.why.to_string());
+        ChainLink { agent: self.agent_name().to_owned(), decision, reason }
+    }
+
+    /// What is wrong with the rules.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
+    }
+
+    /// The rules, those of agents above aside.
+    pub fn rules_as_written(&self) -> &[RuleEntry] {
+        &self.inner.blueprint.rules
+    }
+
+    /// The rule that takes a tool away altogether, so that the model is not
+    /// even told of it.
+    pub fn removes(&self, tool: &str) -> Option<&RuleEntry> {
+        let tool = self.inner.blueprint.names.canonical(tool);
+        let own = || {
+            let rules = &self.inner.rules;
+            rules.bare(&rules.view(tool), Behavior::Deny).map(|rule| &rule.entry)
+        };
+        let above = || {
+            let agent = self.inner.agent.as_ref()?;
+            let handed = agent.parent.is_agent() && agent.received.speaks_about(tool);
+            if handed { agent.parent.parent()?.removes(tool) } else { agent.parent.removes(tool) }
+        };
+        own().or_else(above)
+    }
+
+    /// Deny and ask rules about tools nobody has heard of: most likely a typing
+    /// error, and then a hole.
+    pub fn unknown_tools<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> Vec<Warning> {
+        let known: Vec<&str> = known.into_iter().collect();
+        let names = &self.inner.blueprint.names;
+        let forbidding = self.inner.rules.rules().iter().filter(|it| it.entry.behavior != Behavior::Allow);
+        let unknown = forbidding.filter(|rule| {
+            let matched = known.iter().any(|tool| rule.name.matches(tool, rule.entry.behavior, names));
+            !matched && !rule.name.exact().is_some_and(|name| name.starts_with("mcp__"))
+        });
+        let warnings = unknown.filter_map(|rule| {
+            let name = rule.name.exact()?;
+            let near = haft_types::nearest(name, known.iter().copied(), 1);
+            let hint = near.first().map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+            Some(Warning { rule: rule.entry.clone(), message: format!("no tool is called {name}{hint}") })
+        });
+        warnings.collect()
+    }
+
+    /// Whether a sandbox keeps the path rules.
+    pub(crate) fn is_enforced(&self) -> bool {
+        self.inner.blueprint.enforcement == Enforcement::Sandboxed
+    }
+
+    /// Whether path rules exist that a command could get around.
+    pub(crate) fn is_advisory(&self) -> bool {
+        let own = !self.is_enforced() && self.inner.rules.forbids_paths();
+        own || self.parent().is_some_and(Self::is_advisory)
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Self> {
+        self.inner.agent.as_ref().map(|agent| &agent.parent)
+    }
+
+    pub(crate) fn rules(&self) -> &RuleSet {
+        &self.inner.rules
+    }
+
+    pub(crate) fn commands(&self) -> &dyn CommandJudge {
+        &*self.inner.blueprint.commands
+    }
+
+    pub(crate) fn classifier(&self) -> Option<&Arc<dyn Classifier>> {
+        self.inner.blueprint.classifier.as_ref()
+    }
+
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.inner.blueprint.places.home.as_deref()
+    }
+
+    pub(crate) fn boundary(&self, using: PathUse) -> Boundary {
+        match using {
+            PathUse::Read => self.inner.blueprint.reads_outside,
+            PathUse::Write => self.inner.blueprint.writes_outside,
+        }
+    }
+
+    /// Whether edits in the workspace run without asking.
+    pub(crate) fn accepts_edits(&self) -> bool {
+        self.mode == PermissionMode::AcceptEdits || self.is_classified()
+    }
+
+    /// Whether a classifier answers what would ask.
+    pub(crate) fn is_classified(&self) -> bool {
+        self.mode == PermissionMode::Auto && self.classifier().is_some()
+    }
+
+    /// Whether an allow rule counts: a classifier is pointless next to rules
+    /// that approve anything.
+    pub(crate) fn counts(&self, rule: &Rule) -> bool {
+        !(self.is_classified() && auto::is_sweeping(rule))
+    }
+
+    /// The directories as they are now, kept from call to call.
+    pub(crate) fn anchors(&self, cx: &CallContext) -> Arc<Anchors> {
+        self.anchors_at(&cx.cwd, cx.home.as_deref())
+    }
+
+    pub(crate) fn anchors_at(&self, cwd: &Path, home: Option<&Path>) -> Arc<Anchors> {
+        let places = &self.inner.blueprint.places;
+        let cwd = places.workspace.as_deref().unwrap_or(cwd);
+        let home = places.home.as_deref().or(home);
+        if let Some(anchors) = self.inner.anchors.load_full().filter(|it| it.fit(cwd, home)) {
+            return anchors;
+        }
+        let anchors = Arc::new(Anchors::new(places, cwd, home));
+        self.inner.anchors.store(Some(Arc::clone(&anchors)));
+        anchors
+    }
+
+    pub(crate) fn held_back(&self) -> Option<&RuleSet> {
+        self.inner.held_back.as_ref()
+    }
+
+    pub(crate) fn delegate_only(&self, rule: &Rule) -> Why {
+        let mut delegations = self.inner.blueprint.delegations.iter();
+        let to = delegations.find(|it| it.rule == rule.entry.text).map(|it| Arc::clone(&it.to));
+        Why::DelegateOnly { rule: rule.entry.clone(), to: to.unwrap_or_else(|| Arc::from("other agents")) }
+    }
+}
+
+/// The honest label for path rules next to a shell without a sandbox.
+pub(crate) const ADVISORY: &str = "advisory: shell can bypass Read and Edit rules, because no sandbox is on";
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("mode", &self.mode)
+            .field("agent", &self.agent_name())
+            .field("rules", &self.inner.blueprint.rules)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_paths::PathProblem;
+use haft_types::PermissionMode;
+
+use crate::{Behavior, RuleEntry, matcher::PathUse, shown};
+
+/// Every reason there is, as data; its text is made when somebody looks.
+#[derive(Clone, Debug)]
+pub(crate) enum Why {
+    /// A hook said no, yes, or wants a question.
+    HookDenies(String),
+    HookAsks(String),
+    HookAllows,
+    /// A rule decided.
+    Rule {
+        rule: RuleEntry,
+        action: Action,
+        via: Via,
+    },
+    /// A rule that may be a deny cannot be read.
+    BrokenRule {
+        rule: RuleEntry,
+        problem: &'static str,
+    },
+    /// A rule is about something this call does not say.
+    Incomparable(RuleEntry),
+    /// The right exists only to be passed on.
+    DelegateOnly {
+        rule: RuleEntry,
+        to: Arc<str>,
+    },
+    /// The agent was given other tools.
+    NotAmongTools {
+        agent: Arc<str>,
+        tool: String,
+    },
+    /// The tool's own words.
+    Tool(String),
+    /// The tool says the call is harmless.
+    Harmless,
+    /// It only reads.
+    OnlyReads,
+    /// It touches nothing outside.
+    TouchesNothing,
+    /// The path is where reading, or editing, is free.
+    Inside {
+        path: PathBuf,
+        using: PathUse,
+    },
+    /// The path is not.
+    Outside {
+        path: PathBuf,
+        real: Option<PathBuf>,
+        blocked: bool,
+    },
+    /// Nobody speaks for it.
+    NoRule(Action),
+    /// Nobody speaks for it, but a rule almost does.
+    NearMiss {
+        action: Action,
+        rule: RuleEntry,
+        word: Option<String>,
+    },
+    /// What runs later is decided there.
+    Protected {
+        path: PathBuf,
+        real: Option<PathBuf>,
+    },
+    /// The kernel's own files.
+    Kernel(PathBuf),
+    /// Plan mode.
+    Plan(Action),
+    /// The mode asks nobody.
+    Bypass,
+    /// The path cannot be judged.
+    Path(PathProblem),
+    /// The address cannot be judged.
+    Address(&'static str),
+    /// The command line is in doubt.
+    Doubt(String),
+    /// A command uses a whole directory, and a rule forbids some of it.
+    Below {
+        rule: RuleEntry,
+        path: PathBuf,
+    },
+    /// Which file is used is known only when the command runs.
+    UnknownFile(String),
+    /// The command reads and nothing else.
+    CommandReads,
+    /// The mode denies what would ask.
+    DontAsk {
+        inner: Box<Why>,
+    },
+    /// A classifier answered.
+    Classifier {
+        blocked: Option<String>,
+    },
+}
+
+/// What a call does, in a few words.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Tool(String),
+    Input { tool: String, param: String },
+    Path { path: PathBuf, using: PathUse },
+    Command(String),
+    Fetch(String),
+    Named { tool: String, name: String },
+}
+
+/// How a rule came to be about a path.
+#[derive(Clone, Debug)]
+pub(crate) enum Via {
+    /// By its name.
+    Name,
+    /// Because a link leads there.
+    Link(PathBuf),
+    /// Because it is another name of the same file.
+    SameFile(PathBuf),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HookDenies(text) => write!(f, "a hook refused it: {}", shown::text(text)),
+            Self::HookAsks(text) => write!(f, "a hook wants a person to decide: {}", shown::text(text)),
+            Self::HookAllows => f.write_str("a hook allowed it and no rule objects"),
+            Self::Rule { rule, action, via } => rule_text(f, rule, action, via),
+            Self::BrokenRule { rule, problem } => {
+                write!(
+                    f,
+                    "the {} rule {} cannot be read ({problem}), so this asks",
+                    rule.behavior,
+                    Cited(rule)
+                )
+            }
+            Self::Incomparable(rule) => {
+                write!(f, "the {} rule {} cannot be compared with this call", rule.behavior, Cited(rule))
+            }
+            Self::DelegateOnly { rule, to } => {
+                write!(f, "{} may only be delegated to {to}, not used", Cited(rule))
+            }
+            Self::NotAmongTools { agent, tool } => write!(f, "the agent {agent} was not given {tool}"),
+            Self::Tool(text) => f.write_str(&shown::text(text)),
+            Self::Harmless => f.write_str("the tool says this call is harmless"),
+            Self::OnlyReads => f.write_str("it only reads"),
+            Self::TouchesNothing => f.write_str("it touches nothing outside the session"),
+            Self::Inside { path, using } => inside_text(f, path, *using),
+            Self::Outside { path, real, blocked } => outside_text(f, path, real.as_deref(), *blocked),
+            Self::NoRule(action) => write!(f, "no rule allows {action}"),
+            Self::NearMiss { action, rule, word } => near_text(f, action, rule, word.as_deref()),
+            Self::Protected { path, real } => protected_text(f, path, real.as_deref()),
+            Self::Kernel(path) => write!(f, "{} is not a file but a switch of the system", shown::path(path)),
+            Self::Plan(action) => {
+                write!(f, "plan mode only reads; {action} has to wait until the plan is approved")
+            }
+            Self::Bypass => write!(f, "{} mode asks nobody", PermissionMode::BypassPermissions),
+            Self::Path(problem) => write!(f, "{problem}"),
+            Self::Address(problem) => f.write_str(problem),
+            Self::Doubt(text) => f.write_str(&shown::text(text)),
+            Self::Below { rule, path } => {
+                write!(
+                    f,
+                    "the command uses all of {}, and {} may forbid some of it",
+                    shown::path(path),
+                    Cited(rule)
+                )
+            }
+            Self::UnknownFile(text) => {
+                write!(f, "which file `{}` means is known only when the command runs", shown::text(text))
+            }
+            Self::CommandReads => f.write_str("the command only reads what may be read"),
+            Self::DontAsk { inner } => {
+                write!(f, "{} mode denies what would ask: {inner}", PermissionMode::DontAsk)
+            }
+            Self::Classifier { blocked: Some(text) } => {
+                write!(f, "blocked by the classifier: {}", shown::text(text))
+            }
+            Self::Classifier { blocked: None } => f.write_str("the classifier approved it"),
+        }
+    }
+}
+
+fn rule_text(f: &mut fmt::Formatter<'_>, rule: &RuleEntry, action: &Action, via: &Via) -> fmt::Result {
+    let verb = match rule.behavior {
+        Behavior::Allow => "allows",
+        Behavior::Ask => "asks before",
+        Behavior::Deny => "denies",
+    };
+    write!(f, "{} {verb} {action}", Cited(rule))?;
+    match via {
+        Via::Name => Ok(()),
+        Via::Link(real) => write!(f, ", which leads to {}", shown::path(real)),
+        Via::SameFile(named) => write!(f, ", which is the same file as {}", shown::path(named)),
+    }
+}
+
+fn inside_text(f: &mut fmt::Formatter<'_>, path: &Path, using: PathUse) -> fmt::Result {
+    match using {
+        PathUse::Read => write!(f, "{} may be read without asking", shown::path(path)),
+        PathUse::Write => write!(f, "edits of {} are accepted", shown::path(path)),
+    }
+}
+
+fn outside_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>, blocked: bool) -> fmt::Result {
+    f.write_str(&shown::path(path))?;
+    if let Some(real) = real {
+        write!(f, " leads to {}, which", shown::path(real))?;
+    }
+    f.write_str(" is outside the workspace")?;
+    if blocked { f.write_str(", and the settings block that") } else { Ok(()) }
+}
+
+fn protected_text(f: &mut fmt::Formatter<'_>, path: &Path, real: Option<&Path>) -> fmt::Result {
+    f.write_str(&shown::path(path))?;
+    if let Some(real) = real {
+        write!(f, " leads to {}, which", shown::path(real))?;
+    }
+    f.write_str(" is protected: it decides what runs later, so no rule approves changing it")
+}
+
+fn near_text(
+    f: &mut fmt::Formatter<'_>,
+    action: &Action,
+    rule: &RuleEntry,
+    word: Option<&str>,
+) -> fmt::Result {
+    write!(f, "no rule allows {action}; {} does not match ", Cited(rule))?;
+    match word {
+        Some(word) => write!(f, "because of `{}`", shown::text(word)),
+        None => f.write_str("because it is longer"),
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(tool) => write!(f, "the tool {}", shown::text(tool)),
+            Self::Input { tool, param } => write!(f, "{} with this `{param}`", shown::text(tool)),
+            Self::Path { path, using: PathUse::Read } => write!(f, "reading {}", shown::path(path)),
+            Self::Path { path, using: PathUse::Write } => write!(f, "changing {}", shown::path(path)),
+            Self::Command(text) => write!(f, "the command `{}`", shown::text(text)),
+            Self::Fetch(host) => write!(f, "fetching from {}", shown::text(host)),
+            Self::Named { tool, name } => write!(f, "{} {}", shown::text(tool), shown::text(name)),
+        }
+    }
+}
+
+/// A rule as it is cited: its text and where it stands.
+struct Cited<'a>(&'a RuleEntry);
+
+impl fmt::Display for Cited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RuleEntry { text, origin, .. } = self.0;
+        write!(f, "`{}`", shown::text(text))?;
+        if origin.label.is_empty() { Ok(()) } else { write!(f, " ({})", origin.label) }
+    }
+}

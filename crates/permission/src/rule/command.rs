@@ -1,0 +1,143 @@
+use crate::{Face, rule::wildcard::Wildcard};
+
+/// What stands in `Bash(...)`: words, `*` for anything, and a last ` *` or `:*`
+/// that means "and whatever words follow".
+#[derive(Clone, Debug)]
+pub(crate) struct CommandPattern {
+    exact: Wildcard,
+    /// Set when further words may follow: the same with a blank and anything.
+    longer: Option<Wildcard>,
+    /// The words, when there is no `*` among them: compared one by one, so that
+    /// a blank inside a quoted word is not taken for a separator.
+    words: Option<Vec<Box<str>>>,
+}
+
+/// On whose behalf a pattern is compared. What could be read in two ways
+/// counts for a deny and does not count for an allow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reading {
+    Cautious,
+    Eager,
+}
+
+impl CommandPattern {
+    pub(crate) fn parse(spec: &str) -> Result<Self, &'static str> {
+        let spec = spec.trim();
+        let (text, more) = match spec.strip_suffix(":*").or_else(|| spec.strip_suffix(" *")) {
+            Some(text) => (text.trim_end(), true),
+            None => (spec, false),
+        };
+        if text.is_empty() {
+            return Err("nothing stands before the `*`; write the bare tool name to mean every command");
+        }
+        let exact = Wildcard::new(text);
+        let words = exact.literal().map(|it| it.split_whitespace().map(Box::from).collect());
+        Ok(Self { longer: more.then(|| exact.followed_by(" ")), exact, words })
+    }
+
+    /// The first word, when every matching command starts with it.
+    pub(crate) fn first_word(&self) -> Option<&str> {
+        match &self.words {
+            Some(words) => words.first().map(|word| &**word),
+            None => self.exact.prefix().split_once(char::is_whitespace).map(|(word, _)| word),
+        }
+    }
+
+    /// Whether further words are covered too.
+    pub(crate) fn is_prefix(&self) -> bool {
+        self.longer.is_some() || self.words.is_none()
+    }
+
+    pub(crate) fn matches(&self, face: &Face, reading: Reading) -> bool {
+        if let Some(words) = &self.words
+            && self.words_match(words, &face.words)
+        {
+            return true;
+        }
+        match reading {
+            Reading::Eager => self.matches_text(&face.text),
+            Reading::Cautious => {
+                let one_word = face.words.first().is_some_and(|word| !word.contains(char::is_whitespace));
+                self.words.is_none() && one_word && self.matches_text(&face.text)
+            }
+        }
+    }
+
+    /// Compares with text that has no words of its own.
+    pub(crate) fn matches_text(&self, text: &str) -> bool {
+        self.exact.matches(text) || self.longer.as_ref().is_some_and(|longer| longer.matches(text))
+    }
+
+    fn words_match(&self, words: &[Box<str>], given: &[String]) -> bool {
+        let enough = match self.longer {
+            Some(_) => words.len() <= given.len(),
+            None => words.len() == given.len(),
+        };
+        enough && words.iter().zip(given).all(|(a, b)| **a == **b)
+    }
+
+    /// Where a command that shares at least its first word with this pattern
+    /// first differs: the word it has, or nothing when it is too short.
+    pub(crate) fn differs_at<'a>(&self, face: &'a Face) -> Option<(usize, Option<&'a str>)> {
+        let words = self.words.as_ref()?;
+        let same = words.iter().zip(&face.words).take_while(|(a, b)| ***a == ***b).count();
+        (0 < same).then(|| (same, face.words.get(same).map(String::as_str)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(spec: &str, words: &[&str], reading: Reading, want: bool) {
+        let face = Face::new(words.iter().map(ToString::to_string).collect());
+        let pattern = CommandPattern::parse(spec).unwrap();
+        assert_eq!(pattern.matches(&face, reading), want, "{spec} {words:?} {reading:?}");
+    }
+
+    #[test]
+    fn prefixes_end_at_words() {
+        for reading in [Reading::Cautious, Reading::Eager] {
+            for spec in ["npm run test:*", "npm run test *"] {
+                check(spec, &["npm", "run", "test"], reading, true);
+                check(spec, &["npm", "run", "test", "-x"], reading, true);
+                check(spec, &["npm", "run", "testing"], reading, false);
+                check(spec, &["npm", "run"], reading, false);
+                check(spec, &["npm", "--prefix", "evil", "run", "test"], reading, false);
+            }
+            check("ls*", &["lsof"], reading, true);
+            check("ls *", &["lsof", "-i"], reading, false);
+            check("npm run build", &["npm", "run", "build"], reading, true);
+            check("npm run build", &["npm", "run", "build", "x"], reading, false);
+            check("git * main", &["git", "checkout", "main"], reading, true);
+            check("git * main", &["git", "checkout", "dev"], reading, false);
+            check("* --version", &["node", "--version"], reading, true);
+            check("git:status", &["git", "status"], reading, false);
+            check("git * main *", &["git", "push", "main", "-f"], reading, true);
+            check("git * main *", &["git", "push", "mainx"], reading, false);
+        }
+    }
+
+    #[test]
+    fn a_blank_inside_a_word_is_no_separator_for_an_allow() {
+        check("git log:*", &["git log"], Reading::Cautious, false);
+        check("git log:*", &["git log"], Reading::Eager, true);
+        check("git * main", &["git x main"], Reading::Cautious, false);
+        check("git commit -m *", &["git", "commit", "-m", "a b"], Reading::Cautious, true);
+    }
+
+    #[test]
+    fn the_first_word_is_known_or_not() {
+        for (spec, want) in [
+            ("git log:*", Some("git")),
+            ("git * x", Some("git")),
+            ("g*", None),
+            ("* x", None),
+            ("ls", Some("ls")),
+        ] {
+            assert_eq!(CommandPattern::parse(spec).unwrap().first_word(), want, "{spec}");
+        }
+        assert!(CommandPattern::parse(":*").is_err());
+    }
+}

@@ -1,0 +1,407 @@
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
+
+use arc_swap::ArcSwapOption;
+use globset::GlobMatcher;
+
+use crate::{
+    Behavior, CommandPart, Coverage, Face, Names, RuleEntry, Warning,
+    hardlink::{FileId, same_file},
+    matcher::{PathMatcher, PathUse},
+    places::Anchors,
+    rule::{self, About, Family, Parsed, Reading, Rule},
+};
+
+/// The rules of one level, indexed by what they are about.
+#[derive(Debug, Default)]
+pub(crate) struct RuleSet {
+    rules: Vec<Rule>,
+    names: Arc<Names>,
+    /// Rules that can only be about the tool of this name.
+    by_tool: HashMap<String, Vec<usize>>,
+    /// Rules about servers and shapes of names.
+    by_shape: Vec<usize>,
+    /// Rules of each family and behaviour.
+    families: [[Vec<usize>; 3]; 4],
+    commands: CommandIndex,
+    views: RwLock<HashMap<String, Arc<ToolView>>>,
+    paths: ArcSwapOption<CompiledPaths>,
+}
+
+/// Command rules by the first word of what they match.
+#[derive(Debug, Default)]
+struct CommandIndex {
+    by_word: HashMap<String, Vec<usize>>,
+    anywhere: Vec<usize>,
+}
+
+/// What the rules say about one tool by its name alone.
+#[derive(Debug, Default)]
+pub(crate) struct ToolView {
+    bare: [Option<usize>; 3],
+    /// Rules about inputs.
+    inputs: Vec<usize>,
+    /// Rules about named things.
+    named: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct CompiledPaths {
+    anchors: Arc<Anchors>,
+    matchers: [[OnceLock<PathMatcher>; 3]; 2],
+}
+
+/// Where the two path families keep their matchers.
+const READ: usize = 0;
+const EDIT: usize = 1;
+
+/// How many tools are remembered; the names come from a registry, so this is
+/// only a bound.
+const MAX_VIEWS: usize = 4096;
+
+impl RuleSet {
+    pub(crate) fn new(entries: Vec<RuleEntry>, names: Arc<Names>) -> (Self, Vec<Warning>) {
+        let mut set = Self { names: Arc::clone(&names), ..Self::default() };
+        let mut warnings = Vec::new();
+        for entry in entries {
+            let Parsed { rule, warning } = rule::read(entry, &names);
+            warnings.extend(warning);
+            if let Some(rule) = rule {
+                set.add(rule);
+            }
+        }
+        (set, warnings)
+    }
+
+    fn add(&mut self, rule: Rule) {
+        let number = self.rules.len();
+        match rule.name.only() {
+            Some(tool) => self.by_tool.entry(tool.to_owned()).or_default().push(number),
+            None => self.by_shape.push(number),
+        }
+        if let Some(family) = rule.name.exact().and_then(Family::of) {
+            self.families[family as usize][rule.slot() as usize].push(number);
+        }
+        if let About::Command(pattern) = &rule.about {
+            match pattern.first_word() {
+                Some(word) => self.commands.by_word.entry(word.to_owned()).or_default().push(number),
+                None => self.commands.anywhere.push(number),
+            }
+        }
+        self.rules.push(rule);
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Whether a rule is about this tool, or about what tools like it touch.
+    pub(crate) fn speaks_about(&self, tool: &str) -> bool {
+        let family = rule::speaks_for(tool);
+        self.rules.iter().any(|rule| {
+            rule.name.exact().is_some_and(|name| Some(name) == family)
+                || rule.name.matches(tool, rule.entry.behavior, &self.names)
+        })
+    }
+
+    /// What the rules say about a tool by its name. Remembered per tool.
+    pub(crate) fn view(&self, tool: &str) -> Arc<ToolView> {
+        let known = self.views.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        if let Some(view) = known {
+            return view;
+        }
+        let view = Arc::new(self.make_view(tool));
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        if MAX_VIEWS <= views.len() {
+            views.clear();
+        }
+        views.insert(tool.to_owned(), Arc::clone(&view));
+        view
+    }
+
+    fn make_view(&self, tool: &str) -> ToolView {
+        let mut view = ToolView::default();
+        let mut numbers: Vec<usize> =
+            self.by_tool.get(tool).into_iter().flatten().chain(&self.by_shape).copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let rule = &self.rules[number];
+            if !rule.name.matches(tool, rule.entry.behavior, &self.names) {
+                continue;
+            }
+            if rule.param.is_some() {
+                view.inputs.push(number);
+            }
+            match &rule.about {
+                About::Everything | About::Broken(_) => {
+                    view.bare[rule.slot() as usize].get_or_insert(number);
+                }
+                About::Named(_) => view.named.push(number),
+                About::Path(_) | About::Command(_) | About::Domain(_) | About::Input => (),
+            }
+        }
+        view
+    }
+
+    /// The rule about a tool as a whole.
+    pub(crate) fn bare(&self, view: &ToolView, behavior: Behavior) -> Option<&Rule> {
+        view.bare[behavior as usize].map(|number| &self.rules[number])
+    }
+
+    /// The first rule about an input that the call really has.
+    pub(crate) fn input(
+        &self,
+        view: &ToolView,
+        behavior: Behavior,
+        input: &serde_json::Value,
+    ) -> Option<&Rule> {
+        let rules = view.inputs.iter().map(|number| &self.rules[*number]);
+        rules
+            .filter(|rule| rule.entry.behavior == behavior)
+            .find(|rule| rule.param.as_ref().is_some_and(|param| param.matches(input)))
+    }
+
+    /// The first rule about a thing of this name.
+    pub(crate) fn named(&self, view: &ToolView, behavior: Behavior, name: &str) -> Option<&Rule> {
+        let rules = view.named.iter().map(|number| &self.rules[*number]);
+        rules.filter(|rule| rule.entry.behavior == behavior).find(|rule| match &rule.about {
+            About::Named(pattern) => pattern.matches_text(name),
+            _ => false,
+        })
+    }
+
+    /// A rule that says no to named things, which a call that names none
+    /// cannot be compared with.
+    pub(crate) fn incomparable(&self, view: &ToolView) -> Option<&Rule> {
+        let rules = view.named.iter().map(|number| &self.rules[*number]);
+        rules.into_iter().find(|rule| rule.entry.behavior != Behavior::Allow && rule.param.is_none())
+    }
+
+    /// The first rule about a host.
+    pub(crate) fn fetch(&self, behavior: Behavior, host: &str) -> Option<&Rule> {
+        self.family(Family::Fetch, behavior).find(|rule| match &rule.about {
+            About::Domain(pattern) => pattern.matches(host),
+            About::Everything | About::Broken(_) => true,
+            _ => false,
+        })
+    }
+
+    /// The first rule about a command.
+    pub(crate) fn command(&self, behavior: Behavior, part: &CommandPart) -> Option<&Rule> {
+        let (faces, reading) = match behavior {
+            Behavior::Allow => (&part.allow_faces, Reading::Cautious),
+            Behavior::Ask | Behavior::Deny => (&part.deny_faces, Reading::Eager),
+        };
+        // An allow for every command speaks for what has a face; a command
+        // without one is nobody's.
+        let whole = self.family(Family::Command, behavior).find(|rule| match rule.about {
+            About::Everything => behavior != Behavior::Allow || !faces.is_empty(),
+            About::Broken(_) => true,
+            _ => false,
+        });
+        let numbers = self.command_candidates(part, faces);
+        let by_pattern =
+            numbers.into_iter().map(|number| &self.rules[number]).find(|rule| match &rule.about {
+                About::Command(pattern) if rule.entry.behavior == behavior => {
+                    let reaches = |face: &Face| match face.coverage {
+                        _ if behavior != Behavior::Allow => true,
+                        Coverage::AnyRule => true,
+                        Coverage::ExactRule => !pattern.is_prefix(),
+                        Coverage::WholeRule => false,
+                    };
+                    let spelt = || !pattern.is_prefix() && pattern.matches_text(&part.text);
+                    faces.iter().any(|face| reaches(face) && (pattern.matches(face, reading) || spelt()))
+                }
+                _ => false,
+            });
+        by_pattern.or(whole)
+    }
+
+    /// Numbers of the rules that could match a command, in order.
+    fn command_candidates(&self, part: &CommandPart, faces: &[Face]) -> Vec<usize> {
+        let words = faces.iter().filter_map(|face| face.text.split(' ').next());
+        let written = part.text.split_whitespace().next();
+        let mut numbers: Vec<usize> = self.commands.anywhere.clone();
+        for word in words.chain(written) {
+            numbers.extend(self.commands.by_word.get(word).into_iter().flatten());
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// The allow rule that comes nearest to a command: the longest beginning in
+    /// common, and the word that differs.
+    pub(crate) fn near_miss<'a>(&'a self, part: &'a CommandPart) -> Option<(&'a Rule, Option<&'a str>)> {
+        let rules = self.family(Family::Command, Behavior::Allow);
+        let misses = rules.filter_map(|rule| match &rule.about {
+            About::Command(pattern) => {
+                let misses = part.allow_faces.iter().filter_map(|face| pattern.differs_at(face));
+                misses.max_by_key(|miss| miss.0).map(|(same, word)| (same, rule, word))
+            }
+            _ => None,
+        });
+        // The first of the nearest, so that the answer does not depend on later rules.
+        let best = misses.fold(None, |best: Option<(usize, &Rule, Option<&str>)>, miss| match best {
+            Some(best) if miss.0 <= best.0 => Some(best),
+            _ => Some(miss),
+        });
+        best.map(|(_, rule, word)| (rule, word))
+    }
+
+    pub(crate) fn family(&self, family: Family, behavior: Behavior) -> impl Iterator<Item = &Rule> {
+        self.families[family as usize][behavior as usize].iter().map(|number| &self.rules[*number])
+    }
+
+    /// Whether any rule keeps paths from being read or written.
+    pub(crate) fn forbids_paths(&self) -> bool {
+        let forbidding = [Behavior::Ask, Behavior::Deny].into_iter();
+        forbidding
+            .flat_map(|it| self.family(Family::Read, it).chain(self.family(Family::Edit, it)))
+            .next()
+            .is_some()
+    }
+
+    /// The compiled path rules of one family and behaviour.
+    pub(crate) fn paths(&self, anchors: &Arc<Anchors>) -> Paths<'_> {
+        let fits = |it: &Arc<CompiledPaths>| Arc::ptr_eq(&it.anchors, anchors);
+        let compiled = self.paths.load_full().filter(fits).unwrap_or_else(|| {
+            let fresh =
+                Arc::new(CompiledPaths { anchors: Arc::clone(anchors), matchers: Default::default() });
+            self.paths.store(Some(Arc::clone(&fresh)));
+            fresh
+        });
+        Paths { set: self, compiled }
+    }
+}
+
+/// Path rules compiled for one set of directories.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths<'a> {
+    set: &'a RuleSet,
+    compiled: Arc<CompiledPaths>,
+}
+
+impl<'a> Paths<'a> {
+    fn matcher(&self, family: Family, behavior: Behavior) -> &PathMatcher {
+        let which = if family == Family::Edit { EDIT } else { READ };
+        let slot = &self.compiled.matchers[which][behavior as usize];
+        slot.get_or_init(|| {
+            let numbers = &self.set.families[family as usize][behavior as usize];
+            let rules = numbers.iter().map(|number| (*number, &self.set.rules[*number]));
+            PathMatcher::new(rules, &self.compiled.anchors)
+        })
+    }
+
+    /// The families whose rules apply: whoever may not read may not write
+    /// either, whoever may write may also read.
+    fn families(using: PathUse, behavior: Behavior) -> &'static [Family] {
+        match (using, behavior) {
+            (PathUse::Read, Behavior::Allow) | (PathUse::Write, Behavior::Ask | Behavior::Deny) => {
+                &[Family::Edit, Family::Read]
+            }
+            (PathUse::Read, Behavior::Ask | Behavior::Deny) => &[Family::Read],
+            (PathUse::Write, Behavior::Allow) => &[Family::Edit],
+        }
+    }
+
+    /// The first rule that speaks about this use of a path.
+    pub(crate) fn find(&self, path: &Path, using: PathUse, behavior: Behavior) -> Option<&'a Rule> {
+        let families = Self::families(using, behavior).iter();
+        let mut hits = families.filter_map(|family| {
+            // A bare `Read` is about reading tools; only its paths bind writers.
+            let matcher = self.matcher(*family, behavior);
+            let number = match (using, family) {
+                (PathUse::Write, Family::Read) => matcher.find_path(path, using),
+                _ => matcher.find(path, using),
+            };
+            Some(&self.set.rules[number?])
+        });
+        hits.next()
+    }
+
+    /// The rule that forbids a file under another of its names.
+    pub(crate) fn find_same_file(
+        &self,
+        id: impl Fn() -> Option<FileId>,
+        using: PathUse,
+        behavior: Behavior,
+    ) -> Option<(&'a Rule, PathBuf)> {
+        let families = Self::families(using, behavior).iter();
+        families.into_iter().find_map(|family| {
+            let (named, number) = same_file(&id, self.matcher(*family, behavior).named())?;
+            Some((&self.set.rules[number], named))
+        })
+    }
+
+    /// A rule that forbids something below a directory.
+    pub(crate) fn find_below(&self, dir: &Path, using: PathUse) -> Option<&'a Rule> {
+        let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
+        let lists =
+            forbidding.flat_map(|it| Self::families(using, it).iter().map(move |family| (*family, it)));
+        let mut hits =
+            lists.filter_map(|(family, behavior)| self.matcher(family, behavior).may_match_below(dir));
+        hits.next().map(|number| &self.set.rules[number])
+    }
+
+    /// A rule that forbids a path of this shape by its name, whether or not it
+    /// exists yet.
+    pub(crate) fn find_named(&self, shape: &GlobMatcher, using: PathUse) -> Option<(&'a Rule, PathBuf)> {
+        let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
+        let lists =
+            forbidding.flat_map(|it| Self::families(using, it).iter().map(move |family| (*family, it)));
+        lists.into_iter().find_map(|(family, behavior)| {
+            let named = self.matcher(family, behavior).named();
+            let (path, number) = named.iter().find(|(path, _)| shape.is_match(path))?;
+            Some((&self.set.rules[*number], path.clone()))
+        })
+    }
+
+    /// Everything that forbids reading, on its own feet.
+    pub(crate) fn forbidden_reads(&self, asks_answered: bool) -> ForbiddenReads {
+        self.matcher(Family::Read, Behavior::Deny);
+        self.matcher(Family::Read, Behavior::Ask);
+        let behaviors: &[Behavior] =
+            if asks_answered { &[Behavior::Deny] } else { &[Behavior::Deny, Behavior::Ask] };
+        ForbiddenReads { compiled: Arc::clone(&self.compiled), behaviors }
+    }
+}
+
+/// What must not be read, apart from the rules that say so.
+pub(crate) struct ForbiddenReads {
+    compiled: Arc<CompiledPaths>,
+    behaviors: &'static [Behavior],
+}
+
+impl ForbiddenReads {
+    fn matchers(&self) -> impl Iterator<Item = &PathMatcher> {
+        self.behaviors.iter().filter_map(|it| self.compiled.matchers[READ][*it as usize].get())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.matchers().all(PathMatcher::is_empty)
+    }
+
+    /// Whether everything below a directory is forbidden.
+    pub(crate) fn below(&self, dir: &Path) -> bool {
+        self.matchers().any(|it| it.find_below(dir).is_some())
+    }
+
+    /// Whether a path is forbidden by itself, its parents aside.
+    pub(crate) fn leaf(&self, path: &Path) -> bool {
+        self.matchers().any(|it| it.find_leaf(path).is_some())
+    }
+
+    /// Whether a path is forbidden.
+    pub(crate) fn path(&self, path: &Path) -> bool {
+        self.matchers().any(|it| it.find(path, PathUse::Read).is_some())
+    }
+
+    /// Paths that rules name outright.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &(PathBuf, usize)> {
+        self.matchers().flat_map(PathMatcher::named)
+    }
+}

@@ -1,0 +1,85 @@
+use std::path::{Path, PathBuf};
+
+use haft_tool::CallContext;
+use haft_types::PermissionMode;
+
+use crate::{
+    Behavior, CommandPlace, Destination, PermissionUpdate, Policy, RuleList, RuleText, judge::Wish,
+    rule::escape,
+};
+
+/// As many rules as one answer may add.
+const MAX_RULES: usize = 5;
+
+/// Changes that would let the same call run next time, each no wider than a
+/// person would have written it.
+pub(crate) fn suggest(policy: &Policy, wishes: &[Wish], cx: &CallContext) -> Vec<PermissionUpdate> {
+    let mut updates: Vec<PermissionUpdate> = Vec::new();
+    let mut add = |update: PermissionUpdate| {
+        if !updates.contains(&update) {
+            updates.push(update);
+        }
+    };
+    for wish in wishes {
+        match wish {
+            Wish::Tool(tool) => add(rules(vec![rule(tool, None)], Destination::LocalSettings)),
+            Wish::Named { tool, name } => {
+                add(rules(vec![rule(tool, Some(name.clone()))], Destination::LocalSettings));
+            }
+            Wish::Fetch(host) => {
+                let spec = Some(format!("domain:{host}"));
+                add(rules(vec![rule("WebFetch", spec)], Destination::LocalSettings));
+            }
+            Wish::Read { forms } => add(path_rules(policy, "Read", forms, cx)),
+            Wish::Edit { forms, inside: true } => {
+                let (mode, destination) = (PermissionMode::AcceptEdits, Destination::Session);
+                add(PermissionUpdate::SetMode { mode, destination });
+                let files = forms.iter().map(|form| rule("Edit", Some(absolute(form))));
+                add(rules(files.collect(), destination));
+            }
+            Wish::Edit { forms, inside: false } => add(path_rules(policy, "Edit", forms, cx)),
+            Wish::Line(line) => {
+                let found = command_rules(policy, line, cx);
+                if !found.is_empty() {
+                    add(rules(found, Destination::LocalSettings));
+                }
+            }
+        }
+    }
+    updates
+}
+
+/// The directory of each form, unless that would open the home directory or
+/// something above the workspace; then the file alone.
+fn path_rules(policy: &Policy, tool: &str, forms: &[PathBuf], cx: &CallContext) -> PermissionUpdate {
+    let anchors = policy.anchors(cx);
+    let spec = |path: &PathBuf| match path.parent() {
+        Some(dir) if !anchors.is_broad(dir) && dir.parent().is_some() => format!("{}/**", absolute(dir)),
+        _ => absolute(path),
+    };
+    let texts = forms.iter().map(|form| rule(tool, Some(spec(form))));
+    rules(texts.collect(), Destination::Session)
+}
+
+fn command_rules(policy: &Policy, line: &str, cx: &CallContext) -> Vec<RuleText> {
+    let anchors = policy.anchors(cx);
+    let roots = anchors.root_paths();
+    let home = cx.home.as_deref().or_else(|| policy.home());
+    let place = CommandPlace { cwd: &cx.cwd, home, roots: &roots };
+    let proposed = policy.commands().propose(line, &place);
+    proposed.into_iter().take(MAX_RULES).map(|spec| rule("Bash", Some(spec))).collect()
+}
+
+/// An absolute path as path rules spell it.
+fn absolute(path: &Path) -> String {
+    format!("/{}", escape(&path.to_string_lossy()))
+}
+
+fn rule(tool: &str, spec: Option<String>) -> RuleText {
+    RuleText { tool_name: tool.to_owned(), rule_content: spec }
+}
+
+fn rules(mut rules: Vec<RuleText>, destination: Destination) -> PermissionUpdate {
+    rules.dedup();
+    PermissionUpdate::AddRules(RuleList { rules, behavior: Behavior::Allow, destination })
+}

@@ -1,0 +1,172 @@
+use std::path::PathBuf;
+
+use haft_types::PermissionMode;
+use serde::{Deserialize, Serialize};
+
+use crate::{Behavior, PolicyBuilder, RuleEntry};
+
+/// A change to what is allowed, as the Agent SDKs spell it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum PermissionUpdate {
+    /// Adds rules.
+    AddRules(RuleList),
+    /// Replaces the rules of one behaviour at one destination.
+    ReplaceRules(RuleList),
+    /// Removes rules.
+    RemoveRules(RuleList),
+    /// Goes on in another mode.
+    SetMode {
+        /// The mode.
+        mode: PermissionMode,
+        /// Where it is kept.
+        destination: Destination,
+    },
+    /// Adds directories to the workspace.
+    AddDirectories {
+        /// Which.
+        directories: Vec<PathBuf>,
+        /// Where it is kept.
+        destination: Destination,
+    },
+    /// Takes directories out of the workspace.
+    RemoveDirectories {
+        /// Which.
+        directories: Vec<PathBuf>,
+        /// Where it is kept.
+        destination: Destination,
+    },
+}
+
+/// Rules of one behaviour for one destination.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RuleList {
+    /// The rules.
+    pub rules: Vec<RuleText>,
+    /// What they say.
+    pub behavior: Behavior,
+    /// Where they are kept.
+    pub destination: Destination,
+}
+
+/// A rule as the SDKs spell it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleText {
+    /// The tool.
+    pub tool_name: String,
+    /// What stands between the brackets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_content: Option<String>,
+}
+
+impl RuleText {
+    /// As it stands in settings: `Tool` or `Tool(spec)`.
+    pub fn text(&self) -> String {
+        match &self.rule_content {
+            Some(spec) => format!("{}({spec})", self.tool_name),
+            None => self.tool_name.clone(),
+        }
+    }
+}
+
+/// Where a change is kept.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    /// The user's settings.
+    UserSettings,
+    /// The project's shared settings.
+    ProjectSettings,
+    /// The project's private settings.
+    LocalSettings,
+    /// Until the session ends.
+    Session,
+    /// As if it had been a flag.
+    CliArg,
+}
+
+impl Destination {
+    /// Whether a change has to be written to a file to be kept.
+    pub fn persists(self) -> bool {
+        match self {
+            Self::UserSettings | Self::ProjectSettings | Self::LocalSettings => true,
+            Self::Session | Self::CliArg => false,
+        }
+    }
+
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::UserSettings => "user settings",
+            Self::ProjectSettings => "project settings",
+            Self::LocalSettings => "local settings",
+            Self::Session => "this session",
+            Self::CliArg => "command line",
+        }
+    }
+}
+
+impl PermissionUpdate {
+    /// Where the change is kept.
+    pub fn destination(&self) -> Destination {
+        match self {
+            Self::AddRules(list) | Self::ReplaceRules(list) | Self::RemoveRules(list) => list.destination,
+            Self::SetMode { destination, .. }
+            | Self::AddDirectories { destination, .. }
+            | Self::RemoveDirectories { destination, .. } => *destination,
+        }
+    }
+}
+
+impl PolicyBuilder {
+    /// Makes a change. Rules and directories of other destinations stay.
+    pub fn update(mut self, update: &PermissionUpdate) -> Self {
+        match update {
+            PermissionUpdate::AddRules(list) => self.add_rules(list),
+            PermissionUpdate::ReplaceRules(list) => {
+                self.rules.retain(|rule| !belongs(rule, list));
+                self.add_rules(list);
+            }
+            PermissionUpdate::RemoveRules(list) => {
+                let texts: Vec<String> = list.rules.iter().map(RuleText::text).collect();
+                self.rules
+                    .retain(|rule| !(belongs(rule, list) && texts.iter().any(|it| is_same(it, &rule.text))));
+            }
+            PermissionUpdate::SetMode { mode, .. } => self.mode = *mode,
+            PermissionUpdate::AddDirectories { directories, destination } => {
+                for dir in directories {
+                    self.add_directory(dir, Some(*destination));
+                }
+            }
+            PermissionUpdate::RemoveDirectories { directories, destination } => {
+                self.remove_directories(directories, *destination);
+            }
+        }
+        self
+    }
+
+    fn add_rules(&mut self, list: &RuleList) {
+        let origin = self.origin_of(list.destination);
+        for text in list.rules.iter().map(RuleText::text) {
+            let known = self.rules.iter().any(|rule| belongs(rule, list) && is_same(&rule.text, &text));
+            if !known {
+                self.rules.push(RuleEntry {
+                    behavior: list.behavior,
+                    text: text.into(),
+                    origin: origin.clone(),
+                });
+            }
+        }
+    }
+}
+
+fn belongs(rule: &RuleEntry, list: &RuleList) -> bool {
+    rule.behavior == list.behavior && rule.origin.destination == Some(list.destination)
+}
+
+/// `Tool` and `Tool(*)` are the same rule.
+fn is_same(a: &str, b: &str) -> bool {
+    let bare = |text: &str| text.trim().strip_suffix("(*)").unwrap_or(text.trim()).to_owned();
+    bare(a) == bare(b)
+}

@@ -1,0 +1,72 @@
+use haft_permission::{Decision, PermissionUpdate};
+use haft_tool::BoxFuture;
+use haft_types::{AgentId, CallId};
+use serde_json::Value;
+
+/// Somebody who can say yes: a person at a terminal, or the program that
+/// embeds us.
+pub trait Ask: Send + Sync {
+    /// Shows the question and waits. Dropping the future takes the question
+    /// back.
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The call.
+    pub call_id: &'a CallId,
+    /// Who called.
+    pub agent_id: &'a AgentId,
+    /// Canonical input.
+    pub input: &'a Value,
+    /// One line that says what would happen.
+    pub description: &'a str,
+    /// Why it is asked, part by part, and which rules would answer it for good.
+    pub decision: &'a Decision,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Run it.
+    Allow {
+        /// With this input instead; it is checked like any other.
+        updated_input: Option<Value>,
+        /// And remember this.
+        updates: Vec<PermissionUpdate>,
+    },
+    /// Do not run it.
+    Deny {
+        /// What the model is told.
+        message: String,
+        /// End the whole turn.
+        interrupt: bool,
+    },
+}
+
+impl Answer {
+    /// A plain yes.
+    pub fn yes() -> Self {
+        Self::Allow { updated_input: None, updates: Vec::new() }
+    }
+
+    /// A plain no.
+    pub fn no(message: impl Into<String>) -> Self {
+        Self::Deny { message: message.into(), interrupt: false }
+    }
+}
+
+/// Nobody is there: whatever would ask is denied, at once, and the model and
+/// the log learn which rule would have allowed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Unattended;
+
+impl Ask for Unattended {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let message = question.decision.clone().unattended().reason;
+        Box::pin(async { Answer::no(message) })
+    }
+}

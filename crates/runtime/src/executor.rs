@@ -1,0 +1,251 @@
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_permission::PermissionUpdate;
+use haft_tool::{CallContext, ContextChange, ErrorKind, ProgressSink, ToolError};
+use haft_types::{AgentId, ToolUse};
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Kind, Pipeline, Pool, Report, Schedule};
+
+/// What bounds a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many calls may overlap.
+    pub concurrency: usize,
+}
+
+impl Limits {
+    /// Ten, or what the environment says.
+    pub fn from_env() -> Self {
+        let named = |name: &str| std::env::var(name).ok().and_then(|text| text.trim().parse().ok());
+        let set = named("HAFT_MAX_TOOL_USE_CONCURRENCY")
+            .or_else(|| named("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"))
+            .filter(|limit| 0 < *limit);
+        Self { concurrency: set.unwrap_or(Self::default().concurrency) }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrency: 10 }
+    }
+}
+
+/// What every call of a message shares.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) agent_id: AgentId,
+    pub(crate) cwd: Arc<Path>,
+    pub(crate) home: Option<Arc<Path>>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) progress: ProgressSink,
+}
+
+/// Runs the calls of one model message.
+///
+/// Push each `tool_use` as soon as its block is complete, while the message
+/// still streams; take reports with [`Executor::next`]. Dropping the executor
+/// stops everything it started.
+pub struct Executor {
+    pipeline: Arc<Pipeline>,
+    pool: Arc<Pool>,
+    schedule: Schedule,
+    calls: Vec<Slot>,
+    tasks: JoinSet<Report>,
+    running: HashMap<Id, usize>,
+    /// Reports of calls that will never start.
+    unstarted: VecDeque<(usize, Report)>,
+    around: Surroundings,
+    committed: Vec<ContextChange>,
+    interrupted: bool,
+}
+
+struct Slot {
+    tool_use: ToolUse,
+    changes: Vec<ContextChange>,
+}
+
+impl Executor {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        pool: Arc<Pool>,
+        around: Surroundings,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            pipeline,
+            pool,
+            schedule: Schedule::new(limits.concurrency),
+            calls: Vec::new(),
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            unstarted: VecDeque::new(),
+            around,
+            committed: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Adds a call; starts it at once if it may.
+    pub fn push(&mut self, tool_use: ToolUse) {
+        self.schedule.push(self.kind(&tool_use));
+        self.calls.push(Slot { tool_use, changes: Vec::new() });
+        self.start_ready();
+    }
+
+    /// The message is complete: no more calls will come.
+    pub fn close(&mut self) {
+        self.schedule.close();
+        self.start_ready();
+    }
+
+    /// The next finished call, in order of completion, with its position in
+    /// the message. `None` when nothing runs and nothing can start.
+    pub async fn next(&mut self) -> Option<(usize, Report)> {
+        loop {
+            if let Some(unstarted) = self.unstarted.pop_front() {
+                return Some(unstarted);
+            }
+            if self.tasks.is_empty() {
+                return None;
+            }
+            let cancel = self.around.cancel.clone();
+            tokio::select! {
+                biased;
+                ended = self.tasks.join_next_with_id() => return self.finish(ended?),
+                () = cancel.cancelled(), if !self.interrupted => self.interrupt(),
+            }
+        }
+    }
+
+    /// Every report, in the order the model made the calls.
+    pub async fn finish_all(&mut self) -> Vec<Report> {
+        self.close();
+        let mut reports = Vec::new();
+        while let Some(report) = self.next().await {
+            reports.push(report);
+        }
+        reports.sort_by_key(|(idx, _)| *idx);
+        reports.into_iter().map(|(_, report)| report).collect()
+    }
+
+    /// Session changes that took effect so far, in emission order.
+    pub fn committed(&self) -> &[ContextChange] {
+        &self.committed
+    }
+
+    /// Directory later calls will run in.
+    pub fn cwd(&self) -> &Path {
+        &self.around.cwd
+    }
+
+    fn finish(&mut self, ended: Result<(Id, Report), tokio::task::JoinError>) -> Option<(usize, Report)> {
+        let (id, report) = match ended {
+            Ok((id, report)) => (id, Some(report)),
+            Err(err) => (err.id(), None),
+        };
+        let idx = self.running.remove(&id)?;
+        let mut report = report.unwrap_or_else(|| lost(&self.calls[idx].tool_use));
+        if report.stop.is_some() {
+            self.interrupt();
+        }
+        self.calls[idx].changes = std::mem::take(&mut report.changes);
+        report.changes.clone_from(&self.calls[idx].changes);
+        self.schedule.finish(idx);
+        self.start_ready();
+        Some((idx, report))
+    }
+
+    /// What has not started never will.
+    fn interrupt(&mut self) {
+        self.interrupted = true;
+        for idx in self.schedule.abandon() {
+            self.unstarted.push_back((idx, not_started(&self.calls[idx].tool_use)));
+        }
+    }
+
+    /// Input that does not parse runs alone: it fails in the pipeline anyway.
+    /// So does a tool whose own questions panic.
+    fn kind(&self, tool_use: &ToolUse) -> Kind {
+        let ask = || {
+            let call = Arc::clone(self.pool.get(&tool_use.name)?)
+                .parse(tool_use.input.clone(), &self.context(tool_use))
+                .ok()?;
+            Some((call.is_concurrency_safe(), call.is_read_only()))
+        };
+        match std::panic::catch_unwind(AssertUnwindSafe(ask)) {
+            Ok(Some((true, true))) => Kind::Early,
+            Ok(Some((true, false))) => Kind::Shared,
+            _ => Kind::Exclusive,
+        }
+    }
+
+    fn start_ready(&mut self) {
+        if self.around.cancel.is_cancelled() && !self.interrupted {
+            self.interrupt();
+        }
+        loop {
+            while let Some(idx) = self.schedule.start_next() {
+                self.start(idx);
+            }
+            match self.schedule.commit_next() {
+                Some(batch) => batch.for_each(|idx| self.commit(idx)),
+                None => return,
+            }
+        }
+    }
+
+    fn start(&mut self, idx: usize) {
+        let tool_use = self.calls[idx].tool_use.clone();
+        let cx = self.context(&tool_use);
+        let (pipeline, pool) = (Arc::clone(&self.pipeline), Arc::clone(&self.pool));
+        let task = self.tasks.spawn(async move { pipeline.run(&pool, tool_use, cx).await });
+        self.running.insert(task.id(), idx);
+    }
+
+    fn commit(&mut self, idx: usize) {
+        for change in std::mem::take(&mut self.calls[idx].changes) {
+            match &change {
+                ContextChange::Cwd(dir) => self.around.cwd = Arc::from(PathBuf::from(dir)),
+                ContextChange::Mode(mode) => self.pipeline.gate.set_mode(*mode),
+                ContextChange::AddDirectory(dir) => {
+                    let directories = vec![dir.clone()];
+                    let destination = haft_permission::Destination::Session;
+                    self.pipeline.gate.apply(&PermissionUpdate::AddDirectories { directories, destination });
+                }
+                // Goes into the next request, which is the session's business.
+                ContextChange::LoadTools(_) => (),
+            }
+            self.committed.push(change);
+        }
+    }
+
+    fn context(&self, tool_use: &ToolUse) -> CallContext {
+        CallContext {
+            call_id: tool_use.id.clone(),
+            agent_id: self.around.agent_id.clone(),
+            cwd: Arc::clone(&self.around.cwd),
+            home: self.around.home.clone(),
+            cancel: self.around.cancel.child_token(),
+            progress: self.around.progress.clone(),
+        }
+    }
+}
+
+fn not_started(tool_use: &ToolUse) -> Report {
+    let message = format!("The turn was interrupted before {} ran; it had no effect", tool_use.name);
+    let error = ToolError::new(ErrorKind::NotStarted, message);
+    Report::failure(tool_use.id.clone(), tool_use.name.clone(), error)
+}
+
+fn lost(tool_use: &ToolUse) -> Report {
+    let message = format!("{} was stopped; what it did until then is unknown", tool_use.name);
+    let error = ToolError::new(ErrorKind::Internal, message);
+    Report::failure(tool_use.id.clone(), tool_use.name.clone(), error)
+}

@@ -1,0 +1,319 @@
+//! The user's hooks, as the stages of a call see them.
+
+use std::{
+    path::PathBuf,
+    sync::{PoisonError, RwLock},
+    time::Duration,
+};
+
+use haft_hooks::{
+    BaseInput, BatchCall, BlockCause, Decision, EventInput, HookEvent, HookInput, Hooks, PermissionAnswer,
+    PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure,
+    PreToolUse, RefusedRewrite, Rewrite,
+};
+use haft_permission::{Opinion, PermissionUpdate};
+use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
+use haft_types::{PermissionMode, SessionId};
+use serde_json::Value;
+
+use crate::{Answer, Report};
+
+/// The hooks of a session and what they are told about it.
+pub struct SessionHooks {
+    hooks: RwLock<Hooks>,
+    session_id: SessionId,
+    transcript_path: PathBuf,
+}
+
+/// A call as hooks are told about it.
+pub(crate) struct Subject<'a> {
+    pub(crate) tool: &'a dyn DynTool,
+    pub(crate) input: &'a Value,
+    pub(crate) cx: &'a CallContext,
+    pub(crate) mode: PermissionMode,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn new(
+        tool: &'a dyn DynTool,
+        call: &'a dyn DynCall,
+        cx: &'a CallContext,
+        mode: PermissionMode,
+    ) -> Self {
+        Self { tool, input: call.input(), cx, mode }
+    }
+}
+
+/// What all hooks before a call said together.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) opinion: Opinion,
+    /// A gate that had to answer could not; the call must not run.
+    pub(crate) gate_failed: Option<String>,
+    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) notes: Notes,
+}
+
+/// What all hooks after a call said together.
+#[derive(Debug, Default)]
+pub(crate) struct After {
+    /// The model reads this instead.
+    pub(crate) updated_output: Option<Value>,
+    /// An objection the model has to deal with.
+    pub(crate) objection: Option<String>,
+    pub(crate) notes: Notes,
+}
+
+/// What hooks may say at any time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Notes {
+    /// Told to the model beside the result.
+    pub(crate) context: Vec<String>,
+    /// Told to the person.
+    pub(crate) notices: Vec<String>,
+    /// End the whole turn, for this reason.
+    pub(crate) stop: Option<String>,
+}
+
+impl Notes {
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.context.extend(more.context);
+        self.notices.extend(more.notices);
+        self.stop = self.stop.take().or(more.stop);
+    }
+}
+
+impl Default for SessionHooks {
+    fn default() -> Self {
+        Self::new(Hooks::default(), SessionId::from(""), PathBuf::new())
+    }
+}
+
+impl SessionHooks {
+    /// These hooks, told about this session.
+    pub fn new(hooks: Hooks, session_id: SessionId, transcript_path: PathBuf) -> Self {
+        Self { hooks: RwLock::new(hooks), session_id, transcript_path }
+    }
+
+    /// The hooks right now.
+    pub fn get(&self) -> Hooks {
+        self.hooks.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on with other hooks.
+    pub fn set(&self, hooks: Hooks) {
+        *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
+    }
+
+    /// What every event of this session carries.
+    pub fn base(&self, cwd: PathBuf, mode: PermissionMode) -> BaseInput {
+        let mut base = BaseInput::new(self.session_id.clone(), self.transcript_path.clone(), cwd);
+        base.permission_mode = Some(mode.name().to_owned());
+        base
+    }
+
+    pub(crate) fn listens(&self, event: HookEvent) -> bool {
+        self.hooks.read().unwrap_or_else(PoisonError::into_inner).listens(event)
+    }
+
+    /// Before the permission check.
+    pub(crate) async fn before(&self, subject: &Subject<'_>) -> Before {
+        if !self.listens(HookEvent::PreToolUse) {
+            return Before::default();
+        }
+        let event = PreToolUse {
+            tool_name: subject.tool.name().to_owned(),
+            tool_input: subject.input.clone(),
+            tool_use_id: subject.cx.call_id.clone(),
+            mcp_server: None,
+        };
+        let outcome = self.get().run(&self.input(subject, event)).await;
+        let notes = notes(&outcome);
+        let mut before = Before { rewrite: outcome.updated_input, notes, ..Before::default() };
+        match outcome.decision {
+            Decision::NoOpinion => (),
+            Decision::Allow { .. } => before.opinion = Opinion::Allow,
+            Decision::Ask { reason } | Decision::Defer { reason } => before.opinion = Opinion::Ask(reason),
+            Decision::Block { reason, cause: BlockCause::SaidNo } => before.opinion = Opinion::Deny(reason),
+            Decision::Block { reason, cause: BlockCause::CouldNotRun } => before.gate_failed = Some(reason),
+        }
+        before
+    }
+
+    /// The tool did not accept a rewritten input: what follows.
+    pub(crate) fn rewrite_refused(&self, rewrite: &Rewrite, problem: &str) -> Result<String, ToolError> {
+        match self.get().rewrite_refused(rewrite, problem) {
+            RefusedRewrite::UseOriginal { notice } => Ok(notice),
+            RefusedRewrite::Blocked(decision) => {
+                let reason = match decision {
+                    Decision::Block { reason, .. } => reason,
+                    _ => problem.to_owned(),
+                };
+                Err(ToolError::new(ErrorKind::GateFailed, reason))
+            }
+        }
+    }
+
+    pub(crate) fn rewrite_accepted(&self, rewrite: &Rewrite) {
+        self.get().rewrite_accepted(rewrite);
+    }
+
+    /// Before a person is asked; an answer here is theirs.
+    pub(crate) async fn permission_request(
+        &self,
+        subject: &Subject<'_>,
+        suggestions: &[PermissionUpdate],
+    ) -> Option<Answer> {
+        if !self.listens(HookEvent::PermissionRequest) {
+            return None;
+        }
+        let event = PermissionRequest {
+            tool_name: subject.tool.name().to_owned(),
+            tool_input: subject.input.clone(),
+            permission_suggestions: suggestions
+                .iter()
+                .filter_map(|it| serde_json::to_value(it).ok())
+                .collect(),
+        };
+        let outcome = self.get().run(&self.input(subject, event)).await;
+        match (outcome.extras.permission, outcome.decision) {
+            (_, Decision::Block { reason, .. }) => Some(Answer::no(reason)),
+            (Some(answer), _) => Some(answered(answer)),
+            (None, _) => None,
+        }
+    }
+
+    /// After a call was refused.
+    pub(crate) async fn permission_denied(&self, subject: &Subject<'_>, reason: &str) {
+        if !self.listens(HookEvent::PermissionDenied) {
+            return;
+        }
+        let event = PermissionDenied {
+            tool_name: subject.tool.name().to_owned(),
+            tool_input: subject.input.clone(),
+            tool_use_id: subject.cx.call_id.clone(),
+            reason: reason.to_owned(),
+        };
+        self.get().run(&self.input(subject, event)).await;
+    }
+
+    /// After a call ran, whatever came of it.
+    pub(crate) async fn after(
+        &self,
+        subject: &Subject<'_>,
+        ran: &Result<Output, ToolError>,
+        took: Duration,
+    ) -> After {
+        let event = match ran {
+            Ok(_) => HookEvent::PostToolUse,
+            Err(_) => HookEvent::PostToolUseFailure,
+        };
+        if !self.listens(event) {
+            return After::default();
+        }
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let (tool_name, tool_input) = (subject.tool.name().to_owned(), subject.input.clone());
+        let tool_use_id = subject.cx.call_id.clone();
+        let event: EventInput = match ran {
+            Ok(output) => {
+                let response =
+                    if output.data.is_null() { output.content.to_text().into() } else { output.data.clone() };
+                PostToolUse {
+                    tool_name,
+                    tool_input,
+                    tool_response: response,
+                    tool_use_id,
+                    duration_ms,
+                    mcp_server: None,
+                }
+                .into()
+            }
+            Err(error) => PostToolUseFailure {
+                tool_name,
+                tool_input,
+                tool_use_id,
+                error: error.message.clone(),
+                is_interrupt: error.kind == ErrorKind::Interrupted,
+                duration_ms,
+            }
+            .into(),
+        };
+        let outcome = self.get().run(&self.input(subject, event)).await;
+        let notes = notes(&outcome);
+        let objection = match outcome.decision {
+            Decision::Block { reason, .. } => Some(reason),
+            _ => None,
+        };
+        let extras = outcome.extras;
+        After {
+            updated_output: extras.updated_tool_output.or(extras.updated_mcp_tool_output),
+            objection,
+            notes,
+        }
+    }
+
+    /// After all calls of one message.
+    pub(crate) async fn after_batch(
+        &self,
+        inputs: &[Value],
+        reports: &[Report],
+        cwd: PathBuf,
+        mode: PermissionMode,
+    ) -> Notes {
+        if !self.listens(HookEvent::PostToolBatch) {
+            return Notes::default();
+        }
+        let call = |(report, input): (&Report, &Value)| BatchCall {
+            tool_name: report.name.clone(),
+            tool_input: input.clone(),
+            tool_use_id: report.id.clone(),
+            tool_response: Some(report.content.to_text().into()),
+        };
+        let event = PostToolBatch { tool_calls: reports.iter().zip(inputs).map(call).collect() };
+        let input = HookInput { base: self.base(cwd, mode), event: event.into(), aliases: Vec::new() };
+        notes(&self.get().run(&input).await)
+    }
+
+    /// The session is over: ends what hooks left running in the background.
+    pub async fn close(&self, patience: Duration) {
+        self.get().close(patience).await;
+    }
+
+    fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {
+        let mut base = self.base(subject.cx.cwd.to_path_buf(), subject.mode);
+        if &*subject.cx.agent_id != MAIN_AGENT {
+            base.agent_id = Some(subject.cx.agent_id.clone());
+        }
+        HookInput { base, event: event.into(), aliases: subject.tool.aliases() }
+    }
+}
+
+/// The agent a person talks to; only others are named to hooks.
+const MAIN_AGENT: &str = "main";
+
+fn notes(outcome: &haft_hooks::Outcome) -> Notes {
+    let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
+    Notes {
+        context: outcome.additional_context.clone(),
+        notices: outcome.system_messages.iter().cloned().chain(broken).collect(),
+        stop: outcome.stop.as_ref().map(|it| {
+            if it.reason.is_empty() { String::from("a hook ended the turn") } else { it.reason.clone() }
+        }),
+    }
+}
+
+fn answered(answer: PermissionAnswer) -> Answer {
+    match answer.behavior {
+        PermissionBehavior::Allow => {
+            let updates = answer.updated_permissions.unwrap_or_default().into_iter();
+            Answer::Allow {
+                updated_input: answer.updated_input.map(Value::Object),
+                updates: updates.filter_map(|it| serde_json::from_value(it).ok()).collect(),
+            }
+        }
+        PermissionBehavior::Deny => Answer::Deny {
+            message: answer.message.unwrap_or_else(|| String::from("a hook said no")),
+            interrupt: answer.interrupt.unwrap_or(false),
+        },
+    }
+}

@@ -1,0 +1,68 @@
+//! Names every provider accepts.
+
+/// Providers take at most this many characters.
+const MAX_CHARS: usize = 64;
+
+/// The name of a tool on the wire: matches `^[a-zA-Z0-9_-]{1,64}$`.
+///
+/// A name that already does is kept. Any other gets its foreign characters
+/// replaced and a mark made of the whole original appended, so that two
+/// originals never share a wire name, and the result depends on nothing but
+/// the original: not on the other tools, not on their order, not on the day.
+pub fn wire_name(original: &str) -> String {
+    let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    if !original.is_empty() && original.len() <= MAX_CHARS && original.chars().all(fits) {
+        return original.to_owned();
+    }
+    marked(original)
+}
+
+/// A wire name that differs from the plain one, for an external tool whose name
+/// is taken.
+pub(crate) fn marked(original: &str) -> String {
+    let mark = format!("_{:08x}", fnv1a(original.as_bytes()) & 0xffff_ffff);
+    let fits = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
+    let kept: String = original.chars().map(fits).take(MAX_CHARS - mark.len()).collect();
+    kept + &mark
+}
+
+/// FNV-1a: stable across versions and machines, which the standard hasher does
+/// not promise.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    // Folded, so that the 32 bits used depend on all 64.
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_wire(name: &str) -> bool {
+        let fits = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+        (1..=64).contains(&name.len()) && name.chars().all(fits)
+    }
+
+    #[test]
+    fn good_names_stay_and_others_are_marked() {
+        let long = "x".repeat(80);
+        assert_eq!(wire_name("mcp__git__log"), "mcp__git__log");
+        for name in ["a.b/c", "", "größe", &long, "white space"] {
+            let wire = wire_name(name);
+            assert!(is_wire(&wire) && wire != name, "{name} {wire}");
+        }
+        assert_ne!(wire_name(&format!("{long}a")), wire_name(&format!("{long}b")));
+        assert_ne!(wire_name("a.b"), wire_name("a/b"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_accepted(name in "\\PC{0,100}") {
+            prop_assert!(is_wire(&wire_name(&name)));
+            prop_assert_eq!(wire_name(&wire_name(&name)), wire_name(&name));
+        }
+    }
+}

@@ -1,0 +1,346 @@
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::FutureExt as _;
+use haft_hooks::HookEvent;
+use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
+use haft_types::{Block, Message, ToolUse, nearest};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Gate, Pool, Report, ResultStore,
+    gate::Hooked,
+    hooks::{After, Notes, Subject},
+    pool::Found,
+};
+
+/// Everything a call passes through. Shared by all calls of a session.
+pub struct Pipeline {
+    /// Who may object.
+    pub gate: Gate,
+    /// Where large results go.
+    pub results: ResultStore,
+    /// How long an interrupted call has to hand back what it has.
+    pub grace: Duration,
+}
+
+/// How long an interrupted call has to hand back what it has, unless said
+/// otherwise. Shorter than a person's patience.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// A call that failed, with what goes beside the error.
+pub(crate) struct Failure {
+    pub(crate) error: ToolError,
+    pub(crate) notes: Box<Notes>,
+    /// Session changes that hold although the call failed.
+    pub(crate) changes: Vec<ContextChange>,
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Self { error, notes: Box::default(), changes: Vec::new() }
+    }
+}
+
+/// A result with what hooks added.
+struct Finished {
+    output: Output,
+    notes: Notes,
+}
+
+impl Pipeline {
+    /// A pipeline with the usual grace period.
+    pub fn new(gate: Gate, results: ResultStore) -> Self {
+        Self { gate, results, grace: GRACE }
+    }
+
+    /// Runs one call through all stages. Whatever fails, panics, hangs or is
+    /// interrupted: the model gets one result it can act on.
+    pub async fn run(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Report {
+        let id = tool_use.id.clone();
+        let name =
+            pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
+        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx)).catch_unwind();
+        let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
+        let (mut report, notes) = match ended {
+            Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
+            Err(Failure { error, notes, changes }) => {
+                (Report { changes, ..Report::failure(id, name, error) }, *notes)
+            }
+        };
+        report.new_messages.extend(notes.context.into_iter().map(Message::user));
+        report.notices = notes.notices;
+        report.stop = notes.stop;
+        report
+    }
+
+    /// The eight stages, in order. Read this to know what happens to a call.
+    async fn stages(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Result<Finished, Failure> {
+        let found = look_up(pool, &tool_use.name)?; //                          1 look up
+        let tool = found.tool;
+        let call = checked(found, tool_use.input, &cx)?; //                     2 check the input
+        let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
+        let mut hooked = hooked.await?; //                                      3 pre-hooks
+        let notes = std::mem::take(&mut hooked.notes);
+        let observer = self.observer(tool, &hooked, &cx);
+        let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
+        let (call, permit) = permitted.await?; //                               4 permission
+        let ran = self.execute(tool, call, permit, cx).await; //                5 run
+        let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
+        let ran = self.observed(observer, ran).await; //                        7 post-hooks
+        finished(found, ran, notes) //                                          8 hand back
+    }
+
+    /// Stage five. The tool runs as a task of its own: one that blocks its
+    /// thread cannot keep us from answering in time.
+    async fn execute(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: Box<dyn DynCall>,
+        permit: Permit,
+        cx: CallContext,
+    ) -> Result<Output, ToolError> {
+        let turn = cx.cancel.clone();
+        if turn.is_cancelled() {
+            return Err(interrupted_before(tool.name()));
+        }
+        let own = turn.child_token();
+        let timeout = tool.spec().timeout;
+        let mut task = Task(tokio::spawn(call.run(permit, CallContext { cancel: own.clone(), ..cx })));
+        tokio::select! {
+            biased;
+            ended = &mut task.0 => joined(tool.name(), ended),
+            () = turn.cancelled() => {
+                let why = format!("{} was interrupted while it ran", tool.name());
+                self.cut_short(tool, task, ErrorKind::Interrupted, why).await
+            }
+            () = expired(timeout) => {
+                own.cancel();
+                let why = format!("{} took longer than {:?} and was stopped", tool.name(), timeout.unwrap_or_default());
+                self.cut_short(tool, task, ErrorKind::TimedOut, why).await
+            }
+        }
+    }
+
+    /// Gives a cancelled call its grace period. What it hands back is part of
+    /// the truth about the interruption, never a success.
+    async fn cut_short(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        mut task: Task,
+        kind: ErrorKind,
+        why: String,
+    ) -> Result<Output, ToolError> {
+        match tokio::time::timeout(self.grace, &mut task.0).await {
+            Ok(ended) => match joined(tool.name(), ended) {
+                Ok(partial) => {
+                    let text = partial.content.to_text();
+                    let message = format!("{why}. Until then it returned:\n{text}");
+                    Err(ToolError::new(kind, message).with_data(partial.data))
+                }
+                Err(err) => {
+                    Err(ToolError { kind, message: format!("{why}: {}", err.message), data: err.data })
+                }
+            },
+            Err(_) => {
+                let message = format!("{why}; what it did until then is unknown. Check before you repeat it");
+                Err(ToolError::new(kind, message))
+            }
+        }
+    }
+
+    /// Stage six.
+    async fn fitted(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        id: &str,
+        ran: Result<Output, ToolError>,
+    ) -> Result<Output, ToolError> {
+        let limit = tool.spec().max_result_chars;
+        match ran {
+            Ok(mut output) => {
+                output.content = self.results.fit(id, output.content, limit).await;
+                Ok(output)
+            }
+            Err(mut error) => {
+                error.message = self.results.fit(id, error.message.into(), limit).await.to_text();
+                Err(error)
+            }
+        }
+    }
+
+    fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<Observer> {
+        let hooks = self.gate.hooks();
+        let wanted = hooks.listens(HookEvent::PostToolUse) || hooks.listens(HookEvent::PostToolUseFailure);
+        wanted.then(|| Observer {
+            tool: Arc::clone(tool),
+            input: hooked.call.input().clone(),
+            cx: cx.clone(),
+            started: Instant::now(),
+        })
+    }
+
+    /// Stage seven.
+    async fn observed(
+        &self,
+        observer: Option<Observer>,
+        ran: Result<Output, ToolError>,
+    ) -> (Result<Output, ToolError>, After) {
+        let Some(observer) = observer else { return (ran, After::default()) };
+        let Observer { tool, input, cx, started } = &observer;
+        let subject = Subject { tool: tool.as_ref(), input, cx, mode: self.gate.mode() };
+        let after = tokio::select! {
+            biased;
+            after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,
+            // Whoever interrupts does not wait for observers.
+            () = interrupted_for(&cx.cancel, self.grace) => After::default(),
+        };
+        (ran, after)
+    }
+}
+
+/// What post-hooks are told about a call that is gone by then.
+struct Observer {
+    tool: Arc<dyn DynTool>,
+    input: serde_json::Value,
+    cx: CallContext,
+    started: Instant,
+}
+
+/// Aborts the task when nobody waits for it any more.
+struct Task(JoinHandle<Result<Output, ToolError>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
+    let Some(found) = pool.find(name) else {
+        let known = pool.names().collect::<Vec<_>>();
+        let meant = nearest(name, known.iter().copied(), 3);
+        let hint = match meant.as_slice() {
+            [] => String::from("Use only tools from the list you were given"),
+            meant => format!("Did you mean {}?", meant.join(" or ")),
+        };
+        return Err(ToolError::new(ErrorKind::UnknownTool, format!("There is no tool named {name}. {hint}")));
+    };
+    match found.gone {
+        None => Ok(found),
+        Some(reason) => {
+            let message =
+                format!("{name} is temporarily unavailable: {reason}. Go on without it or try again later");
+            Err(ToolError::failed(message))
+        }
+    }
+}
+
+/// Stage two. The model may not have seen the schema of a deferred tool, so its
+/// error carries it.
+fn checked(
+    found: Found<'_>,
+    input: serde_json::Value,
+    cx: &CallContext,
+) -> Result<Box<dyn DynCall>, Failure> {
+    let parsed = Arc::clone(found.tool).parse(input, cx);
+    let failed = |mut error: ToolError| {
+        let mut failure = Failure::from(ToolError::invalid(""));
+        if found.deferred {
+            error.message.push_str(&format!("\nIts schema: {}", found.tool.spec().input_schema));
+            failure.changes = vec![ContextChange::LoadTools(vec![found.wire_name.to_owned()])];
+        }
+        Failure { error, ..failure }
+    };
+    let call = parsed.map_err(failed)?;
+    call.validate(cx)?;
+    Ok(call)
+}
+
+/// Stage eight.
+fn finished(
+    found: Found<'_>,
+    (ran, after): (Result<Output, ToolError>, After),
+    mut notes: Notes,
+) -> Result<Finished, Failure> {
+    notes.extend(after.notes);
+    let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
+    let loaded = found.deferred.then(|| ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
+    match ran {
+        Ok(mut output) => {
+            if let Some(replaced) = after.updated_output {
+                output.content = match replaced {
+                    serde_json::Value::String(text) => text.into(),
+                    other => other.to_string().into(),
+                };
+            }
+            output.content.0.extend(objection.map(Block::text));
+            output.changes.extend(loaded);
+            Ok(Finished { output, notes })
+        }
+        Err(mut error) => {
+            if let Some(objection) = objection {
+                error.message = format!("{}\n{objection}", error.message);
+            }
+            Err(Failure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
+        }
+    }
+}
+
+/// Hooks and questions end when the turn does.
+async fn unless_interrupted<T>(
+    tool: &Arc<dyn DynTool>,
+    cx: &CallContext,
+    stage: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        ended = stage => ended,
+        () = cx.cancel.cancelled() => Err(interrupted_before(tool.name()).into()),
+    }
+}
+
+async fn interrupted_for(cancel: &CancellationToken, grace: Duration) {
+    cancel.cancelled().await;
+    tokio::time::sleep(grace).await;
+}
+
+async fn expired(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn joined(
+    name: &str,
+    ended: Result<Result<Output, ToolError>, tokio::task::JoinError>,
+) -> Result<Output, ToolError> {
+    match ended {
+        Ok(result) => result,
+        Err(err) => match err.try_into_panic() {
+            Ok(panic) => Err(crashed(name, panic.as_ref())),
+            Err(_) => Err(ToolError::new(ErrorKind::Interrupted, format!("{name} was stopped"))),
+        },
+    }
+}
+
+fn interrupted_before(name: &str) -> ToolError {
+    let message = format!("The turn was interrupted before {name} ran; it had no effect");
+    ToolError::new(ErrorKind::NotStarted, message)
+}
+
+fn crashed(name: &str, panic: &(dyn Any + Send)) -> ToolError {
+    let said = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    let said = haft_types::text::one_line(&said, 300);
+    let message = format!(
+        "{name} crashed ({said}). This is a bug in the tool, not in your input; what it did until then is unknown"
+    );
+    ToolError::new(ErrorKind::Internal, message)
+}

@@ -1,0 +1,239 @@
+//! Three layers, each a plain value made from the one before:
+//! base list → [`visible`] → [`Pool`].
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, OnceLock},
+};
+
+use haft_tool::{DynTool, Exposure};
+use serde_json::json;
+
+use crate::{
+    names::{marked, wire_name},
+    search::{Document, Index},
+};
+
+/// Switches of the settings that turn optional tools on and off.
+#[derive(Clone, Debug, Default)]
+pub struct Features {
+    /// Switches that are off.
+    pub off: BTreeSet<String>,
+}
+
+/// What narrows the base list down for one session.
+#[derive(Clone, Debug, Default)]
+pub struct Visibility {
+    /// Names the configuration denies outright: the model never sees them. An
+    /// alias counts as the tool.
+    pub denied: Vec<String>,
+    /// Only these, if given.
+    pub only: Option<Vec<String>>,
+    /// Feature switches.
+    pub features: Features,
+}
+
+impl Visibility {
+    fn shows(&self, tool: &dyn DynTool) -> bool {
+        let aliases = tool.aliases();
+        let named = |list: &[String]| list.iter().any(|it| it == tool.name() || aliases.contains(it));
+        !named(&self.denied)
+            && self.only.as_deref().is_none_or(named)
+            && tool.feature().is_none_or(|feature| !self.features.off.contains(feature))
+            && tool.is_enabled()
+    }
+}
+
+/// Layer two: the base tools this session may use at all.
+pub fn visible(base: &[Arc<dyn DynTool>], visibility: &Visibility) -> Vec<Arc<dyn DynTool>> {
+    base.iter().filter(|tool| visibility.shows(tool.as_ref())).cloned().collect()
+}
+
+/// Layer three: the tools of one model request, in the order they are sent.
+///
+/// Immutable. A call is looked up in the pool that advertised it, even if the
+/// session has moved on to another pool since.
+#[derive(Clone)]
+pub struct Pool {
+    entries: Vec<Entry>,
+    by_name: HashMap<String, usize>,
+    search: OnceLock<Arc<Index>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    tool: Arc<dyn DynTool>,
+    wire_name: String,
+    origin: Origin,
+    /// Why the tool cannot be called right now: its server is gone.
+    gone: Option<Arc<str>>,
+    /// What the request says about it; kept when the pool moves on.
+    advertised: Arc<OnceLock<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Origin {
+    Builtin,
+    External,
+}
+
+/// A tool as a call finds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) tool: &'a Arc<dyn DynTool>,
+    pub(crate) wire_name: &'a str,
+    pub(crate) deferred: bool,
+    pub(crate) gone: Option<&'a str>,
+}
+
+impl Pool {
+    /// Built-in tools by name, then external tools by name. On a name clash the
+    /// built-in tool keeps the name and the external one gets a marked one.
+    ///
+    /// **Invariant:** the external tools never change the position of a
+    /// built-in one, so they never invalidate the prompt cache before them.
+    pub fn assemble(builtin: Vec<Arc<dyn DynTool>>, external: Vec<Arc<dyn DynTool>>) -> Self {
+        let mut pool = Self { entries: Vec::new(), by_name: HashMap::new(), search: OnceLock::new() };
+        pool.add_all(builtin, Origin::Builtin);
+        pool.add_all(external, Origin::External);
+        pool.index_aliases();
+        pool
+    }
+
+    /// The pool after the external tools changed: what was advertised keeps its
+    /// place, what is new comes last, and what is gone stays declared and says
+    /// so when it is called.
+    pub fn with_external(&self, external: Vec<Arc<dyn DynTool>>, gone: &str) -> Self {
+        let mut pool = self.clone();
+        pool.search = OnceLock::new();
+        let mut incoming: HashMap<String, Arc<dyn DynTool>> =
+            external.into_iter().map(|tool| (tool.name().to_owned(), tool)).collect();
+        for entry in pool.entries.iter_mut().filter(|entry| entry.origin == Origin::External) {
+            match incoming.remove(entry.tool.name()) {
+                Some(tool) => {
+                    entry.gone = None;
+                    if !Arc::ptr_eq(&tool, &entry.tool) {
+                        entry.advertised = Arc::default();
+                        entry.tool = tool;
+                    }
+                }
+                None => entry.gone = Some(Arc::from(gone)),
+            }
+        }
+        pool.add_all(incoming.into_values().collect(), Origin::External);
+        pool.index_aliases();
+        pool
+    }
+
+    /// Finds a tool by name, wire name or alias.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.find(name).map(|found| found.tool)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
+        let entry = &self.entries[*self.by_name.get(name)?];
+        Some(Found {
+            tool: &entry.tool,
+            wire_name: &entry.wire_name,
+            deferred: entry.is_deferred(),
+            gone: entry.gone.as_deref(),
+        })
+    }
+
+    /// Every wire name, in the order of the request.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.wire_name.as_str())
+    }
+
+    /// Every tool with its wire name, in the order of the request.
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
+        self.entries.iter().map(|entry| (entry.wire_name.as_str(), &entry.tool))
+    }
+
+    /// Tools the model only knows by name until it searches for them or calls
+    /// them.
+    pub fn deferred(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
+        let deferred = self.entries.iter().filter(|entry| entry.is_deferred());
+        deferred.map(|entry| (entry.wire_name.as_str(), &entry.tool))
+    }
+
+    /// What the request says about tools: a JSON array. Tools sent at once come
+    /// first, then the deferred ones in the order they were loaded, so that
+    /// loading one changes no byte before it.
+    pub fn advertised(&self, loaded: &[String]) -> String {
+        let direct = self.entries.iter().filter(|entry| !entry.is_deferred());
+        let late = loaded.iter().filter_map(|name| self.by_name.get(name).map(|&idx| &self.entries[idx]));
+        let late = late.filter(|entry| entry.is_deferred());
+        let mut json = String::from("[");
+        for (idx, entry) in direct.chain(late).enumerate() {
+            if 0 < idx {
+                json.push(',');
+            }
+            json.push_str(entry.advertised());
+        }
+        json.push(']');
+        json
+    }
+
+    /// The index over the deferred tools, by position among them.
+    pub(crate) fn search_index(&self) -> &Index {
+        self.search.get_or_init(|| {
+            let documents = self.deferred().map(|(name, tool)| {
+                let spec = tool.spec();
+                Document { name, hint: &spec.search_hint, description: &spec.description }
+            });
+            Arc::new(Index::build(documents))
+        })
+    }
+
+    fn add_all(&mut self, mut tools: Vec<Arc<dyn DynTool>>, origin: Origin) {
+        tools.sort_by(|a, b| a.name().cmp(b.name()));
+        for tool in tools {
+            self.add(tool, origin);
+        }
+    }
+
+    fn add(&mut self, tool: Arc<dyn DynTool>, origin: Origin) {
+        let original = tool.name().to_owned();
+        let taken = |name: &str| self.by_name.contains_key(name);
+        let mut wire = wire_name(&original);
+        if taken(&wire) {
+            wire = marked(&original);
+        }
+        if taken(&wire) {
+            // The same name twice from outside: the first one is the tool.
+            return;
+        }
+        let idx = self.entries.len();
+        self.by_name.entry(original).or_insert(idx);
+        self.by_name.insert(wire.clone(), idx);
+        self.entries.push(Entry { tool, wire_name: wire, origin, gone: None, advertised: Arc::default() });
+    }
+
+    /// Aliases come last: no alias takes a name away from a tool.
+    fn index_aliases(&mut self) {
+        for (idx, entry) in self.entries.iter().enumerate() {
+            for alias in entry.tool.aliases() {
+                self.by_name.entry(alias).or_insert(idx);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn is_deferred(&self) -> bool {
+        self.tool.spec().exposure == Exposure::Deferred
+    }
+
+    fn advertised(&self) -> &str {
+        self.advertised.get_or_init(|| {
+            let spec = self.tool.spec();
+            json!({
+                "name": self.wire_name,
+                "description": spec.description,
+                "input_schema": spec.input_schema,
+            })
+            .to_string()
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The useful part of a text that is too large: its beginning, its end, and the
+//! lines in between that look like errors.
+
+use std::sync::LazyLock;
+
+use haft_types::text;
+use regex::Regex;
+
+/// What a person scans a long log for.
+static ERROR_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words = r"\b(error|errors|failed|failure|failures|fail|panicked|panic|exception|traceback|fatal|undefined reference|segmentation fault|assertion|denied|not found|cannot|unresolved)\b";
+    Regex::new(&format!("(?i){words}")).ok()
+});
+
+/// Lines that mention errors only to say that there are none.
+static NO_ERROR: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)\b(0|no) (errors?|failures?|failed)\b").ok());
+
+/// A preview of at most about `budget` characters.
+pub(crate) fn preview(full: &str, budget: usize) -> String {
+    let part = budget * 2 / 5;
+    let head = whole_lines_head(full, part);
+    let rest = &full[head.len()..];
+    let tail = whole_lines_tail(rest, part);
+    let middle = &rest[..rest.len() - tail.len()];
+    let head_lines = head.lines().count();
+    let errors = error_lines(middle, head_lines, budget / 5);
+    let mut out = head.trim_end_matches('\n').to_owned();
+    let left_out = format!("\n[… {} characters left out …]\n", middle.chars().count());
+    if middle.is_empty() {
+        out.push('\n');
+    } else if errors.is_empty() {
+        out.push_str(&left_out);
+    } else {
+        out.push_str(&left_out);
+        out.push_str("[lines in between that look like errors, with their line numbers:]\n");
+        out.push_str(&errors);
+        out.push_str("[…]\n");
+    }
+    out.push_str(tail);
+    out
+}
+
+/// As many whole lines as fit; a first line that does not fit is cut.
+fn whole_lines_head(full: &str, max: usize) -> &str {
+    let cut = text::head(full, max);
+    if cut.len() == full.len() {
+        return cut;
+    }
+    match cut.rfind('\n') {
+        Some(end) => &cut[..=end],
+        None => cut,
+    }
+}
+
+fn whole_lines_tail(full: &str, max: usize) -> &str {
+    let cut = text::tail(full, max);
+    if cut.len() == full.len() {
+        return cut;
+    }
+    match cut.find('\n') {
+        Some(start) if start + 1 < cut.len() => &cut[start + 1..],
+        _ => cut,
+    }
+}
+
+fn error_lines(middle: &str, lines_before: usize, budget: usize) -> String {
+    /// A line of a minified file is no error message.
+    const MAX_LINE: usize = 300;
+    let (Some(error), Some(no_error)) = (&*ERROR_LINE, &*NO_ERROR) else { return String::new() };
+    let mut out = String::new();
+    let mut used = 0;
+    let mut unseen = 0_usize;
+    for (idx, line) in middle.lines().enumerate() {
+        let start = text::head(line, MAX_LINE);
+        if !error.is_match(start) || no_error.is_match(start) {
+            continue;
+        }
+        let shown = format!("{}: {}\n", lines_before + idx + 1, start.trim_end());
+        used += shown.chars().count();
+        if budget < used {
+            unseen += 1;
+            continue;
+        }
+        out.push_str(&shown);
+    }
+    if 0 < unseen {
+        out.push_str(&format!("[and {unseen} more such lines]\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn shows_head_tail_and_errors() {
+        let mut full: String = (1..=1000).map(|n| format!("line {n}\n")).collect();
+        full = full.replace("line 500\n", "line 500: error[E0308]: mismatched types\n");
+        full = full.replace("line 600\n", "line 600: 0 errors so far\n");
+        insta::assert_snapshot!(preview(&full, 400));
+    }
+
+    #[test]
+    fn one_huge_line_is_cut_at_characters() {
+        let full = "é".repeat(5_000);
+        let got = preview(&full, 100);
+        assert!(got.starts_with("ééé") && got.ends_with("ééé") && got.contains("4920 characters left out"));
+    }
+
+    proptest! {
+        #[test]
+        fn is_bounded(full in "(error é\n|x|\u{1b}\\[1m){0,600}", budget in 50_usize..300) {
+            let got = preview(&full, budget).chars().count();
+            prop_assert!(got <= full.chars().count().min(budget) + 250, "{got}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+use haft_tool::{ContextChange, ErrorKind, Output, Rendering, ToolError};
+use haft_types::{CallId, Content, Message, MessageBlock};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::Value;
+
+/// What came of a call. There is always exactly one.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The `tool_use` id.
+    pub id: CallId,
+    /// The tool's name, or the name the model used when there is no such tool.
+    pub name: String,
+    /// What the model reads.
+    pub content: Content,
+    /// Set when the call failed at any stage.
+    pub error: Option<ErrorKind>,
+    /// The structured result, for programs.
+    pub data: Option<Value>,
+    /// Messages to add after the result.
+    pub new_messages: Vec<Message>,
+    /// Session changes, applied per batch in emission order.
+    pub changes: Vec<ContextChange>,
+    /// What the outside wants to see beside the result.
+    pub meta: Option<Value>,
+    /// What a person sees.
+    pub rendering: Option<Rendering>,
+    /// What hooks want the person to know.
+    pub notices: Vec<String>,
+    /// Somebody who was asked wants the whole turn to end here, for this reason.
+    pub stop: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn success(id: CallId, name: String, output: Output) -> Self {
+        Self {
+            id,
+            name,
+            content: output.content,
+            error: None,
+            data: (!output.data.is_null()).then_some(output.data),
+            new_messages: output.new_messages,
+            changes: output.changes,
+            meta: output.meta,
+            rendering: Some(output.rendering),
+            notices: Vec::new(),
+            stop: None,
+        }
+    }
+
+    pub(crate) fn failure(id: CallId, name: String, error: ToolError) -> Self {
+        Self {
+            id,
+            name,
+            content: Content::text(error.message),
+            error: Some(error.kind),
+            data: error.data.map(|data| *data),
+            new_messages: Vec::new(),
+            changes: Vec::new(),
+            meta: None,
+            rendering: None,
+            notices: Vec::new(),
+            stop: None,
+        }
+    }
+
+    /// The report of a call that never got into the pipeline.
+    pub fn refused(id: CallId, name: String, kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::failure(id, name, ToolError::new(kind, message))
+    }
+
+    /// The block that answers the call in the next request.
+    pub fn to_block(&self) -> MessageBlock {
+        let mut content = self.content.clone();
+        if content.0.is_empty() {
+            content = Content::text("(no output)");
+        }
+        MessageBlock::ToolResult { tool_use_id: self.id.clone(), content, is_error: self.error.is_some() }
+    }
+}
+
+/// The public form: `{"id","name","content","is_error","error_kind"?,"data"?}`.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("content", &self.content)?;
+        map.serialize_entry("is_error", &self.error.is_some())?;
+        if let Some(kind) = self.error {
+            map.serialize_entry("error_kind", &kind)?;
+        }
+        if let Some(data) = &self.data {
+            map.serialize_entry("data", data)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,131 @@
+//! When may a call start, and when do its context changes take effect?
+//!
+//! Pure: no clock, no tasks, no IO. The executor asks, this answers.
+
+use std::ops::Range;
+
+/// How a call may overlap with others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// May overlap with its shared neighbours, and starts while the message
+    /// still streams: it changes nothing, so a broken stream leaves no trace.
+    Early,
+    /// May overlap with its shared neighbours once the message is complete.
+    Shared,
+    /// Runs alone once the message is complete.
+    Exclusive,
+}
+
+impl Kind {
+    fn overlaps(self) -> bool {
+        self != Self::Exclusive
+    }
+}
+
+/// A maximal run of calls that may overlap, or one call that runs alone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Batch {
+    /// Whether the calls may overlap.
+    pub concurrent: bool,
+    /// Positions in emission order.
+    pub calls: Range<usize>,
+}
+
+/// Splits a complete list of calls into batches, in emission order.
+pub fn partition(kinds: &[Kind]) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (idx, kind) in kinds.iter().enumerate() {
+        match batches.last_mut() {
+            Some(last) if kind.overlaps() && last.concurrent => last.calls.end = idx + 1,
+            _ => batches.push(Batch { concurrent: kind.overlaps(), calls: idx..idx + 1 }),
+        }
+    }
+    batches
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Waiting,
+    Running,
+    Finished,
+}
+
+/// The same rule as [`partition`], for calls that arrive one by one.
+///
+/// Calls start in order. Context changes take effect per batch, in order, once
+/// the whole batch is done: so what a call sees depends on what the model
+/// wrote, never on which of its neighbours happened to finish first.
+#[derive(Debug)]
+pub struct Schedule {
+    calls: Vec<(Kind, State)>,
+    committed: usize,
+    closed: bool,
+    limit: usize,
+}
+
+impl Schedule {
+    /// At most `limit` calls overlap; a limit of zero counts as one.
+    pub fn new(limit: usize) -> Self {
+        Self { calls: Vec::new(), committed: 0, closed: false, limit: limit.max(1) }
+    }
+
+    /// Adds the next call and returns its position.
+    pub fn push(&mut self, kind: Kind) -> usize {
+        self.calls.push((kind, State::Waiting));
+        self.calls.len() - 1
+    }
+
+    /// The message is complete: no more calls will come.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Marks the next call that may start now as running.
+    pub fn start_next(&mut self) -> Option<usize> {
+        let idx = (self.committed..self.calls.len()).find(|&idx| self.calls[idx].1 == State::Waiting)?;
+        let open = &self.calls[self.committed..idx];
+        let running = open.iter().filter(|(_, state)| *state == State::Running).count();
+        let neighbours_overlap = open.iter().all(|(kind, _)| kind.overlaps());
+        let may_start = match self.calls[idx].0 {
+            Kind::Early => neighbours_overlap && running < self.limit,
+            Kind::Shared => self.closed && neighbours_overlap && running < self.limit,
+            Kind::Exclusive => self.closed && open.is_empty(),
+        };
+        may_start.then(|| {
+            self.calls[idx].1 = State::Running;
+            idx
+        })
+    }
+
+    /// Marks a call as done.
+    pub fn finish(&mut self, idx: usize) {
+        self.calls[idx].1 = State::Finished;
+    }
+
+    /// Takes out everything that has not started and returns it: the turn was
+    /// interrupted.
+    pub fn abandon(&mut self) -> Vec<usize> {
+        self.closed = true;
+        let waiting: Vec<usize> =
+            (0..self.calls.len()).filter(|&idx| self.calls[idx].1 == State::Waiting).collect();
+        for &idx in &waiting {
+            self.calls[idx].1 = State::Finished;
+        }
+        waiting
+    }
+
+    /// The next batch whose context changes take effect now, if any.
+    pub fn commit_next(&mut self) -> Option<Range<usize>> {
+        let open = &self.calls[self.committed..];
+        let overlaps = open.first()?.0.overlaps();
+        let len = if overlaps { open.iter().take_while(|(kind, _)| kind.overlaps()).count() } else { 1 };
+        let may_grow = overlaps && len == open.len() && !self.closed;
+        let done = open[..len].iter().all(|(_, state)| *state == State::Finished);
+        if may_grow || !done {
+            return None;
+        }
+        let range = self.committed..self.committed + len;
+        self.committed = range.end;
+        Some(range)
+    }
+}

@@ -1,0 +1,196 @@
+//! Ranked search over tools: BM25 over name, hint and description.
+//!
+//! Own code: a hundred lines, no stemming tables, and the parts that matter for
+//! tool names (camel case, `__` separators, prefixes, exact names first) are
+//! what a general text index does not do.
+
+use std::collections::HashMap;
+
+/// How often a word must be thought of when it stands in this field.
+#[derive(Clone, Copy)]
+enum Weight {
+    Name = 4,
+    Hint = 2,
+    Description = 1,
+}
+
+/// A searchable list of tools, by position.
+pub(crate) struct Index {
+    names: Vec<Name>,
+    /// Weighted length of each document.
+    lengths: Vec<f64>,
+    average_length: f64,
+    /// Word → (document, weighted count).
+    postings: HashMap<String, Vec<(usize, f64)>>,
+}
+
+struct Name {
+    folded: String,
+    words: Vec<String>,
+}
+
+/// What the index is made of.
+pub(crate) struct Document<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) hint: &'a str,
+    pub(crate) description: &'a str,
+}
+
+impl Index {
+    pub(crate) fn build<'a>(documents: impl Iterator<Item = Document<'a>>) -> Self {
+        let mut index =
+            Self { names: Vec::new(), lengths: Vec::new(), average_length: 1.0, postings: HashMap::new() };
+        for (at, document) in documents.enumerate() {
+            let mut counts: HashMap<String, f64> = HashMap::new();
+            let mut length = 0.0;
+            let fields = [
+                (document.name, Weight::Name),
+                (document.hint, Weight::Hint),
+                (document.description, Weight::Description),
+            ];
+            for (text, weight) in fields {
+                for word in words(text) {
+                    let weight = f64::from(weight as u32);
+                    *counts.entry(word).or_default() += weight;
+                    length += weight;
+                }
+            }
+            for (word, count) in counts {
+                index.postings.entry(word).or_default().push((at, count));
+            }
+            index
+                .names
+                .push(Name { folded: document.name.to_lowercase(), words: words(document.name).collect() });
+            index.lengths.push(length);
+        }
+        let total: f64 = index.lengths.iter().sum();
+        index.average_length = (total / (index.lengths.len().max(1) as f64)).max(1.0);
+        index
+    }
+
+    /// Positions of the best matches, best first; ties by position. Every word
+    /// of `required` must stand in the name.
+    pub(crate) fn search(&self, query: &str, required: &[String], most: usize) -> Vec<usize> {
+        let mut scores: HashMap<usize, f64> = HashMap::new();
+        for word in words(query).chain(required.iter().flat_map(|it| words(it))) {
+            for (at, score) in self.score(&word) {
+                *scores.entry(at).or_default() += score;
+            }
+        }
+        let wanted = query.trim().to_lowercase();
+        for (at, name) in self.names.iter().enumerate() {
+            let exact = !wanted.is_empty()
+                && (name.folded == wanted || name.folded.ends_with(&format!("__{wanted}")));
+            if exact {
+                *scores.entry(at).or_default() += 1_000.0;
+            }
+        }
+        scores.retain(|at, _| required.iter().all(|it| self.name_has(*at, it)));
+        let mut ranked: Vec<(usize, f64)> = scores.into_iter().collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        ranked.into_iter().take(most).map(|(at, _)| at).collect()
+    }
+
+    fn name_has(&self, at: usize, required: &str) -> bool {
+        words(required).all(|word| self.names[at].words.iter().any(|it| it.contains(&word)))
+    }
+
+    /// What one word of the query gives each document that has it, or a word
+    /// that begins like it.
+    fn score(&self, word: &str) -> HashMap<usize, f64> {
+        let mut best: HashMap<usize, f64> = HashMap::new();
+        for (indexed, postings) in &self.postings {
+            let likeness = likeness(word, indexed);
+            if likeness == 0.0 {
+                continue;
+            }
+            let documents = self.lengths.len() as f64;
+            let having = postings.len() as f64;
+            let rarity = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
+            for &(at, count) in postings {
+                let norm = 1.2 * (0.25 + 0.75 * self.lengths[at] / self.average_length);
+                let score = likeness * rarity * count * 2.2 / (count + norm);
+                let entry = best.entry(at).or_default();
+                *entry = entry.max(score);
+            }
+        }
+        best
+    }
+}
+
+fn likeness(wanted: &str, indexed: &str) -> f64 {
+    if wanted == indexed {
+        return 1.0;
+    }
+    let long_enough = 3 <= wanted.chars().count() || !wanted.is_ascii();
+    if long_enough && indexed.starts_with(wanted) {
+        return 0.6;
+    }
+    // Languages without blanks between words: a part is a match.
+    if !wanted.is_ascii() && indexed.contains(wanted) {
+        return 0.5;
+    }
+    // "listing" finds "list", "issues" finds "issue".
+    if 4 <= indexed.chars().count() && wanted.starts_with(indexed) && wanted.len() <= indexed.len() + 4 {
+        return 0.5;
+    }
+    0.0
+}
+
+/// Lower-case words; `camelCase`, `snake_case`, digits and punctuation
+/// separate.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut before = ' ';
+    for it in text.chars() {
+        let boundary = !it.is_alphanumeric() || (it.is_uppercase() && before.is_lowercase());
+        if boundary && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if it.is_alphanumeric() {
+            word.extend(it.to_lowercase());
+        }
+        before = it;
+    }
+    words.push(word);
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_right_tool() {
+        let tools = [
+            ("CronCreate", "schedule a recurring job", "Creates a scheduled task."),
+            ("CronList", "scheduled jobs", "Lists scheduled tasks."),
+            ("NotebookEdit", "edit jupyter notebook cells", "Replaces, inserts or deletes a cell."),
+            ("mcp__github__create_issue", "", "Create a new issue in a GitHub repository."),
+            ("mcp__github__list_issues", "", "List issues of a repository, filtered by state."),
+            ("mcp__база-данных__query", "", "Run a SQL query."),
+            ("mcp__天気__今日の予報", "", "天気予報を返します。"),
+            ("mcp__slack__postMessage", "", "Send a message to a channel."),
+        ];
+        let index =
+            Index::build(tools.iter().map(|&(name, hint, description)| Document { name, hint, description }));
+        for (query, required, want) in [
+            ("cron", vec![], vec!["CronList", "CronCreate"]),
+            ("jupyter", vec![], vec!["NotebookEdit"]),
+            ("create issue", vec!["github"], vec!["mcp__github__create_issue", "mcp__github__list_issues"]),
+            ("list_issues", vec![], vec!["mcp__github__list_issues", "mcp__github__create_issue"]),
+            ("данных", vec![], vec!["mcp__база-данных__query"]),
+            ("予報", vec![], vec!["mcp__天気__今日の予報"]),
+            ("post message slack", vec![], vec!["mcp__slack__postMessage"]),
+            ("issue", vec!["slack"], vec!["mcp__slack__postMessage"]),
+            ("zzz", vec![], vec![]),
+        ] {
+            let required: Vec<String> = required.into_iter().map(str::to_owned).collect();
+            let got: Vec<&str> =
+                index.search(query, &required, 2).into_iter().map(|at| tools[at].0).collect();
+            assert_eq!(got.first(), want.first(), "{query}: {got:?}");
+            assert_eq!(got.len().min(2), want.len(), "{query}: {got:?}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What lives on from one model message to the next.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_tool::{ContextChange, ProgressSink};
+use haft_types::{AgentId, ToolUse};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
+
+/// The part of a session's state that calls see and change.
+#[derive(Clone, Debug)]
+pub struct SessionState {
+    /// Where the next call runs.
+    pub cwd: Arc<Path>,
+    /// What `~` means.
+    pub home: Option<Arc<Path>>,
+    /// Deferred tools whose schemas go into the next request, in the order they
+    /// were loaded.
+    pub loaded: Vec<String>,
+}
+
+impl SessionState {
+    /// A fresh session in this directory.
+    pub fn new(cwd: impl Into<PathBuf>) -> Self {
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        Self {
+            cwd: Arc::from(cwd.into()),
+            home: home.map(|home| Arc::from(PathBuf::from(home))),
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Takes over what the calls of one message changed.
+    pub fn apply(&mut self, changes: &[ContextChange]) {
+        for change in changes {
+            match change {
+                ContextChange::Cwd(dir) => self.cwd = Arc::from(dir.as_path()),
+                ContextChange::LoadTools(names) => {
+                    for name in names {
+                        if !self.loaded.contains(name) {
+                            self.loaded.push(name.clone());
+                        }
+                    }
+                }
+                // The gate holds these.
+                ContextChange::Mode(_) | ContextChange::AddDirectory(_) => (),
+            }
+        }
+    }
+}
+
+/// Everything needed to run the calls of one message after the other.
+pub struct Session {
+    /// What every call passes through.
+    pub pipeline: Arc<Pipeline>,
+    /// Which tools there are right now.
+    pub pool: SharedPool,
+    /// Who calls.
+    pub agent_id: AgentId,
+    /// What bounds a batch.
+    pub limits: Limits,
+    /// Where progress goes.
+    pub progress: ProgressSink,
+    /// What calls see and change.
+    pub state: SessionState,
+}
+
+impl Session {
+    /// A session of the main agent that nobody watches.
+    pub fn new(pipeline: Arc<Pipeline>, pool: SharedPool, state: SessionState) -> Self {
+        Self {
+            pipeline,
+            pool,
+            agent_id: AgentId::from("main"),
+            limits: Limits::from_env(),
+            progress: ProgressSink::closed(),
+            state,
+        }
+    }
+
+    /// An executor for the next message. Give what it committed back with
+    /// [`SessionState::apply`] when the message is done.
+    pub fn executor(&self, cancel: &CancellationToken) -> Executor {
+        let around = Surroundings {
+            agent_id: self.agent_id.clone(),
+            cwd: Arc::clone(&self.state.cwd),
+            home: self.state.home.clone(),
+            cancel: cancel.child_token(),
+            progress: self.progress.clone(),
+        };
+        Executor::new(Arc::clone(&self.pipeline), self.pool.get(), around, self.limits)
+    }
+
+    /// Runs a complete message and returns its reports in emission order.
+    pub async fn run_message(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<Report> {
+        let inputs: Vec<Value> = calls.iter().map(|call| call.input.clone()).collect();
+        let mut executor = self.executor(cancel);
+        for call in calls {
+            executor.push(call);
+        }
+        let mut reports = executor.finish_all().await;
+        self.state.apply(executor.committed());
+        self.after_batch(&inputs, &mut reports).await;
+        reports
+    }
+
+    /// Tells the hooks about a finished message; what they add goes to its last
+    /// report.
+    pub async fn after_batch(&self, inputs: &[Value], reports: &mut [Report]) {
+        let gate = &self.pipeline.gate;
+        let cwd = self.state.cwd.to_path_buf();
+        let notes = gate.hooks().after_batch(inputs, reports, cwd, gate.mode()).await;
+        if let Some(last) = reports.last_mut() {
+            last.new_messages.extend(notes.context.into_iter().map(haft_types::Message::user));
+            last.notices.extend(notes.notices);
+            last.stop = last.stop.take().or(notes.stop);
+        }
+    }
+
+    /// The session is over: ends what hooks left running.
+    pub async fn close(&self) {
+        self.pipeline.gate.hooks().close(Duration::from_secs(1)).await;
+    }
+}

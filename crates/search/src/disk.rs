@@ -1,0 +1,271 @@
+//! The few system calls everything here is made of. None of them follows a
+//! link, none blocks on a pipe, none opens a device.
+
+use std::{
+    ffi::{CStr, CString, OsStr},
+    fs::File,
+    io::{self, Read},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, fstatfs, openat, openat2,
+        statat,
+    },
+    io::Errno,
+};
+
+/// A directory everything below is reached from, opened without following
+/// links.
+#[derive(Debug)]
+pub struct Root {
+    fd: OwnedFd,
+    path: PathBuf,
+    device: u64,
+}
+
+impl Root {
+    /// Opens the directory at a resolved path. A link anywhere on it is an
+    /// error: it was put there after the path was resolved.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let fd = open_below(CWD, path.as_os_str().as_bytes(), DIRECTORY)?;
+        if is_kernel_interface(&fd)? {
+            let message = "it belongs to the kernel (proc, sysfs or the like), not to a disk";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        let device = fstat(&fd)?.st_dev;
+        Ok(Self { fd, path: path.to_owned(), device })
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file system it is on.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Opens a directory below.
+    pub(crate) fn open_dir(&self, rel: &[u8]) -> io::Result<OwnedFd> {
+        let rel = if rel.is_empty() { b"." } else { rel };
+        Ok(open_below(self.fd.as_fd(), rel, DIRECTORY)?)
+    }
+
+    /// Opens a regular file below.
+    pub(crate) fn open_file(&self, rel: &[u8]) -> io::Result<(File, Stat)> {
+        regular(open_below(self.fd.as_fd(), rel, FILE)?)
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// `NONBLOCK`: a pipe put in the place of a file must not hold us.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Longer paths are walked in pieces: the kernel takes 4096 bytes at a time.
+const PIECE: usize = 4000;
+
+fn open_below(dir: BorrowedFd<'_>, rel: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    if rel.len() <= PIECE {
+        return open_piece(dir, rel, flags);
+    }
+    let mut held: Option<OwnedFd> = None;
+    let mut rest = rel;
+    while PIECE < rest.len() {
+        let cut = memchr::memrchr(b'/', &rest[..PIECE]).filter(|cut| 0 < *cut).ok_or(Errno::NAMETOOLONG)?;
+        let from = held.as_ref().map_or(dir, AsFd::as_fd);
+        held = Some(open_piece(from, &rest[..cut], OFlags::PATH | OFlags::DIRECTORY)?);
+        rest = &rest[cut + 1..];
+    }
+    open_piece(held.as_ref().map_or(dir, AsFd::as_fd), rest, flags)
+}
+
+fn open_piece(dir: BorrowedFd<'_>, rel: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(dir, rel, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => (),
+            // Old kernels and some sandboxes do not have it.
+            Err(Errno::NOSYS | Errno::PERM) => return open_by_component(dir, rel, flags),
+            other => return other,
+        }
+    }
+}
+
+fn open_by_component(dir: BorrowedFd<'_>, rel: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut held: Option<OwnedFd> = None;
+    if rel.starts_with(b"/") {
+        held = Some(openat(CWD, c"/", step, Mode::empty())?);
+    }
+    let mut names = rel.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
+    while let Some(name) = names.next() {
+        let flags = if names.peek().is_some() { step } else { flags };
+        held = Some(openat(held.as_ref().map_or(dir, AsFd::as_fd), name, flags, Mode::empty())?);
+    }
+    match held {
+        Some(fd) => Ok(fd),
+        None => openat(dir, c".", flags, Mode::empty()),
+    }
+}
+
+/// Opens a regular file by its name in an open directory.
+pub(crate) fn open_entry(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<(File, Stat)> {
+    regular(openat(dir, name, FILE | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+/// What an open directory holds under this name, links not followed.
+pub(crate) fn stat_entry(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
+    Ok(statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// What the link of this name in an open directory leads to.
+pub(crate) fn stat_target(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
+    Ok(statat(dir, name, AtFlags::empty())?)
+}
+
+/// What the link of this name says; nothing if it is gone.
+pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> Vec<u8> {
+    rustix::fs::readlinkat(dir, name, Vec::new()).map(CString::into_bytes).unwrap_or_default()
+}
+
+fn regular(fd: OwnedFd) -> io::Result<(File, Stat)> {
+    let stat = fstat(&fd)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((File::from(fd), stat)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+/// Opens the regular file at a resolved path.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let fd = open_below(CWD, path.as_os_str().as_bytes(), FILE)?;
+    if is_kernel_interface(&fd)? {
+        let message = "it is made up by the kernel while it is read (proc, sysfs or the like)";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    Ok(regular(fd)?.0)
+}
+
+/// Reads a small configuration file; `None` when it is not there, not regular,
+/// or larger than anybody would write by hand.
+pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
+    const MAX: u64 = 1 << 20;
+    let fd = openat(CWD, path, FILE | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let (file, stat) = regular(fd).ok()?;
+    if MAX < u64::try_from(stat.st_size).ok()? {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Whether a file system makes its files up on the fly, by its magic number, so
+/// that another mount point changes nothing.
+pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
+    /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
+    /// bpf, selinuxfs, binfmt_misc.
+    const MAGIC: [u64; 11] = [
+        0x9fa0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0x6265_6570,
+        0x0027_e0eb,
+        0x6367_7270,
+        0xcafe_4a11,
+        0xf97c_ff8c,
+        0x4249_4e4d,
+    ];
+    #[expect(clippy::cast_sign_loss, reason = "the width differs by platform")]
+    let magic = fstatfs(fd)?.f_type as u64 & 0xffff_ffff;
+    Ok(MAGIC.contains(&magic))
+}
+
+/// What kind of thing a directory entry is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device: never opened.
+    Special,
+}
+
+impl Kind {
+    pub(crate) fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Dir,
+            FileType::Symlink => Self::Link,
+            _ => Self::Special,
+        }
+    }
+}
+
+/// The names in one directory, in one piece of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Names, each followed by a NUL.
+    names: Vec<u8>,
+    entries: Vec<(u32, Kind)>,
+}
+
+impl Listing {
+    /// Reads an open directory.
+    pub(crate) fn read(dir: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Self> {
+        let mut listing = Self::default();
+        let mut raw = RawDir::new(dir, buffer);
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => match stat_entry(dir, name) {
+                    Ok(stat) => Kind::of(FileType::from_raw_mode(stat.st_mode)),
+                    Err(_) => continue,
+                },
+                known => Kind::of(known),
+            };
+            let start = u32::try_from(listing.names.len()).map_err(io::Error::other)?;
+            listing.entries.push((start, kind));
+            listing.names.extend_from_slice(name.to_bytes_with_nul());
+        }
+        Ok(listing)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The name and kind of one entry.
+    pub(crate) fn get(&self, index: usize) -> Option<(&CStr, Kind)> {
+        let (start, kind) = *self.entries.get(index)?;
+        let name = CStr::from_bytes_until_nul(self.names.get(start as usize..)?).ok()?;
+        Some((name, kind))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CStr, Kind)> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+/// A path from its bytes.
+pub(crate) fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,151 @@
+//! Finding files by name.
+
+mod pattern;
+mod plan;
+
+use std::{cmp::Reverse, collections::BinaryHeap, path::Path, sync::Arc};
+
+use pattern::{Pattern, Places};
+pub use plan::{GlobProblem, Plan};
+use rustix::fs::{FileType, Stat};
+
+use crate::{Entry, Filter, Kind, Limits, Root, Stop, Tally, Visitor, Walk};
+
+/// A file that matched.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hit {
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified: i128,
+    /// Its place below the root.
+    pub rel: Vec<u8>,
+}
+
+impl Ord for Hit {
+    /// Newest first, then by path.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        Reverse(self.modified).cmp(&Reverse(other.modified)).then_with(|| self.rel.cmp(&other.rel))
+    }
+}
+
+impl PartialOrd for Hit {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What a glob found below one root.
+#[derive(Debug)]
+pub struct Globbed {
+    /// The newest hits, newest first.
+    pub hits: Vec<Hit>,
+    /// How many there are.
+    pub total: u64,
+    /// What was seen and left out.
+    pub tally: Tally,
+}
+
+/// How a glob is run.
+pub struct GlobRun<'a> {
+    /// Where relative things are relative to.
+    pub cwd: &'a Path,
+    /// Which files count.
+    pub filter: &'a Filter,
+    /// Threads and file systems.
+    pub limits: Limits,
+    /// How many hits to keep.
+    pub keep: usize,
+    /// Whether a file may be shown, by its place below the root.
+    pub may_show: &'a (dyn Fn(&[u8], Kind) -> bool + Sync),
+    /// When to give up.
+    pub stop: &'a Stop,
+}
+
+impl GlobRun<'_> {
+    /// Runs the part of a plan that begins at `asked`, which was opened as
+    /// `root`.
+    pub fn run(&self, plan: &Plan, asked: &Path, root: &Root) -> Globbed {
+        let Some(search) = plan.search(asked) else {
+            return Globbed { hits: Vec::new(), total: 0, tally: Tally::default() };
+        };
+        let walk = Walk::new(root, self.filter, self.cwd, self.limits, self.stop);
+        let start: Arc<[Places]> = search.patterns.iter().map(Pattern::start).collect();
+        let make =
+            || Collector { run: self, patterns: &search.patterns, newest: BinaryHeap::new(), total: 0 };
+        let (collectors, tally) = walk.run(start, make);
+        let total = collectors.iter().map(|it| it.total).sum();
+        let mut hits: Vec<Hit> = collectors.into_iter().flat_map(|it| it.newest).collect();
+        hits.sort_unstable();
+        hits.truncate(self.keep);
+        Globbed { hits, total, tally }
+    }
+}
+
+struct Collector<'a> {
+    run: &'a GlobRun<'a>,
+    patterns: &'a [Pattern],
+    /// The greatest, that is oldest, on top.
+    newest: BinaryHeap<Hit>,
+    total: u64,
+}
+
+impl Visitor for Collector<'_> {
+    type Mark = Arc<[Places]>;
+    const LINKS: bool = true;
+
+    fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark> {
+        let enter = |(pattern, places): (&Pattern, &Places)| pattern.enter(*places, name);
+        let mut places = self.patterns.iter().zip(above.iter()).map(enter);
+        if let [only] = self.patterns
+            && let [before] = **above
+        {
+            // One pattern, mostly `**`: the mark stays what it is.
+            let after = only.enter(before, name);
+            return match after {
+                0 => None,
+                same if same == before => Some(Arc::clone(above)),
+                other => Some(Arc::from([other])),
+            };
+        }
+        let places: Arc<[Places]> = places.by_ref().collect();
+        places.iter().any(|it| *it != 0).then_some(places)
+    }
+
+    fn file(&mut self, entry: &Entry<'_, Self::Mark>, _tally: &mut Tally) {
+        let mut pairs = self.patterns.iter().zip(entry.mark.iter());
+        if !pairs.any(|(pattern, places)| pattern.takes(*places, entry.name())) {
+            return;
+        }
+        let Some(stat) = listed(entry) else { return };
+        let rel = entry.rel();
+        if !(self.run.may_show)(&rel, entry.kind) {
+            return;
+        }
+        self.total += 1;
+        let hit = Hit { modified: modified(&stat), rel };
+        if self.newest.len() < self.run.keep {
+            self.newest.push(hit);
+        } else if let Some(mut oldest) = self.newest.peek_mut()
+            && hit < *oldest
+        {
+            *oldest = hit;
+        }
+    }
+}
+
+/// A file, or a link to one.
+fn listed<M>(entry: &Entry<'_, M>) -> Option<Stat> {
+    match entry.kind {
+        Kind::File => entry.stat().ok(),
+        Kind::Link => {
+            let target = entry.stat_target().ok()?;
+            (FileType::from_raw_mode(target.st_mode) == FileType::RegularFile).then_some(target)
+        }
+        Kind::Dir | Kind::Special => None,
+    }
+}
+
+/// The time of the last change in nanoseconds.
+#[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
+pub(crate) fn modified(stat: &Stat) -> i128 {
+    i128::from(stat.st_mtime as i64) * 1_000_000_000 + i128::from(stat.st_mtime_nsec as i64)
+}

@@ -1,0 +1,129 @@
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::GlobProblem;
+use crate::disk::as_path;
+
+/// One pattern, component by component, so that a walk enters only directories
+/// in which it can still match.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// `**`: any number of directories.
+    Deep,
+    /// `*`.
+    Any,
+    /// Exactly this name.
+    Name(Vec<u8>),
+    /// `*` and then this.
+    Ending(Vec<u8>),
+    /// Anything else a glob can say about one name.
+    Glob(Box<GlobMatcher>),
+}
+
+/// Which parts the next name may fit: one bit each.
+pub(crate) type Places = u64;
+
+/// Deeper patterns are refused. One bit is kept for the end.
+const MAX_PARTS: usize = 62;
+
+impl Pattern {
+    /// Puts a pattern together. The last part names files.
+    pub(crate) fn new(mut parts: Vec<Part>) -> Result<Self, GlobProblem> {
+        if matches!(parts.last(), None | Some(Part::Deep)) {
+            parts.push(Part::Any);
+        }
+        parts.dedup_by(|a, b| matches!((a, b), (Part::Deep, Part::Deep)));
+        if MAX_PARTS < parts.len() {
+            return Err(GlobProblem::TooDeep);
+        }
+        Ok(Self { parts })
+    }
+
+    /// Where matching begins.
+    pub(crate) fn start(&self) -> Places {
+        self.spread(1)
+    }
+
+    /// After a directory of this name; zero when nothing below can match.
+    pub(crate) fn enter(&self, places: Places, name: &[u8]) -> Places {
+        let mut next = 0;
+        for (index, part) in self.parts.iter().enumerate() {
+            if places & (1 << index) == 0 {
+                continue;
+            }
+            match part {
+                Part::Deep => next |= 1 << index,
+                part if part.fits(name) => next |= 1 << (index + 1),
+                _ => (),
+            }
+        }
+        self.spread(next) & !(1 << self.parts.len())
+    }
+
+    /// Whether a file of this name is a match.
+    pub(crate) fn takes(&self, places: Places, name: &[u8]) -> bool {
+        let last = self.parts.len() - 1;
+        places & (1 << last) != 0 && self.parts[last].fits(name)
+    }
+
+    /// `**` may stand for nothing.
+    fn spread(&self, mut places: Places) -> Places {
+        for (index, part) in self.parts.iter().enumerate() {
+            if places & (1 << index) != 0 && matches!(part, Part::Deep) {
+                places |= 1 << (index + 1);
+            }
+        }
+        places
+    }
+}
+
+impl Part {
+    /// Reads one component.
+    pub(crate) fn parse(text: &str) -> Result<Self, GlobProblem> {
+        match text {
+            "**" => return Ok(Self::Deep),
+            "*" => return Ok(Self::Any),
+            _ => (),
+        }
+        if let Some(name) = literal(text) {
+            return Ok(Self::Name(name));
+        }
+        if let Some(rest) = text.strip_prefix('*')
+            && let Some(ending) = literal(rest)
+        {
+            return Ok(Self::Ending(ending));
+        }
+        let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
+        match glob {
+            Ok(glob) => Ok(Self::Glob(Box::new(glob.compile_matcher()))),
+            Err(error) => Err(GlobProblem::Syntax(error.to_string())),
+        }
+    }
+
+    fn fits(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Deep | Self::Any => true,
+            Self::Name(wanted) => wanted == name,
+            Self::Ending(ending) => name.ends_with(ending),
+            Self::Glob(glob) => glob.is_match(as_path(name)),
+        }
+    }
+}
+
+/// The text without its escapes, if it says nothing but itself.
+fn literal(text: &str) -> Option<Vec<u8>> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => out.push(chars.next()?),
+            '*' | '?' | '[' | '{' | '}' => return None,
+            other => out.push(other),
+        }
+    }
+    Some(out.into_bytes())
+}

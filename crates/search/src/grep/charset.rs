@@ -1,0 +1,148 @@
+//! Text that is not UTF-8.
+//!
+//! Reading asks "which encoding is this", and a wrong answer is a wrong
+//! character. Searching asks "is it in there", so where the guess finds nothing
+//! the other readings that make sense are tried as well.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// How the bytes of a file are to be read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Reading {
+    /// As they are: UTF-8, or UTF-8 with a few strays.
+    Utf8,
+    /// Through this encoding.
+    Through(&'static Encoding),
+}
+
+/// The encoding a byte order mark tells, and the length of the mark.
+pub(crate) fn marked(bytes: &[u8]) -> Option<(Reading, usize)> {
+    match bytes {
+        // UTF-32 is not spelt by anything we know.
+        [0xff, 0xfe, 0, 0, ..] => None,
+        [0xef, 0xbb, 0xbf, ..] => Some((Reading::Utf8, 3)),
+        [0xff, 0xfe, ..] => Some((Reading::Through(UTF_16LE), 2)),
+        [0xfe, 0xff, ..] => Some((Reading::Through(UTF_16BE), 2)),
+        _ => None,
+    }
+}
+
+/// UTF-16 without a mark: western text has a zero in every second byte, always
+/// on the same side.
+pub(crate) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = &bytes[..bytes.len().min(8192) & !1];
+    let pairs = head.len() / 2;
+    let zeros = |side: usize| head.iter().skip(side).step_by(2).filter(|it| **it == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    match () {
+        () if pairs < 2 => None,
+        () if pairs * 2 <= odd * 3 && even == 0 => Some(UTF_16LE),
+        () if pairs * 2 <= even * 3 && odd == 0 => Some(UTF_16BE),
+        () => None,
+    }
+}
+
+/// Whether bytes that are no UTF-8 are text of another encoding, rather than
+/// damaged UTF-8: such text holds a valid sequence only by accident.
+fn is_legacy(bytes: &[u8]) -> bool {
+    let (mut sequences, mut strays) = (0_usize, 0_usize);
+    let sample = &bytes[..bytes.len().min(SAMPLE)];
+    for chunk in sample.utf8_chunks() {
+        sequences += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
+        strays += usize::from(!chunk.invalid().is_empty());
+    }
+    0 < strays && !(8 <= sequences && strays * 2 <= sequences)
+}
+
+/// How much of a file the statistics look at.
+const SAMPLE: usize = 256 * 1024;
+
+/// Tells the encoding of a text that is no UTF-8; `None` reads it as damaged
+/// UTF-8. A port: who reads files and who searches them should agree, and this
+/// crate does not know who reads.
+pub type Guess = fn(&[u8]) -> Option<&'static Encoding>;
+
+/// The likeliest encoding, by statistics alone.
+pub(crate) fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
+    if !is_legacy(bytes) {
+        return None;
+    }
+    let first = bytes.iter().position(|it| !it.is_ascii()).unwrap_or(0);
+    let start = first.saturating_sub(4096);
+    let sample = &bytes[start..bytes.len().min(start + SAMPLE)];
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(sample, /*last*/ true);
+    Some(detector.guess(/*tld*/ None, Utf8Detection::Deny))
+}
+
+/// Readings to try when the guess finds nothing.
+const OTHERS: [&Encoding; 6] = [SHIFT_JIS, GB18030, EUC_KR, BIG5, EUC_JP, WINDOWS_1252];
+
+/// The text under each reading that makes sense, the likeliest first. Of
+/// damaged UTF-8 there is none.
+pub(crate) fn readings(
+    bytes: &[u8],
+    guess: Guess,
+    all: bool,
+) -> impl Iterator<Item = (&'static Encoding, String)> {
+    let guess = guess(bytes);
+    let others = OTHERS.into_iter().filter(move |it| all && guess.is_some_and(|guess| guess != *it));
+    guess.into_iter().chain(others).filter_map(move |encoding| {
+        let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
+        Some((encoding, text.into_owned()))
+    })
+}
+
+/// The text of a file as UTF-8, as far as it is text. Stray bytes stay.
+pub(crate) fn to_text(bytes: &[u8], guess: Guess) -> Option<Cow<'_, [u8]>> {
+    let decoded = |encoding: &'static Encoding, bytes| {
+        let (text, _) = encoding.decode_without_bom_handling(bytes);
+        Some(Cow::Owned(text.into_owned().into_bytes()))
+    };
+    match marked(bytes) {
+        Some((Reading::Through(encoding), mark)) => return decoded(encoding, &bytes[mark..]),
+        Some((Reading::Utf8, mark)) => return Some(Cow::Borrowed(&bytes[mark..])),
+        None => (),
+    }
+    if memchr::memchr(0, &bytes[..bytes.len().min(64 * 1024)]).is_some() {
+        return decoded(utf16_without_mark(bytes)?, bytes);
+    }
+    if std::str::from_utf8(bytes).is_err()
+        && let Some(encoding) = guess(bytes)
+    {
+        return decoded(encoding, bytes);
+    }
+    Some(Cow::Borrowed(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_usual_encoding_is_among_the_readings() {
+        for (label, text) in [
+            ("shift_jis", "日本"),
+            ("gbk", "中文内容"),
+            ("euc-kr", "한국어"),
+            ("big5", "繁體中文"),
+            ("windows-1252", "café"),
+            ("windows-1251", "Привет, как дела, мир?"),
+        ] {
+            let encoding = Encoding::for_label(label.as_bytes()).unwrap();
+            let (bytes, ..) = encoding.encode(text);
+            assert!(is_legacy(&bytes), "{label}");
+            assert!(readings(&bytes, guess, true).any(|(_, read)| read == text), "{label}");
+        }
+    }
+
+    #[test]
+    fn damaged_utf8_stays_utf8() {
+        let mut bytes = "größe über älter schön Öl für süß möglich".as_bytes().to_vec();
+        bytes.push(0xe9);
+        assert!(!is_legacy(&bytes));
+    }
+}

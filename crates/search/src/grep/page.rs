@@ -1,0 +1,219 @@
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    Mode,
+    sink::{Found, Line},
+};
+
+/// What was found in one file, as far as it is on the page.
+#[derive(Clone, Debug)]
+pub struct FileHits {
+    /// Its place below the root.
+    pub rel: Vec<u8>,
+    /// Matching lines in all of the file; in multiline mode matches; when only
+    /// files are asked for 1.
+    pub count: u64,
+    /// The lines on the page.
+    pub lines: Vec<Line>,
+    /// Where a NUL byte ends the text, in a file that is partly binary.
+    pub binary_at: Option<u64>,
+    /// Matching lines behind it, which are not shown.
+    pub beyond_binary: u64,
+    /// The encoding it was read through, if not UTF-8.
+    pub encoding: Option<&'static str>,
+}
+
+/// Which part of an answer is wanted. Entries are files, or lines of content.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Entries to pass over.
+    pub offset: usize,
+    /// Entries to hand back at most.
+    pub limit: usize,
+}
+
+/// Everything found, and the part that is wanted.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// The page, by path.
+    pub files: Vec<FileHits>,
+    /// Files with matches.
+    pub total_files: u64,
+    /// Entries.
+    pub total_entries: u64,
+    /// Matching lines, or matches in multiline mode.
+    pub total_count: u64,
+    /// The page was cut because it became too large.
+    pub too_large: bool,
+}
+
+/// Collects the first entries by path, whatever order files come in, and keeps
+/// no more than the page can need.
+pub(crate) struct Collector {
+    page: Page,
+    mode: Mode,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: BTreeMap<Vec<u8>, FileHits>,
+    entries: usize,
+    bytes: usize,
+    full: bool,
+    totals: Totals,
+}
+
+/// A page of unlimited length may take as much memory.
+const MAX_BYTES: usize = 8 << 20;
+
+impl Collector {
+    pub(crate) fn new(page: Page, mode: Mode) -> Self {
+        Self { page, mode, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many lines of a file are of use.
+    pub(crate) fn keep(&self) -> usize {
+        match self.mode {
+            Mode::Content => self.page.offset.saturating_add(self.page.limit),
+            Mode::Files | Mode::Count => 0,
+        }
+    }
+
+    pub(crate) fn add(&self, rel: Vec<u8>, found: Found) {
+        let entries = match self.mode {
+            Mode::Content => found.total_lines,
+            Mode::Files | Mode::Count => 1,
+        };
+        let mut state = self.lock();
+        state.totals.total_files += 1;
+        state.totals.total_entries += entries;
+        state.totals.total_count += found.count;
+        let key = order(&rel);
+        let is_behind = || state.kept.last_key_value().is_some_and(|(last, _)| *last < key);
+        if self.is_enough(&state, state.entries) && is_behind() {
+            return;
+        }
+        let hits = FileHits {
+            rel,
+            count: found.count,
+            lines: found.lines,
+            binary_at: found.binary_at,
+            beyond_binary: found.beyond_binary,
+            encoding: found.encoding,
+        };
+        state.entries += entries_of(&hits, self.mode);
+        state.bytes += size_of(&hits);
+        state.kept.insert(key, hits);
+        self.trim(&mut state);
+    }
+
+    fn is_enough(&self, state: &State, entries: usize) -> bool {
+        state.full || self.page.offset.saturating_add(self.page.limit) <= entries
+    }
+
+    /// Drops files from the end as long as the page is full without them.
+    fn trim(&self, state: &mut State) {
+        while let Some((_, last)) = state.kept.last_key_value() {
+            let (entries, bytes) = (entries_of(last, self.mode), size_of(last));
+            let too_large = MAX_BYTES < state.bytes && 1 < state.kept.len();
+            let needed = self.page.offset.saturating_add(self.page.limit);
+            if !too_large && state.entries - entries < needed {
+                return;
+            }
+            state.full |= too_large;
+            state.entries -= entries;
+            state.bytes -= bytes;
+            state.kept.pop_last();
+        }
+    }
+
+    /// Cuts the page out.
+    pub(crate) fn finish(self) -> Totals {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = state.totals;
+        totals.too_large = state.full;
+        let (mut skip, mut left) = (self.page.offset, self.page.limit);
+        for (_, mut hits) in state.kept {
+            let entries = entries_of(&hits, self.mode);
+            if entries <= skip {
+                skip -= entries;
+                continue;
+            }
+            if left == 0 {
+                break;
+            }
+            if self.mode == Mode::Content {
+                hits.lines.drain(..skip);
+                hits.lines.truncate(left);
+            }
+            left -= entries_of(&hits, self.mode);
+            skip = 0;
+            totals.files.push(hits);
+        }
+        totals
+    }
+}
+
+/// Sorts like a tree is read: directory by directory.
+pub(crate) fn order(rel: &[u8]) -> Vec<u8> {
+    rel.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect()
+}
+
+fn entries_of(hits: &FileHits, mode: Mode) -> usize {
+    match mode {
+        Mode::Content => hits.lines.len(),
+        Mode::Files | Mode::Count => 1,
+    }
+}
+
+fn size_of(hits: &FileHits) -> usize {
+    let lines: usize = hits.lines.iter().map(|line| line.text.len() + 64).sum();
+    lines + hits.rel.len() * 2 + 128
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::grep::sink::LineKind;
+
+    fn found(lines: usize) -> Found {
+        let line = |number| Line { number, kind: LineKind::Match, after_gap: false, text: String::new() };
+        let lines: Vec<Line> = (1..=lines as u64).map(line).collect();
+        Found { count: lines.len() as u64, total_lines: lines.len() as u64, lines, ..Found::default() }
+    }
+
+    proptest! {
+        /// Whatever the order files come in, the page is the same.
+        #[test]
+        fn pages_tile_the_answer(sizes in prop::collection::vec(1_usize..5, 1..12), limit in 1_usize..6, seed in any::<u64>()) {
+            let want: Vec<(usize, u64)> =
+                sizes.iter().enumerate().flat_map(|(file, lines)| (1..=*lines as u64).map(move |line| (file, line))).collect();
+            let mut order: Vec<usize> = (0..sizes.len()).collect();
+            order.sort_by_key(|it| (*it as u64 + 1).wrapping_mul(seed | 1));
+            let mut got = Vec::new();
+            for offset in (0..want.len()).step_by(limit) {
+                let collector = Collector::new(Page { offset, limit }, Mode::Content);
+                for file in &order {
+                    collector.add(format!("{file:02}").into_bytes(), found(sizes[*file]));
+                }
+                let totals = collector.finish();
+                prop_assert_eq!(totals.total_entries as usize, want.len());
+                for hits in totals.files {
+                    let file = std::str::from_utf8(&hits.rel).unwrap().parse::<usize>().unwrap();
+                    got.extend(hits.lines.iter().map(|line| (file, line.number)));
+                }
+            }
+            prop_assert_eq!(got, want);
+        }
+    }
+}

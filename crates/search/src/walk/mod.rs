@@ -1,0 +1,156 @@
+//! Walking a tree: who is below, and what was left out.
+
+mod filter;
+mod queue;
+mod rules;
+mod tally;
+mod worker;
+
+use std::{num::NonZero, path::Path, sync::Arc, thread};
+
+pub use filter::{Filter, Globs, UnknownType, VCS_DIRS, file_type};
+use queue::Queue;
+use rules::Rules;
+pub(crate) use tally::Pruned;
+pub use tally::{Needs, Tally, Unreadable};
+pub use worker::Entry;
+use worker::{Job, PendingDir, Worker};
+
+use crate::{Root, Stop};
+
+/// One walk below a root.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    root: &'a Root,
+    filter: &'a Filter,
+    stop: &'a Stop,
+    limits: Limits,
+    rules: Arc<Rules>,
+}
+
+/// What a walk may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Threads that list directories and look at files.
+    pub threads: NonZero<usize>,
+    /// Stay on the file system of the root.
+    pub one_file_system: bool,
+    /// How many directories below the root to enter; 0 lists the root only.
+    pub max_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        /// More threads wait for each other and for the disk.
+        const MAX_THREADS: usize = 8;
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+        Self {
+            threads: NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN),
+            one_file_system: false,
+            max_depth: usize::MAX,
+        }
+    }
+}
+
+/// Looks at what a walk finds. Every thread has its own.
+pub trait Visitor: Send {
+    /// What a directory tells those below it.
+    type Mark: Clone + Send + Sync;
+
+    /// Whether symbolic links are visited like files. They are never followed.
+    const LINKS: bool = false;
+
+    /// Whether to go into a directory, and with which mark.
+    fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark>;
+
+    /// A directory is going to be listed.
+    fn dir(&mut self, _rel: &[u8]) {}
+
+    /// Looks at one file.
+    fn file(&mut self, entry: &Entry<'_, Self::Mark>, tally: &mut Tally);
+}
+
+/// What to do with entries that rules leave out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LeftOut {
+    /// Leave them out, and keep in mind where they are.
+    Skip,
+    /// Visit them, saying what they need.
+    Visit,
+}
+
+impl<'a> Walk<'a> {
+    /// Prepares a walk. `cwd` is where git's global rules are relative to.
+    pub fn new(root: &'a Root, filter: &'a Filter, cwd: &Path, limits: Limits, stop: &'a Stop) -> Self {
+        let rules = if filter.respect_ignore { Rules::above(root.path(), cwd) } else { Rules::none() };
+        Self { root, filter, stop, limits, rules }
+    }
+
+    /// The same walk with another end.
+    pub(crate) fn with_stop<'b>(&'b self, stop: &'b Stop) -> Walk<'b> {
+        Walk { stop, rules: Arc::clone(&self.rules), ..*self }
+    }
+
+    /// Whether ignore files leave out the root itself, or everything in it.
+    /// Somebody who names such a place wants to see it nevertheless.
+    pub fn root_is_ignored(&self) -> bool {
+        if !self.filter.respect_ignore {
+            return false;
+        }
+        let path = self.root.path();
+        let own = Rules::at(&self.rules, path);
+        self.rules.leave_out(path) || own.leave_out_everything(path)
+    }
+
+    /// Visits everything below the root. Hands back the visitors.
+    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, Tally) {
+        let start = PendingDir {
+            rel: Vec::new(),
+            depth: 0,
+            rules: Arc::clone(&self.rules),
+            mark,
+            needs: Needs::default(),
+        };
+        self.drive(vec![Job::Dir(start)], LeftOut::Skip, make)
+    }
+
+    /// Visits what an earlier walk left out.
+    pub fn run_left_out<V: Visitor<Mark = ()>>(
+        &self,
+        tally: &Tally,
+        make: impl Fn() -> V,
+    ) -> (Vec<V>, Tally) {
+        let jobs = tally.pruned.iter().map(Job::of_pruned).collect();
+        self.drive(jobs, LeftOut::Visit, make)
+    }
+
+    fn drive<V: Visitor>(
+        &self,
+        jobs: Vec<Job<V::Mark>>,
+        left_out: LeftOut,
+        make: impl Fn() -> V,
+    ) -> (Vec<V>, Tally) {
+        let queue = Queue::new(jobs);
+        let workers = thread::scope(|scope| {
+            let start = |_| {
+                let worker = Worker::new(self, &queue, left_out, make());
+                thread::Builder::new().name("haft-search".into()).spawn_scoped(scope, || worker.run())
+            };
+            let threads: Vec<_> = (0..self.limits.threads.get()).map(start).collect();
+            if threads.iter().all(Result::is_err) {
+                // The system has no more threads: this one has to do.
+                return vec![Worker::new(self, &queue, left_out, make()).run()];
+            }
+            let joined: Vec<_> = threads.into_iter().flatten().map(thread::ScopedJoinHandle::join).collect();
+            // Half of an answer must not look like a whole one.
+            joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        let mut tally = Tally::default();
+        let mut visitors = Vec::new();
+        for (visitor, part) in workers {
+            tally.add(part);
+            visitors.push(visitor);
+        }
+        (visitors, tally)
+    }
+}

@@ -1,0 +1,92 @@
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Work for a few threads that make more work while they work.
+///
+/// Last in, first out: directories just listed are still in the kernel's cache,
+/// and what waits stays as small as the tree is deep.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    jobs: Vec<T>,
+    /// Workers that may still add jobs.
+    busy: usize,
+    waiting: usize,
+    /// A worker died: nobody must wait for it.
+    broken: bool,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(jobs: Vec<T>) -> Self {
+        let state = State { jobs, busy: 0, waiting: 0, broken: false };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds jobs.
+    pub(crate) fn push(&self, jobs: &mut Vec<T>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.jobs.append(jobs);
+        if 0 < state.waiting {
+            self.wake.notify_all();
+        }
+    }
+
+    /// Runs jobs until none is left and nobody can add one.
+    pub(crate) fn work(&self, mut run: impl FnMut(T)) {
+        while let Some(job) = self.next() {
+            let held = Held(self);
+            run(job);
+            drop(held);
+        }
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&self) {
+        self.lock().jobs.clear();
+    }
+
+    fn next(&self) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if state.broken {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop() {
+                state.busy += 1;
+                return Some(job);
+            }
+            if state.busy == 0 {
+                self.wake.notify_all();
+                return None;
+            }
+            state.waiting += 1;
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+    }
+}
+
+/// One job in hand.
+struct Held<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.busy -= 1;
+        state.broken |= std::thread::panicking();
+        if state.broken || (state.busy == 0 && state.jobs.is_empty()) {
+            self.0.wake.notify_all();
+        }
+    }
+}

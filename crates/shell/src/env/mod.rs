@@ -1,0 +1,15 @@
+//! The environment commands run in: the user's, minus our secrets, and with
+//! nobody to ask.
+
+mod capture;
+mod definitions;
+mod policy;
+mod seal;
+
+pub use capture::{CapturePlan, Captured};
+pub use definitions::Definitions;
+pub use policy::{Credentials, EnvPolicy};
+pub use seal::seal;
+
+pub(crate) use capture::entry;
+pub(crate) use definitions::quote;

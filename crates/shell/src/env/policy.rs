@@ -1,0 +1,235 @@
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt as _,
+};
+
+/// Names that hold the keys of our own providers.
+const OWN_SECRETS: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_*_KEY",
+    "ANTHROPIC_*_SECRET",
+    "ANTHROPIC_*_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AZURE_OPENAI_API_KEY",
+    "CLAUDE_CODE_OAUTH_*",
+    "CLAUDE_CODE_*_KEY",
+    "CLAUDE_CODE_*_TOKEN",
+    "HAFT_*_KEY",
+    "HAFT_*_SECRET",
+    "HAFT_*_TOKEN",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+];
+
+/// Names that change what a command line means, or inject code into every
+/// program, or belong to us.
+const MEANING: &[&str] = &[
+    "BASHOPTS",
+    "BASH_ENV",
+    "BASH_FUNC_*",
+    "BASH_XTRACEFD",
+    "CDPATH",
+    "ENV",
+    "EXECIGNORE",
+    "GLOBIGNORE",
+    "HAFT_CALL",
+    "HAFT_SANDBOX",
+    "LD_AUDIT",
+    "LD_PRELOAD",
+    "OTEL_*",
+    "PROMPT_COMMAND",
+    "PS4",
+    "SHELLOPTS",
+];
+
+/// Names that look like credentials of any kind.
+const CREDENTIALS: &[&str] = &[
+    "*_ACCESS_KEY",
+    "*_ACCESS_KEY_ID",
+    "*_API_KEY",
+    "*_APIKEY",
+    "*_AUTH",
+    "*_CREDENTIALS",
+    "*_PASS",
+    "*_PASSWORD",
+    "*_PRIVATE_KEY",
+    "*_SECRET",
+    "*_SECRET_KEY",
+    "*_TOKEN",
+    "*_TOKEN_FILE",
+    "DATABASE_URL",
+    "SSH_AUTH_SOCK",
+];
+
+/// What makes programs give up instead of waiting for a person.
+const NON_INTERACTIVE: &[(&str, &str)] = &[
+    ("AWS_PAGER", ""),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("EDITOR", "true"),
+    ("GCM_INTERACTIVE", "never"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("MANPAGER", "cat"),
+    ("PAGER", "cat"),
+    ("PIP_NO_INPUT", "1"),
+    ("SSH_ASKPASS_REQUIRE", "never"),
+    ("SYSTEMD_PAGER", "cat"),
+    ("TERM", "dumb"),
+    ("VISUAL", "true"),
+];
+
+/// What a command's environment may hold.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct EnvPolicy {
+    /// Further names to leave out, such as the one our key came from; `*`
+    /// stands for anything.
+    pub hide: Vec<String>,
+    /// Names to let through although a list says otherwise. Exact.
+    pub keep: Vec<String>,
+    /// What to set.
+    pub set: Vec<(String, String)>,
+    /// Whether everything that looks like a credential is left out.
+    pub credentials: Credentials,
+}
+
+/// What happens to credentials that are not ours.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Credentials {
+    /// They are the user's, and the user's commands need them.
+    #[default]
+    Pass,
+    /// They are left out.
+    Hide,
+}
+
+impl EnvPolicy {
+    /// As the environment says: `CLAUDE_CODE_SUBPROCESS_ENV_SCRUB` hides
+    /// credentials.
+    pub fn from_env() -> Self {
+        let scrub = ["HAFT_SUBPROCESS_ENV_SCRUB", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"];
+        let is_on =
+            |name: &&str| std::env::var(name).is_ok_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
+        let credentials = if scrub.iter().any(is_on) { Credentials::Hide } else { Credentials::Pass };
+        Self { credentials, ..Self::default() }
+    }
+
+    /// Whether a command gets to see this variable.
+    pub fn passes(&self, name: &OsStr) -> bool {
+        let Some(name) = name.to_str() else { return true };
+        if self.keep.iter().any(|it| it == name) {
+            return true;
+        }
+        let credentials = if self.credentials == Credentials::Hide { CREDENTIALS } else { &[] };
+        let listed = [OWN_SECRETS, MEANING, credentials].concat();
+        let mut hidden = listed.into_iter().chain(self.hide.iter().map(String::as_str));
+        !hidden.any(|pattern| matches(pattern, name))
+    }
+
+    /// The environment of a command: ours and the login shell's, without what
+    /// does not pass, and with what keeps programs from asking.
+    ///
+    /// The login shell decides about `PATH`; for everything else our own value
+    /// is newer.
+    pub fn environment(
+        &self,
+        own: impl IntoIterator<Item = (OsString, OsString)>,
+        login: &[(OsString, OsString)],
+    ) -> Vec<(OsString, OsString)> {
+        let own: Vec<(OsString, OsString)> = own.into_iter().collect();
+        let path = |list: &[(OsString, OsString)]| list.iter().find(|it| it.0 == "PATH").cloned();
+        let mut made: Vec<(OsString, OsString)> = path(login).or_else(|| path(&own)).into_iter().collect();
+        let fixed = NON_INTERACTIVE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let marks =
+            [(String::from("CLAUDECODE"), String::from("1")), (String::from("HAFT"), String::from("1"))];
+        let all = self.set.iter().cloned().chain(fixed).chain(marks);
+        let given = all.map(|(name, value)| (name.into(), value.into()));
+        let inherited = own.into_iter().chain(login.iter().cloned()).filter(|it| self.passes(&it.0));
+        for (name, value) in given.chain(inherited) {
+            let valid =
+                !name.is_empty() && !name.as_bytes().contains(&b'=') && !value.as_bytes().contains(&0);
+            if valid && !made.iter().any(|it| it.0 == name) {
+                made.push((name, value));
+            }
+        }
+        made
+    }
+}
+
+/// `*` stands for anything, once or more often.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(start) else { return false };
+    let parts: Vec<&str> = rest.split('*').collect();
+    let Some((last, middle)) = parts.split_last() else { return true };
+    for part in middle {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        list.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, want) in [
+            ("A", "A", true),
+            ("A", "AB", false),
+            ("A_*", "A_B", true),
+            ("*_TOKEN", "GH_TOKEN", true),
+            ("*_TOKEN", "TOKEN", false),
+            ("A_*_KEY", "A_B_C_KEY", true),
+            ("A_*_KEY", "A_KEY", false),
+            ("*", "anything", true),
+        ] {
+            assert_eq!(matches(pattern, name), want, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn our_keys_never_pass_and_the_users_do() {
+        let policy = EnvPolicy { hide: vec![String::from("MY_PROVIDER_*")], ..EnvPolicy::default() };
+        for (name, want) in [
+            ("ANTHROPIC_API_KEY", false),
+            ("ANTHROPIC_FOUNDRY_API_KEY", false),
+            ("ANTHROPIC_BASE_URL", true),
+            ("CLAUDE_CODE_OAUTH_TOKEN", false),
+            ("HAFT_GATEWAY_TOKEN", false),
+            ("MY_PROVIDER_KEY", false),
+            ("BASH_ENV", false),
+            ("BASH_FUNC_ls%%", false),
+            ("GH_TOKEN", true),
+            ("HOME", true),
+        ] {
+            assert_eq!(policy.passes(OsStr::new(name)), want, "{name}");
+        }
+        let strict =
+            EnvPolicy { credentials: Credentials::Hide, keep: vec![String::from("GH_TOKEN")], ..policy };
+        assert!(!strict.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")) && strict.passes(OsStr::new("GH_TOKEN")));
+    }
+
+    #[test]
+    fn the_login_shell_decides_about_path_only() {
+        let own = pairs(&[("PATH", "/own"), ("LANG", "own"), ("OPENAI_API_KEY", "x"), ("PAGER", "less")]);
+        let login =
+            pairs(&[("PATH", "/login"), ("LANG", "login"), ("NVM_DIR", "/nvm"), ("ANTHROPIC_API_KEY", "y")]);
+        let got = EnvPolicy::default().environment(own, &login);
+        let value = |name: &str| got.iter().find(|it| it.0 == name).and_then(|it| it.1.to_str());
+        assert_eq!(value("PATH"), Some("/login"));
+        assert_eq!(value("LANG"), Some("own"));
+        assert_eq!(value("NVM_DIR"), Some("/nvm"));
+        assert_eq!(value("PAGER"), Some("cat"));
+        assert_eq!((value("OPENAI_API_KEY"), value("ANTHROPIC_API_KEY"), value("CI")), (None, None, None));
+        assert_eq!(got.iter().filter(|it| it.0 == "PATH").count(), 1);
+    }
+}

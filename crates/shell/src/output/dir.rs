@@ -1,0 +1,107 @@
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::output::{Quota, Spool, SpoolLimits};
+
+/// Says that the session of a directory still lives: locked as long as it does.
+const LOCK: &str = "owner.lock";
+
+/// The directory of one session's outputs. Private, bounded, and locked so that
+/// others can tell whether the session still lives.
+#[derive(Debug)]
+pub struct SpoolDir {
+    dir: PathBuf,
+    limits: SpoolLimits,
+    quota: Arc<Quota>,
+    _lock: File,
+}
+
+impl SpoolDir {
+    /// Creates the directory of `session` below `root`.
+    pub fn create(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> io::Result<Self> {
+        let dir = root.join(file_name(session));
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        let lock = lock_file(&dir)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|err| {
+            io::Error::other(format!("session {session} is in use by another process ({err})"))
+        })?;
+        Ok(Self { dir, limits, quota, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What all outputs of the session share.
+    pub fn quota(&self) -> &Arc<Quota> {
+        &self.quota
+    }
+
+    /// An empty spool of this name.
+    pub fn spool(&self, name: &str) -> Spool {
+        let path = self.dir.join(format!("{}.out", file_name(name)));
+        Spool::new(path, self.limits, Arc::clone(&self.quota))
+    }
+
+    /// The highest number that ends the name of an output that is already here.
+    pub(crate) fn highest_number(&self) -> u64 {
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let numbers = names.filter_map(|name| name.strip_suffix(".out")?.rsplit('_').next()?.parse().ok());
+        numbers.max().unwrap_or(0)
+    }
+
+    /// Removes what sessions that are gone left below `root`, once it is older
+    /// than `keep`. What cannot be removed waits for the next time.
+    pub fn sweep(root: &Path, keep: Duration) {
+        let Ok(sessions) = std::fs::read_dir(root) else { return };
+        for session in sessions.flatten() {
+            let dir = session.path();
+            let Ok(lock) = lock_file(&dir) else { continue };
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                sweep_session(&dir, keep);
+            }
+        }
+    }
+}
+
+fn sweep_session(dir: &Path, keep: Duration) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let mut left = false;
+    for entry in entries.flatten().filter(|entry| entry.file_name() != LOCK) {
+        let changed = entry.metadata().and_then(|meta| meta.modified());
+        let age = changed.ok().and_then(|it| SystemTime::now().duration_since(it).ok());
+        let is_old = age.is_some_and(|age| keep <= age);
+        left |= !is_old || std::fs::remove_file(entry.path()).is_err();
+    }
+    if !left {
+        std::fs::remove_file(dir.join(LOCK)).ok();
+        std::fs::remove_dir(dir).ok();
+    }
+}
+
+fn lock_file(dir: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK))
+}
+
+/// Ids are other people's text: they name files only after a look at them.
+pub(crate) fn file_name(id: &str) -> String {
+    let mut name: String = id
+        .chars()
+        .map(|it| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' })
+        .take(100)
+        .collect();
+    if name.is_empty() {
+        name.push('_');
+    }
+    name
+}

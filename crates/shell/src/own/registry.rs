@@ -1,0 +1,217 @@
+//! What is running, on disk: so that whoever comes after a crash can end it.
+
+use std::{
+    fs::{DirBuilder, File},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::Signal,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::own::{
+    Mark, Process, ProcessId, process,
+    search::{self, Wanted},
+};
+
+/// A registry is written anew when it is larger than this and nothing runs.
+const COMPACT: u64 = 64 << 10;
+
+/// One line of a registry.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Entry {
+    Session { id: String, boot: String },
+    Call { call: String, cookie: String, tag: Option<u64>, since: u64, command: String },
+    Detached { cookie: String },
+    Ended { cookie: String },
+}
+
+/// The file of one session. Locked as long as the session lives.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    file: File,
+    session: String,
+}
+
+impl Registry {
+    pub(crate) fn create(dir: &Path, session: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let path = dir.join(format!("{}.jsonl", crate::output::file_name(session)));
+        let file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|err| {
+            io::Error::other(format!("session {session} is in use by another process ({err})"))
+        })?;
+        let mut registry = Self { file, session: session.to_owned() };
+        if registry.file.metadata()?.len() == 0 {
+            registry.head()?;
+        }
+        Ok(registry)
+    }
+
+    /// Must succeed before the call's process starts: what is not written down
+    /// could not be ended after a crash.
+    pub(crate) fn call(&mut self, call: &str, mark: &Mark, since: u64, command: &str) -> io::Result<()> {
+        self.append(&Entry::Call {
+            call: call.to_owned(),
+            cookie: mark.cookie.clone(),
+            tag: mark.tag,
+            since,
+            command: command.to_owned(),
+        })
+    }
+
+    pub(crate) fn detached(&mut self, mark: &Mark) -> io::Result<()> {
+        self.append(&Entry::Detached { cookie: mark.cookie.clone() })
+    }
+
+    pub(crate) fn ended(&mut self, mark: &Mark, nothing_runs: bool) {
+        let size = self.file.metadata().map_or(0, |meta| meta.len());
+        if nothing_runs && COMPACT < size {
+            // A crash in between leaves an empty registry, which is the truth.
+            self.file.set_len(0).and_then(|()| self.head()).ok();
+        } else {
+            self.append(&Entry::Ended { cookie: mark.cookie.clone() }).ok();
+        }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        let (id, boot) = (self.session.clone(), process::boot_id());
+        self.append(&Entry::Session { id, boot })
+    }
+
+    fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.file.write_all(&line)
+    }
+}
+
+/// What a session that is gone left running.
+#[derive(Debug)]
+pub struct Leftover {
+    /// The session.
+    pub session: String,
+    /// The call that started it.
+    pub call: String,
+    /// The command line of the call.
+    pub command: String,
+    /// Whether it was meant to go on.
+    pub detached: bool,
+    /// What lives of it.
+    pub processes: Vec<Process>,
+    record: Record,
+}
+
+#[derive(Debug)]
+struct Record {
+    mark: Mark,
+    since: u64,
+}
+
+impl Record {
+    /// After a crash the mark is the only proof.
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { mark: &self.mark, since: self.since, seen: None, root: None }
+    }
+}
+
+impl Leftover {
+    /// Ends it: politely, then not. False if something is still there at the
+    /// end of the time given.
+    pub fn end(&self, patience: Duration) -> bool {
+        end(|| search::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
+    }
+}
+
+/// Ends what a search finds, until it finds nothing.
+pub(crate) fn end(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
+    let started = Instant::now();
+    let mut ids = alive();
+    for id in &ids {
+        search::signal(*id, Signal::TERM);
+        search::signal(*id, Signal::CONT);
+    }
+    let polite = (patience / 2).min(Duration::from_secs(1));
+    while !ids.is_empty() && started.elapsed() < patience {
+        if polite <= started.elapsed() {
+            for id in &ids {
+                search::signal(*id, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        ids = alive();
+    }
+    ids.is_empty()
+}
+
+/// What sessions that are gone left running, according to the registries below
+/// `dir`. Registries of sessions of which nothing is left are removed.
+pub fn leftovers(dir: &Path) -> Vec<Leftover> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(mut file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        let left = read(&mut file);
+        if left.is_empty() {
+            std::fs::remove_file(entry.path()).ok();
+        }
+        found.extend(left);
+    }
+    found
+}
+
+/// Reads what a crash may have cut off anywhere.
+fn read(file: &mut File) -> Vec<Leftover> {
+    let mut bytes = Vec::new();
+    if file.rewind().and_then(|()| file.read_to_end(&mut bytes)).is_err() {
+        return Vec::new();
+    }
+    let mut session = String::new();
+    let mut calls: Vec<Leftover> = Vec::new();
+    for line in bytes.split(|it| *it == b'\n') {
+        let Ok(entry) = serde_json::from_slice::<Entry>(line) else { continue };
+        match entry {
+            // Numbers of an earlier run of the machine mean nothing now.
+            Entry::Session { boot, .. } if boot != process::boot_id() => return Vec::new(),
+            Entry::Session { id, .. } => session = id,
+            Entry::Call { call, cookie, tag, since, command } => {
+                let record = Record { mark: Mark { cookie, tag }, since };
+                let session = session.clone();
+                calls.push(Leftover {
+                    session,
+                    call,
+                    command,
+                    detached: false,
+                    processes: Vec::new(),
+                    record,
+                });
+            }
+            Entry::Detached { cookie } => {
+                for call in calls.iter_mut().filter(|it| it.record.mark.cookie == cookie) {
+                    call.detached = true;
+                }
+            }
+            Entry::Ended { cookie } => calls.retain(|it| it.record.mark.cookie != cookie),
+        }
+    }
+    living(calls)
+}
+
+fn living(mut calls: Vec<Leftover>) -> Vec<Leftover> {
+    let wanted: Vec<Wanted<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
+    let found = search::search(&wanted);
+    for (call, ids) in calls.iter_mut().zip(found) {
+        call.processes = search::describe(&ids);
+    }
+    calls.retain(|it| !it.processes.is_empty());
+    calls
+}

@@ -1,0 +1,170 @@
+//! A memory limit for one command, where the system lets us set one.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::process::Pid;
+
+/// The control group of one command.
+#[derive(Debug)]
+pub(crate) struct Group {
+    dir: PathBuf,
+    version: Version,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Group {
+    /// A group of this name that may take this many bytes.
+    pub(crate) fn create(name: &str, bytes: u64) -> io::Result<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup")?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+        let mut refused = io::Error::other("no memory controller is mounted");
+        for (parent, version) in parents(&own, &mounts) {
+            match Self::create_in(&parent, version, name, bytes) {
+                Ok(group) => return Ok(group),
+                Err(err) => refused = err,
+            }
+        }
+        Err(refused)
+    }
+
+    fn create_in(parent: &Path, version: Version, name: &str, bytes: u64) -> io::Result<Self> {
+        let group = Self { dir: parent.join(name), version };
+        fs::create_dir(&group.dir)?;
+        let limited = match version {
+            Version::One => {
+                // The limit with swap may not be below the one without.
+                group.write("memory.limit_in_bytes", bytes).inspect(|()| {
+                    group.write("memory.memsw.limit_in_bytes", bytes).ok();
+                })
+            }
+            Version::Two => group.write("memory.max", bytes).inspect(|()| {
+                group.write("memory.swap.max", 0).ok();
+                group.write("memory.oom.group", 1).ok();
+            }),
+        };
+        limited.inspect_err(|_| drop(fs::remove_dir(&group.dir)))?;
+        Ok(group)
+    }
+
+    pub(crate) fn add(&self, pid: Pid) -> io::Result<()> {
+        self.write("cgroup.procs", u64::from(pid.as_raw_nonzero().get().unsigned_abs()))
+    }
+
+    /// Whether a process of the group was killed for taking too much.
+    pub(crate) fn ran_out(&self) -> bool {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.dir.join(file)).unwrap_or_default();
+        let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|count| count.trim() != "0")
+    }
+
+    /// Removes it. A dead process may hold it for a moment.
+    pub(crate) fn remove(self) {
+        for _ in 0..20 {
+            match fs::remove_dir(&self.dir) {
+                Err(err) if err.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn write(&self, file: &str, value: u64) -> io::Result<()> {
+        fs::File::options().write(true).open(self.dir.join(file))?.write_all(value.to_string().as_bytes())
+    }
+}
+
+/// Where a group beside or below ours could be, best first. In version two a
+/// group with processes has no groups with limits below it, so ours must go
+/// beside it.
+fn parents(own: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let path = path.trim_start_matches('/');
+        if controllers.is_empty() {
+            let Some(mount) = mount_of(mounts, "cgroup2", "") else { continue };
+            let ours = mount.join(path);
+            found.extend(ours.parent().map(|parent| (parent.to_owned(), Version::Two)));
+            found.push((ours, Version::Two));
+        } else if controllers.split(',').any(|it| it == "memory") {
+            found.extend(mount_of(mounts, "cgroup", "memory").map(|mount| (mount.join(path), Version::One)));
+        }
+    }
+    found
+}
+
+/// Where a hierarchy is mounted, according to `/proc/self/mountinfo`.
+fn mount_of(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (fixed, rest) = line.split_once(" - ")?;
+        let mut rest = rest.split(' ');
+        let is_kind = rest.next()? == kind;
+        let options = rest.nth(1)?;
+        let has_it = controller.is_empty() || options.split(',').any(|it| it == controller);
+        (is_kind && has_it).then(|| fixed.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// A number of bytes as people write it: `512M`, `2g`, `1073741824`.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let number = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let shift = match &text[number.len()..] {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    let number: u64 = number.trim().replace('_', "").parse().ok()?;
+    number.checked_mul(1 << shift).filter(|bytes| 0 < *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, want) in [
+            ("512M", Some(512 << 20)),
+            ("2 gb", Some(2 << 30)),
+            ("64_000", Some(64_000)),
+            ("0", None),
+            ("x", None),
+            ("-1", None),
+        ] {
+            assert_eq!(parse_bytes(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn finds_the_hierarchies() {
+        let mounts = "30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+                      31 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "5:memory:/a\n0::/user/b\n";
+        let want = [
+            ("/sys/fs/cgroup/memory/a", Version::One),
+            ("/sys/fs/cgroup/unified/user", Version::Two),
+            ("/sys/fs/cgroup/unified/user/b", Version::Two),
+        ];
+        assert_eq!(parents(own, mounts), want.map(|(path, version)| (PathBuf::from(path), version)));
+    }
+}

@@ -1,0 +1,391 @@
+use std::{
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_types::{AgentId, CallId};
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::{
+    output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
+    own::{Lifetime, Owner, Process},
+};
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The call it belongs to.
+    pub call: CallId,
+    /// The agent that called.
+    pub agent: AgentId,
+    /// Exactly what bash gets.
+    pub command: String,
+    /// Where it runs. Must exist.
+    pub cwd: PathBuf,
+    /// When it is stopped at the latest.
+    pub limit: Duration,
+    /// Variables of this command alone.
+    pub variables: Vec<(String, String)>,
+    /// How long what it starts may live.
+    pub lifetime: Lifetime,
+    /// A descriptor of ours it gets as its number three, to talk with us.
+    pub channel: Option<Arc<OwnedFd>>,
+}
+
+/// Why a command was stopped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stop {
+    /// The turn was interrupted.
+    Interrupted,
+    /// It took too long.
+    TimedOut,
+    /// It printed too much.
+    OutputLimit,
+    /// It waited for somebody at a terminal, and there is none.
+    WantsTerminal,
+    /// Somebody asked for it.
+    Asked,
+}
+
+/// What became of the process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It could not be started.
+    NotStarted(String),
+    /// It was told to end and has not done so yet.
+    Ending,
+    /// It was a feed, and this is how it closed.
+    Closed(String),
+}
+
+/// Where the shell was in the end.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Cwd {
+    /// Here.
+    At(PathBuf),
+    /// In a directory that is gone.
+    Gone,
+    /// It did not tell: it was killed, replaced itself, or its script has an
+    /// exit trap of its own.
+    Untold,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct End {
+    /// What became of the process.
+    pub exit: Exit,
+    /// Why we stopped it, if we did.
+    pub stopped: Option<Stop>,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// Where the shell was.
+    pub cwd: Cwd,
+    /// What it started and left running.
+    pub left: Vec<Process>,
+    /// Whether it was ended for taking more memory than it may.
+    pub out_of_memory: bool,
+}
+
+/// How far a command is.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// Its shell runs.
+    Running,
+    /// Its shell has ended; what it left behind may still run and print.
+    Ended(Arc<End>),
+    /// Nothing of it is left.
+    Gone(Arc<End>),
+}
+
+/// A command that runs, or ran. Clones are the same job.
+#[derive(Clone, Debug)]
+pub struct Job(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: String,
+    pub(crate) spec: Spec,
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) started: Instant,
+    pub(crate) spool: Mutex<Spool>,
+    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) printed: watch::Sender<u64>,
+    pub(crate) control: Mutex<Control>,
+    /// Written to when `control` changed.
+    pub(crate) wake: OwnedFd,
+    /// The same for those who wait otherwise.
+    pub(crate) asked: Notify,
+}
+
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) stop: Option<Stop>,
+    pub(crate) stop_at: Option<Instant>,
+    /// Somebody wants the foreground of the command interrupted, as from a
+    /// keyboard.
+    pub(crate) interrupt: bool,
+    /// Those who wait until everything printed so far is in the spool.
+    pub(crate) flush: Vec<oneshot::Sender<()>>,
+}
+
+impl Shared {
+    pub(crate) fn spool(&self) -> MutexGuard<'_, Spool> {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job {
+    /// Its name for people and models.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// What was asked for.
+    pub fn spec(&self) -> &Spec {
+        &self.0.spec
+    }
+
+    /// How long it has been running, or ran.
+    pub fn elapsed(&self) -> Duration {
+        self.end().map_or_else(|| self.0.started.elapsed(), |end| end.elapsed)
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        self.0.phase.borrow().clone()
+    }
+
+    /// How it ended, if it did.
+    pub fn end(&self) -> Option<Arc<End>> {
+        match self.phase() {
+            Phase::Running => None,
+            Phase::Ended(end) | Phase::Gone(end) => Some(end),
+        }
+    }
+
+    /// Waits until its shell has ended.
+    pub async fn ended(&self) -> Arc<End> {
+        let mut phase = self.0.phase.subscribe();
+        loop {
+            if let Phase::Ended(end) | Phase::Gone(end) = &*phase.borrow_and_update() {
+                return Arc::clone(end);
+            }
+            if phase.changed().await.is_err() {
+                return Arc::new(End::lost(self.0.started.elapsed()));
+            }
+        }
+    }
+
+    /// Waits until nothing of it is left.
+    pub async fn gone(&self) {
+        let mut phase = self.0.phase.subscribe();
+        while !matches!(&*phase.borrow_and_update(), Phase::Gone(_)) {
+            if phase.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until it has printed more than this many bytes, or has ended.
+    pub async fn printed_more_than(&self, bytes: u64) {
+        let mut printed = self.0.printed.subscribe();
+        let waiting = async {
+            while *printed.borrow_and_update() <= bytes {
+                if printed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = waiting => {}
+            _ = self.ended() => {}
+        }
+    }
+
+    /// Tells it to end: politely, and after a second not so. Returns at once.
+    pub fn stop(&self, why: Stop) {
+        self.0.control().stop.get_or_insert(why);
+        self.wake();
+    }
+
+    /// Interrupts what it does, as from a keyboard. It may go on.
+    pub fn interrupt(&self) {
+        self.0.control().interrupt = true;
+        self.wake();
+    }
+
+    /// Waits until everything it has printed so far can be read.
+    pub async fn flush(&self) {
+        let (sender, receiver) = oneshot::channel();
+        self.0.control().flush.push(sender);
+        self.wake();
+        tokio::select! {
+            _ = receiver => {}
+            () = self.gone() => {}
+        }
+    }
+
+    /// Changes when it is stopped at the latest.
+    pub fn set_limit(&self, limit: Duration) {
+        self.0.control().stop_at = self.0.started.checked_add(limit);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.0.asked.notify_one();
+        rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes()).ok();
+    }
+
+    /// How much it has printed.
+    pub fn printed(&self) -> Mark {
+        let spool = self.0.spool();
+        Mark { bytes: spool.total(), lines: spool.newlines() }
+    }
+
+    /// The last few lines it printed, clean.
+    pub fn recent_lines(&self, lines: usize) -> Vec<String> {
+        let recent = self.0.spool().recent().to_vec();
+        let text = crate::output::clean(&recent);
+        let mut last: Vec<String> = text.lines().rev().take(lines).map(str::to_owned).collect();
+        last.reverse();
+        last
+    }
+
+    /// What fits a view of what it printed.
+    pub fn read(&self, view: View) -> Excerpt {
+        excerpt(&self.0.spool(), view)
+    }
+
+    /// The raw beginning of what it printed.
+    pub fn raw_head(&self, most: u64) -> Vec<u8> {
+        self.0.spool().read_range(0..most).unwrap_or_default()
+    }
+
+    /// What it printed and was kept from here on, in one piece, and where that
+    /// piece begins.
+    pub fn raw_from(&self, from: u64, most: u64) -> (u64, Vec<u8>) {
+        let spool = self.0.spool();
+        let (mut start, mut end) = (from, from.saturating_add(most));
+        if let Some(hole) = spool.hole() {
+            if hole.contains(&start) {
+                start = hole.end;
+                end = start.saturating_add(most);
+            } else if start < hole.start {
+                end = end.min(hole.start);
+            }
+        }
+        (start, spool.read_range(start..end).unwrap_or_default())
+    }
+
+    /// What it printed is this kind of data and no text.
+    pub fn binary_kind(&self) -> Option<String> {
+        binary_kind(&self.0.spool())
+    }
+
+    /// Puts what it printed on disk, if it is not there yet, and says where.
+    pub fn persist(&self) -> std::io::Result<PathBuf> {
+        self.0.spool().persist().map(PathBuf::from)
+    }
+
+    /// Where what it printed is on disk.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.0.spool().file().map(PathBuf::from)
+    }
+
+    /// Why some of what it printed could not be kept, and how many bytes are
+    /// missing.
+    pub fn loss(&self) -> (u64, Option<String>) {
+        let spool = self.0.spool();
+        (spool.dropped(), spool.trouble().map(str::to_owned))
+    }
+
+    /// Lets what it starts go on after the session.
+    pub fn detach(&self) -> std::io::Result<bool> {
+        self.0.owner.detach(&self.0.spec.call)
+    }
+}
+
+impl End {
+    /// Of a command whose supervisor is gone; should not happen.
+    fn lost(elapsed: Duration) -> Self {
+        Self {
+            exit: Exit::NotStarted(String::from("its supervisor is gone")),
+            stopped: None,
+            elapsed,
+            cwd: Cwd::Untold,
+            left: Vec::new(),
+            out_of_memory: false,
+        }
+    }
+
+    /// Whether it ran to its end and nothing says that it failed.
+    pub fn is_success(&self) -> bool {
+        matches!(self.exit, Exit::Code(0) | Exit::Closed(_)) && self.stopped.is_none()
+    }
+}
+
+/// The writing end of a job without a process: lines from elsewhere, kept and
+/// bounded as if a command had printed them.
+#[derive(Debug)]
+pub struct Feed(pub(crate) Arc<Shared>);
+
+impl Feed {
+    /// Takes the next bytes.
+    pub fn write(&self, bytes: &[u8]) {
+        let mut spool = self.0.spool();
+        spool.write(bytes);
+        self.0.printed.send_replace(spool.total());
+        if spool.is_over_limit() {
+            self.0.control().stop.get_or_insert(Stop::OutputLimit);
+            self.0.asked.notify_one();
+        }
+    }
+
+    /// Waits until somebody wants it to end, or its time is up.
+    pub async fn asked_to_stop(&self) -> Stop {
+        loop {
+            let (stop, stop_at) = {
+                let control = self.0.control();
+                (control.stop, control.stop_at)
+            };
+            if let Some(why) = stop {
+                return why;
+            }
+            let time = async {
+                match stop_at {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.0.asked.notified() => {}
+                () = time => return Stop::TimedOut,
+            }
+        }
+    }
+
+    /// Ends it.
+    pub fn end(self, how: String, stopped: Option<Stop>) {
+        self.0.spool().settle();
+        let end = End {
+            exit: Exit::Closed(how),
+            stopped,
+            elapsed: self.0.started.elapsed(),
+            cwd: Cwd::Untold,
+            left: Vec::new(),
+            out_of_memory: false,
+        };
+        self.0.phase.send_replace(Phase::Gone(Arc::new(end)));
+    }
+}

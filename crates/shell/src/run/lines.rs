@@ -1,0 +1,53 @@
+use crate::{
+    output::{Cleaner, Piece},
+    run::job::Job,
+};
+
+/// The lines a job prints, as they come.
+pub(crate) struct Lines {
+    job: Job,
+    at: u64,
+    cleaner: Cleaner,
+    /// The beginning of a line that came in pieces.
+    begun: String,
+}
+
+impl Lines {
+    /// More of a line than this is not looked at.
+    const LONGEST: usize = 64 << 10;
+
+    pub(crate) fn new(job: Job) -> Self {
+        Self { job, at: 0, cleaner: Cleaner::default(), begun: String::new() }
+    }
+
+    /// The next complete lines; at the end also one that is not.
+    pub(crate) async fn next(&mut self) -> Option<Vec<String>> {
+        loop {
+            self.job.printed_more_than(self.at).await;
+            // In this order: what was printed before the end is seen.
+            let ended = self.job.end().is_some();
+            let total = self.job.printed().bytes;
+            let (start, raw) = self.job.raw_from(self.at, 1 << 20);
+            self.at = if raw.is_empty() { total } else { start + raw.len() as u64 };
+            let mut lines = Vec::new();
+            let begun = &mut self.begun;
+            let mut take = |piece: Piece<'_>| {
+                if begun.len() < Self::LONGEST {
+                    begun.push_str(piece.text);
+                }
+                if piece.ends_line {
+                    lines.push(std::mem::take(begun));
+                }
+            };
+            self.cleaner.feed(&raw, &mut take);
+            if ended && self.at == total {
+                self.cleaner.finish(&mut take);
+                lines.extend((!self.begun.is_empty()).then(|| std::mem::take(&mut self.begun)));
+                return (!lines.is_empty()).then_some(lines);
+            }
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+        }
+    }
+}

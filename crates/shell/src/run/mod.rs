@@ -1,0 +1,24 @@
+//! Running commands.
+//!
+//! **Invariant:** a command gets exactly the bytes it was judged by, in a
+//! session of its own, without a terminal and without input.
+//!
+//! **Invariant:** a call never waits for what a command left behind, and never
+//! longer than its limit.
+
+mod cgroup;
+pub(crate) mod collect;
+mod job;
+mod launch;
+mod lines;
+mod notice;
+mod shell;
+mod supervise;
+mod tasks;
+mod wait;
+
+pub use cgroup::parse_bytes;
+pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop};
+pub use notice::{News, Notice, Status, signal_name};
+pub use shell::{Shell, ShellConfig};
+pub use tasks::{About, Foreground, Kind, TaskInfo, TaskRead, Tasks, Until};

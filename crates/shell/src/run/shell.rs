@@ -1,0 +1,363 @@
+use std::{
+    ffi::{CString, OsStr, OsString},
+    fs::File,
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd as _, OwnedFd, RawFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    fs::{MemfdFlags, SealFlags},
+    pipe::{PipeFlags, pipe_with},
+    process::{Resource, getrlimit},
+};
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    env::{CapturePlan, Definitions, EnvPolicy, entry},
+    output::{Quota, SpoolDir, SpoolLimits},
+    own::{COOKIE, Mark, Owner},
+    run::{
+        cgroup::Group,
+        job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
+        launch::Launch,
+        supervise::{Started, Supervisor},
+    },
+};
+
+/// How a session runs commands.
+#[derive(Clone, Debug)]
+pub struct ShellConfig {
+    /// Names the session's files.
+    pub session: String,
+    /// Where output and the list of processes are kept.
+    pub state: PathBuf,
+    /// The shell, and no other.
+    pub bash: PathBuf,
+    /// What commands may see of the environment.
+    pub environment: EnvPolicy,
+    /// Whom to ask for the user's environment; `None` uses ours alone.
+    pub capture: Option<CapturePlan>,
+    /// A script that runs before every command.
+    pub before_each: Option<PathBuf>,
+    /// How much of one command's output is kept.
+    pub spool: SpoolLimits,
+    /// How much of all output is kept.
+    pub quota: u64,
+    /// How long the output of sessions that are gone is kept.
+    pub keep: Duration,
+    /// How much memory one command may take.
+    pub memory: Option<u64>,
+}
+
+impl ShellConfig {
+    /// The usual, with what the environment says.
+    pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> Self {
+        let bash = find_bash();
+        let variable = |names: [&str; 2]| names.into_iter().find_map(|name| std::env::var(name).ok());
+        let memory = variable(["HAFT_TOOL_MEMORY_LIMIT", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"]);
+        Self {
+            session: session.into(),
+            state: state.into(),
+            environment: EnvPolicy::from_env(),
+            capture: Some(CapturePlan::from_env(&bash)),
+            before_each: variable(["HAFT_ENV_FILE", "CLAUDE_ENV_FILE"]).map(PathBuf::from),
+            spool: SpoolLimits::default(),
+            quota: 512 << 20,
+            keep: Duration::from_secs(7 * 24 * 60 * 60),
+            memory: memory.and_then(|text| crate::run::parse_bytes(&text)),
+            bash,
+        }
+    }
+}
+
+/// Where the list of processes is, below the state directory.
+const REGISTRIES: &str = "processes";
+/// Where output is, below the state directory.
+const OUTPUTS: &str = "tasks";
+
+/// The descriptor a command talks with us through, if it does.
+const CHANNEL: RawFd = 3;
+
+/// Runs the commands of one session.
+#[derive(Debug)]
+pub struct Shell {
+    config: ShellConfig,
+    owner: Arc<Owner>,
+    spools: SpoolDir,
+    numbers: AtomicU64,
+    /// Two descriptor numbers nobody uses, within our limit.
+    descriptors: Descriptors,
+    prepared: OnceLock<Prepared>,
+    notices: Mutex<Vec<String>>,
+    null: File,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Descriptors {
+    status: RawFd,
+    prelude: RawFd,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    environment: Vec<CString>,
+    definitions: Definitions,
+}
+
+impl Shell {
+    /// Opens the session's directories, and clears away what sessions that are
+    /// gone left on disk. What they left running is
+    /// [`own::leftovers`](crate::own::leftovers) of [`Shell::registries`].
+    pub fn open(config: ShellConfig) -> io::Result<Arc<Self>> {
+        let outputs = config.state.join(OUTPUTS);
+        SpoolDir::sweep(&outputs, config.keep);
+        let quota = Quota::new(config.quota);
+        let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
+        let owner = Owner::open(&Self::registries(&config.state), &config.session)?;
+        let numbers = AtomicU64::new(spools.highest_number());
+        let null = File::open("/dev/null")?;
+        let descriptors = Descriptors::within_limit();
+        let (prepared, notices) = (OnceLock::new(), Mutex::default());
+        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, null }))
+    }
+
+    /// Where the lists of processes are.
+    pub fn registries(state: &Path) -> PathBuf {
+        state.join(REGISTRIES)
+    }
+
+    /// Everything the session has running.
+    pub fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// Where the session's output is.
+    pub fn outputs(&self) -> &Path {
+        self.spools.path()
+    }
+
+    /// What the user should know about their shell; each is said once.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the login shell for its environment now, so that the first command
+    /// need not wait for it.
+    pub fn warm_up(self: &Arc<Self>) {
+        let shell = Arc::clone(self);
+        std::thread::Builder::new()
+            .name(String::from("haft-shell"))
+            .spawn(move || {
+                shell.prepared();
+            })
+            .ok();
+    }
+
+    /// Starts a command. Returns at once; whatever goes wrong is how it ended.
+    pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
+        let shared = self.shared(spec, "bash")?;
+        let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
+        let run = move || match shell.spawn(&shared).and_then(|it| Supervisor::new(Arc::clone(&shared), it)) {
+            Ok(supervisor) => supervisor.run(),
+            Err(err) => not_started(&shared, &err),
+        };
+        std::thread::Builder::new().name(format!("haft-{}", job.id())).spawn(run)?;
+        Ok(job)
+    }
+
+    /// A job without a process: whoever holds the feed writes what it prints.
+    pub fn feed(&self, spec: Spec) -> io::Result<(Job, Feed)> {
+        let shared = self.shared(spec, "feed")?;
+        Ok((Job(Arc::clone(&shared)), Feed(shared)))
+    }
+
+    fn shared(&self, spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = format!("{kind}_{number}");
+        let started = Instant::now();
+        Ok(Arc::new(Shared {
+            spool: Mutex::new(self.spools.spool(&id)),
+            id,
+            owner: Arc::clone(&self.owner),
+            started,
+            phase: watch::Sender::new(Phase::Running),
+            printed: watch::Sender::new(0),
+            control: Mutex::new(Control {
+                stop: None,
+                stop_at: started.checked_add(spec.limit),
+                interrupt: false,
+                flush: Vec::new(),
+            }),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            asked: Notify::new(),
+            spec,
+        }))
+    }
+
+    fn spawn(&self, shared: &Shared) -> io::Result<Started> {
+        self.prepared();
+        let spec = &shared.spec;
+        let mark = self.owner.announce(&spec.call, &spec.command, spec.lifetime)?;
+        self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
+    }
+
+    fn launch(&self, shared: &Shared, mark: &Mark) -> io::Result<Started> {
+        let spec = &shared.spec;
+        let (output, output_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&output, true)?;
+        rustix::io::ioctl_fionbio(&status, true)?;
+        // More per wake-up; not everybody may.
+        rustix::pipe::fcntl_setpipe_size(&output_end, 1 << 20).ok();
+        let definitions = self.prepared().definitions.needed_for(&spec.command);
+        let prelude = sealed(&self.prelude(mark, &definitions))?;
+        let command = CString::new(spec.command.as_bytes())?;
+        let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
+        let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
+        let mut descriptors = vec![
+            (self.null.as_fd(), 0),
+            (output_end.as_fd(), 1),
+            (output_end.as_fd(), 2),
+            (status_end.as_fd(), self.descriptors.status),
+            (prelude.as_fd(), self.descriptors.prelude),
+        ];
+        descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
+        let launch = Launch {
+            program: &bash,
+            argv: &[c"bash", c"--norc", c"--noprofile", c"-c", &command],
+            environment: &self.environment(spec, mark),
+            directory: &directory,
+            descriptors: &descriptors,
+        };
+        let cgroup = self.memory_group(shared);
+        let pid = launch.start()?;
+        let root = self.owner.started(mark, pid);
+        if let Some(group) = &cgroup {
+            group.add(pid).ok();
+        }
+        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup })
+    }
+
+    fn environment(&self, spec: &Spec, mark: &Mark) -> Vec<CString> {
+        let mut environment = self.prepared().environment.clone();
+        let prelude = format!("/proc/self/fd/{}", self.descriptors.prelude);
+        let own = [
+            (COOKIE, mark.cookie()),
+            ("BASH_ENV", &prelude),
+            ("CLAUDE_CODE_SESSION_ID", &self.config.session),
+        ];
+        let given = spec.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.into_iter().chain(given) {
+            environment.extend(entry(OsStr::new(name), OsStr::new(value)));
+        }
+        environment.extend(entry(OsStr::new("PWD"), spec.cwd.as_os_str()));
+        environment
+    }
+
+    fn memory_group(&self, shared: &Shared) -> Option<Group> {
+        let bytes = self.config.memory?;
+        let name = format!("haft-{}-{}", std::process::id(), shared.id);
+        match Group::create(&name, bytes) {
+            Ok(group) => Some(group),
+            Err(err) => {
+                self.notice_once(format!("the memory limit for commands is not enforced: {err}"));
+                None
+            }
+        }
+    }
+
+    fn notice_once(&self, notice: String) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+
+    /// What bash reads before the command: it hides itself, tells at the end
+    /// where the shell is, and defines what the command uses.
+    fn prelude(&self, mark: &Mark, definitions: &str) -> String {
+        let Descriptors { status, prelude } = self.descriptors;
+        let mark = mark.shell_text();
+        let mut text = format!(
+            "{mark}unset BASH_ENV\nexec {prelude}<&-\n\
+             trap '{{ printf .; \\builtin pwd -P; }} 2>/dev/null >&{status}' EXIT\n"
+        );
+        if let Some(script) = &self.config.before_each {
+            let script = crate::env::quote(&script.to_string_lossy());
+            text.push_str(&format!("[ -r {script} ] && . {script}\n"));
+        }
+        text.push_str(definitions);
+        text
+    }
+
+    fn prepared(&self) -> &Prepared {
+        self.prepared.get_or_init(|| {
+            let policy = &self.config.environment;
+            let own = || std::env::vars_os();
+            let captured = self.config.capture.as_ref().map(|plan| {
+                // Start-up files are the user's: they see what passes, and no more.
+                let visible: Vec<(OsString, OsString)> = own().filter(|it| policy.passes(&it.0)).collect();
+                plan.capture(&self.owner, &visible)
+            });
+            let captured = captured.unwrap_or_default();
+            self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(captured.notices);
+            let pid = std::process::id().to_string();
+            let mut all = policy.environment(own(), &captured.environment);
+            all.retain(|(name, _)| {
+                !["PWD", "OLDPWD", "SHLVL", "_", "CLAUDE_PID"].iter().any(|it| name == it)
+            });
+            all.push((OsString::from("CLAUDE_PID"), OsString::from(pid)));
+            let environment = all.iter().filter_map(|(name, value)| entry(name, value)).collect();
+            Prepared { environment, definitions: captured.definitions }
+        })
+    }
+}
+
+impl Descriptors {
+    /// High enough to be out of everybody's way, and not the numbers scripts
+    /// like to take for locks.
+    fn within_limit() -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
+        let top = i32::try_from(limit.min(180)).unwrap_or(180);
+        Self { status: top - 7, prelude: top - 6 }
+    }
+}
+
+fn not_started(shared: &Shared, err: &io::Error) {
+    let end = Arc::new(End {
+        exit: Exit::NotStarted(err.to_string()),
+        stopped: None,
+        elapsed: shared.started.elapsed(),
+        cwd: Cwd::Untold,
+        left: Vec::new(),
+        out_of_memory: false,
+    });
+    shared.phase.send_replace(Phase::Gone(end));
+}
+
+/// A script nobody can change any more, and that is nowhere on disk.
+fn sealed(text: &str) -> io::Result<OwnedFd> {
+    let mut file: File =
+        rustix::fs::memfd_create("prelude", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?.into();
+    file.write_all(text.as_bytes())?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
+/// The shell commands are judged for and run by.
+fn find_bash() -> PathBuf {
+    let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
+    let found = places.into_iter().map(Path::new).find(|path| path.is_file());
+    found.unwrap_or(Path::new("/bin/bash")).to_owned()
+}

@@ -1,0 +1,369 @@
+//! One thread per command, from its start until nothing of it is left.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
+};
+
+use crate::{
+    own::{Mark, Owner, ProcessId, describe},
+    run::{
+        job::{Cwd, End, Exit, Phase, Shared, Stop},
+        wait,
+    },
+};
+
+/// After the shell has ended, what is on its way may still arrive.
+const DRAIN: Duration = Duration::from_millis(50);
+/// A stopped command is reported after this long, ended or not.
+const REPORT: Duration = Duration::from_millis(200);
+/// Whoever ignores a polite request is killed after this long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Killing takes this long at most; what survives it sits in the kernel.
+const GIVE_UP: Duration = Duration::from_secs(10);
+/// How often a stopping command is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often a silent command is asked whether it waits for a person, while it
+/// is young and later on.
+const WATCH: Duration = Duration::from_millis(500);
+const WATCH_LATER: Duration = Duration::from_secs(5);
+/// How often what was left behind is looked at when nothing tells of its end.
+const LOOK_AT_LEFT: Duration = Duration::from_secs(5);
+
+/// A process that was just started, and our ends of its pipes.
+pub(crate) struct Started {
+    pub(crate) pid: Pid,
+    pub(crate) root: ProcessId,
+    pub(crate) mark: Mark,
+    /// Everything it prints.
+    pub(crate) output: OwnedFd,
+    /// Where its shell was at the end; closed when nobody holds it any more.
+    pub(crate) status: OwnedFd,
+    /// Whether its memory limit was hit.
+    pub(crate) cgroup: Option<crate::run::cgroup::Group>,
+}
+
+pub(crate) struct Supervisor {
+    shared: Arc<Shared>,
+    process: Started,
+    /// None once reaped.
+    handle: Option<OwnedFd>,
+    output_open: bool,
+    exit: Option<(Exit, Instant)>,
+    stopping: Option<Stopping>,
+    /// What of the status pipe arrived.
+    status: Vec<u8>,
+    status_open: bool,
+    /// Set when the end was reported.
+    end: Option<Arc<End>>,
+    left: Vec<ProcessId>,
+    looked: Instant,
+    /// When to look next whether it waits for a person, and how much it had
+    /// printed the last time.
+    watch: (Instant, u64),
+    buf: Vec<u8>,
+}
+
+struct Stopping {
+    why: Stop,
+    since: Instant,
+    /// Nothing of the command was alive when last looked.
+    all_gone: bool,
+}
+
+impl Supervisor {
+    pub(crate) fn new(shared: Arc<Shared>, process: Started) -> io::Result<Self> {
+        let handle = pidfd_open(process.pid, PidfdFlags::empty())?;
+        Ok(Self {
+            shared,
+            process,
+            handle: Some(handle),
+            output_open: true,
+            exit: None,
+            stopping: None,
+            status: Vec::new(),
+            status_open: true,
+            end: None,
+            left: Vec::new(),
+            looked: Instant::now(),
+            watch: (Instant::now() + WATCH, 0),
+            buf: vec![0; 128 << 10],
+        })
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            self.obey();
+            self.press(Instant::now());
+            self.report(Instant::now());
+            if self.is_done() {
+                break;
+            }
+            self.wait_for_something();
+        }
+        if self.stopping.as_ref().is_none_or(|it| it.all_gone) {
+            self.shared.owner.forget(&self.process.mark);
+        }
+        if let Some(group) = self.process.cgroup.take() {
+            group.remove();
+        }
+        self.shared.spool().settle();
+        if let Some(end) = self.end.take() {
+            self.shared.phase.send_replace(Phase::Gone(end));
+        }
+    }
+
+    /// Takes orders, and gives them when a limit is reached.
+    fn obey(&mut self) {
+        let (interrupt, flush) = {
+            let mut control = self.shared.control();
+            (std::mem::take(&mut control.interrupt), std::mem::take(&mut control.flush))
+        };
+        if interrupt && self.handle.is_some() {
+            kill_process_group(self.process.pid, Signal::INT).ok();
+        }
+        if !flush.is_empty() {
+            self.read_output(usize::MAX);
+            for waiting in flush {
+                waiting.send(()).ok();
+            }
+        }
+        if self.stopping.is_some() {
+            return;
+        }
+        let (asked, stop_at) = {
+            let control = self.shared.control();
+            (control.stop, control.stop_at)
+        };
+        // The limit is the command's; what it left behind has the session's.
+        let stop_at = stop_at.filter(|_| self.exit.is_none());
+        let too_long = stop_at.is_some_and(|at| at <= Instant::now()).then_some(Stop::TimedOut);
+        let too_much = self.shared.spool().is_over_limit().then_some(Stop::OutputLimit);
+        let too_hopeful = self.waits_for_person().then_some(Stop::WantsTerminal);
+        if let Some(why) = asked.or(too_much).or(too_long).or(too_hopeful) {
+            self.signal(Signal::TERM);
+            // A stopped process cannot hear.
+            self.signal(Signal::CONT);
+            self.stopping = Some(Stopping { why, since: Instant::now(), all_gone: false });
+        }
+    }
+
+    /// Some editors that find no terminal take the keyboard from where they
+    /// print: nothing ever comes from there.
+    fn waits_for_person(&mut self) -> bool {
+        let now = Instant::now();
+        if self.exit.is_some() || now < self.watch.0 {
+            return false;
+        }
+        let printed = self.shared.spool().total();
+        let silent = printed == self.watch.1;
+        let pause = if self.shared.started.elapsed() < WATCH_LATER * 2 { WATCH } else { WATCH_LATER };
+        self.watch = (now + pause, printed);
+        if !silent {
+            return false;
+        }
+        let link = |pid: i32, fd: i32| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        let Some(ours) = link(own, self.process.output.as_raw_fd()) else { return false };
+        self.shared.owner.alive(&self.process.mark).iter().any(|id| link(id.pid, 0).as_ref() == Some(&ours))
+    }
+
+    /// Goes on with stopping.
+    fn press(&mut self, now: Instant) {
+        let Some(stopping) = &self.stopping else { return };
+        if stopping.all_gone {
+            return;
+        }
+        if PATIENCE <= now - stopping.since {
+            self.signal(Signal::KILL);
+        }
+        let others = self.shared.owner.alive(&self.process.mark);
+        let all_gone = others.iter().all(|id| *id == self.process.root) && self.exit.is_some();
+        if let Some(stopping) = &mut self.stopping {
+            stopping.all_gone = all_gone;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The group at once, as long as its number cannot mean another one.
+        if self.handle.is_some() {
+            kill_process_group(self.process.pid, signal).ok();
+        }
+        self.shared.owner.signal(&self.process.mark, signal);
+    }
+
+    /// Tells how the command ended, as soon as that is known.
+    fn report(&mut self, now: Instant) {
+        if self.end.is_some() {
+            return;
+        }
+        let overdue = self.stopping.as_ref().is_some_and(|it| it.all_gone || REPORT <= now - it.since);
+        let ended = self.exit.as_ref().is_some_and(|(_, at)| !self.output_open || DRAIN <= now - *at);
+        if !(overdue || ended && self.stopping.is_none()) {
+            return;
+        }
+        self.read_output(usize::MAX);
+        self.read_status();
+        self.look_for_left();
+        let (exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
+        let end = Arc::new(End {
+            exit,
+            stopped: self.stopping.as_ref().map(|it| it.why),
+            elapsed: at - self.shared.started,
+            cwd: self.cwd(),
+            left: describe(&self.left),
+            out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
+        });
+        self.end = Some(Arc::clone(&end));
+        self.shared.phase.send_replace(Phase::Ended(end));
+    }
+
+    fn is_done(&self) -> bool {
+        if self.end.is_none() {
+            return false;
+        }
+        if let Some(stopping) = &self.stopping {
+            return stopping.all_gone || GIVE_UP <= stopping.since.elapsed();
+        }
+        self.left.is_empty()
+    }
+
+    fn wait_for_something(&mut self) {
+        let mut fds = vec![PollFd::new(&self.shared.wake, PollFlags::IN)];
+        let output = self.output_open.then(|| {
+            fds.push(PollFd::new(&self.process.output, PollFlags::IN));
+            fds.len() - 1
+        });
+        let handle = self.handle.as_ref().map(|handle| {
+            fds.push(PollFd::new(handle, PollFlags::IN));
+            fds.len() - 1
+        });
+        // Before the end it may hold a line; after it, only its closing counts.
+        if self.end.is_some() && self.status_open {
+            fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
+        }
+        let timeout = self.until_next_look().map(wait::timespec);
+        let ready = poll(&mut fds, timeout.as_ref()).is_ok();
+        let is_ready = |at: Option<usize>| ready && at.is_some_and(|at| !fds[at].revents().is_empty());
+        let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
+        drop(fds);
+        if woken {
+            rustix::io::read(&self.shared.wake, &mut [0_u8; 8]).ok();
+        }
+        if readable {
+            self.read_output(8);
+        }
+        if ended {
+            self.reap();
+        }
+        if self.end.is_some()
+            && self.stopping.is_none()
+            && (!readable || LOOK_AT_LEFT <= self.looked.elapsed())
+        {
+            self.read_status();
+            self.look_for_left();
+        }
+    }
+
+    fn until_next_look(&self) -> Option<Duration> {
+        let now = Instant::now();
+        if self.stopping.is_some() {
+            return Some(LOOK);
+        }
+        if self.end.is_some() {
+            return Some(LOOK_AT_LEFT);
+        }
+        let drained = self.exit.as_ref().map(|(_, at)| *at + DRAIN);
+        let limit = self.shared.control().stop_at.filter(|_| self.exit.is_none());
+        let watch = self.exit.is_none().then_some(self.watch.0);
+        let next = drained.into_iter().chain(limit).chain(watch).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Reads what is there, at most this many times.
+    fn read_output(&mut self, times: usize) {
+        for _ in 0..times {
+            if !self.output_open {
+                return;
+            }
+            match rustix::io::read(&self.process.output, &mut self.buf[..]) {
+                Ok(0) => self.output_open = false,
+                Ok(len) => {
+                    let mut spool = self.shared.spool();
+                    spool.write(&self.buf[..len]);
+                    let over = spool.is_over_limit();
+                    self.shared.printed.send_replace(spool.total());
+                    if over {
+                        return;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.output_open = false,
+            }
+        }
+    }
+
+    fn read_status(&mut self) {
+        let mut buf = [0_u8; 4096];
+        while self.status_open && self.status.len() < 64 << 10 {
+            match rustix::io::read(&self.process.status, &mut buf) {
+                Ok(0) => self.status_open = false,
+                Ok(len) => self.status.extend_from_slice(&buf[..len]),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        let waited = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let exit = match waited {
+            Ok(None) => {
+                self.handle = Some(handle);
+                return;
+            }
+            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+            },
+            Err(err) => Exit::NotStarted(format!("its end got lost: {err}")),
+        };
+        self.exit = Some((exit, Instant::now()));
+    }
+
+    /// What still runs. Cheap when nobody holds a pipe and we adopted no orphan.
+    fn look_for_left(&mut self) {
+        self.looked = Instant::now();
+        let adopted = Owner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
+        let held = self.status_open || self.output_open || self.handle.is_some();
+        self.left = if held || adopted || !self.left.is_empty() {
+            let alive = self.shared.owner.alive(&self.process.mark);
+            alive.into_iter().filter(|id| *id != self.process.root).collect()
+        } else {
+            Vec::new()
+        };
+    }
+
+    /// The shell writes one dot and then where it is, as far as it can tell.
+    fn cwd(&self) -> Cwd {
+        use std::os::unix::ffi::OsStringExt as _;
+        let Some(told) = self.status.strip_prefix(b".") else { return Cwd::Untold };
+        match told.strip_suffix(b"\n") {
+            Some(path) if path.starts_with(b"/") => {
+                Cwd::At(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())))
+            }
+            _ => Cwd::Gone,
+        }
+    }
+}

@@ -1,0 +1,378 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use haft_types::{AgentId, CallId};
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    output::{Excerpt, Mark, View},
+    run::{
+        Shell,
+        job::{End, Job, Phase, Stop},
+        lines::Lines,
+        notice::{Events, Notice, Status},
+    },
+};
+
+/// What goes on beside the conversation: commands in the background, watches,
+/// and what commands left running.
+///
+/// **Invariant:** the end of a task reaches its agent once: either through
+/// [`Tasks::drain`] or as the answer to [`Tasks::read`], never both, never
+/// neither. Ids stay known as long as the session lives.
+#[derive(Debug)]
+pub struct Tasks {
+    shell: Arc<Shell>,
+    inner: Mutex<Inner>,
+    /// Counts what became worth draining.
+    news: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tasks: BTreeMap<u64, Task>,
+    foreground: HashMap<CallId, Arc<Notify>>,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Task {
+    job: Job,
+    about: About,
+    cursor: Mark,
+    /// Whether the agent knows how it ended.
+    told: bool,
+    events: Events,
+    /// Whether lines may still come in as events: its end is told after them.
+    following: bool,
+}
+
+/// What a task is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct About {
+    /// Which kind.
+    pub kind: Kind,
+    /// In a few words, by whoever started it.
+    pub description: String,
+    /// Who gets to know of its end.
+    pub agent: AgentId,
+}
+
+/// Kinds of tasks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A command in the background.
+    Command,
+    /// A command whose lines are events.
+    Watch,
+    /// What a command left running when it ended. Its end is not news.
+    Leftover,
+}
+
+impl Kind {
+    /// The public name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Command => "bash",
+            Self::Watch => "monitor",
+            Self::Leftover => "leftover",
+        }
+    }
+}
+
+/// One line of the task list.
+#[derive(Clone, Debug)]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: String,
+    /// What it is.
+    pub about: About,
+    /// Its command line.
+    pub command: String,
+    /// The call that started it.
+    pub call: CallId,
+    /// How far it is.
+    pub status: Status,
+    /// How long it has been running, or ran.
+    pub elapsed: Duration,
+    /// Where its output is.
+    pub file: Option<PathBuf>,
+}
+
+/// What somebody who asked for output gets.
+#[derive(Clone, Debug)]
+pub struct TaskRead {
+    /// The task.
+    pub info: TaskInfo,
+    /// What it printed since somebody asked the last time.
+    pub fresh: Excerpt,
+}
+
+impl Tasks {
+    /// Tasks of the commands this shell runs.
+    pub fn new(shell: Arc<Shell>) -> Arc<Self> {
+        Arc::new(Self { shell, inner: Mutex::default(), news: watch::Sender::new(0) })
+    }
+
+    /// The shell.
+    pub fn shell(&self) -> &Arc<Shell> {
+        &self.shell
+    }
+
+    /// Goes on with a job in the background.
+    pub fn adopt(self: &Arc<Self>, job: Job, about: About) -> String {
+        let id = job.id().to_owned();
+        let mut inner = self.inner();
+        inner.number += 1;
+        let number = inner.number;
+        let told = about.kind == Kind::Leftover;
+        let (cursor, events) = (Mark::default(), Events::default());
+        let following = about.kind == Kind::Watch;
+        let task = Task { job: job.clone(), about, cursor, told, events, following };
+        inner.tasks.insert(number, task);
+        drop(inner);
+        let tasks = Arc::clone(self);
+        tokio::spawn(async move {
+            job.ended().await;
+            tasks.tell_news();
+        });
+        id
+    }
+
+    /// Goes on with a job in the background and reports each line it prints.
+    pub fn watch(self: &Arc<Self>, job: Job, about: About) -> String {
+        let id = self.adopt(job.clone(), about);
+        let (tasks, name) = (Arc::clone(self), id.clone());
+        tokio::spawn(async move {
+            let mut reader = Lines::new(job);
+            while let Some(lines) = reader.next().await {
+                tasks.report(&name, &lines);
+            }
+            if let Some(task) = tasks.inner().named_mut(&name) {
+                task.following = false;
+            }
+            tasks.tell_news();
+        });
+        id
+    }
+
+    /// Registers a call that waits for its command, so that a person can send
+    /// it to the background.
+    pub fn in_foreground(self: &Arc<Self>, call: &CallId) -> Foreground {
+        let moved = Arc::new(Notify::new());
+        self.inner().foreground.insert(call.clone(), Arc::clone(&moved));
+        Foreground { tasks: Arc::clone(self), call: call.clone(), moved }
+    }
+
+    /// Sends a call that waits for its command to the background; false if none
+    /// does. All of them for `None`.
+    pub fn move_to_background(&self, call: Option<&CallId>) -> bool {
+        let inner = self.inner();
+        let wanted = |it: &&CallId| call.is_none_or(|call| call == *it);
+        let mut moved = false;
+        for call in inner.foreground.keys().filter(wanted) {
+            inner.foreground[call].notify_one();
+            moved = true;
+        }
+        moved
+    }
+
+    /// All tasks, oldest first.
+    pub fn list(&self) -> Vec<TaskInfo> {
+        self.inner().tasks.values().map(Task::info).collect()
+    }
+
+    /// The task of this id.
+    pub fn get(&self, id: &str) -> Option<TaskInfo> {
+        self.inner().named(id).map(|task| task.info())
+    }
+
+    /// What a task printed since somebody asked the last time. Whoever learns
+    /// of its end this way is not told again.
+    pub fn read(&self, id: &str, limit: usize) -> Option<TaskRead> {
+        let mut inner = self.inner();
+        let task = inner.named_mut(id)?;
+        let ended = task.job.end();
+        let end = task.job.printed();
+        let fresh = task.job.read(View { limit, from: task.cursor });
+        task.cursor = end;
+        // What is printed after its end is told when asked for, not announced.
+        task.told |= ended.is_some();
+        Some(TaskRead { info: task.info(), fresh })
+    }
+
+    /// Waits until a task has ended or printed something new, or the time is
+    /// up. False if there is no such task.
+    pub async fn wait(&self, id: &str, until: Until, patience: Duration) -> bool {
+        let Some((job, cursor)) = self.inner().named(id).map(|it| (it.job.clone(), it.cursor)) else {
+            return false;
+        };
+        let happens = async {
+            match until {
+                Until::Ended => drop(job.ended().await),
+                Until::News => job.printed_more_than(cursor.bytes).await,
+            }
+        };
+        tokio::time::timeout(patience, happens).await.ok();
+        true
+    }
+
+    /// Ends a task, with everything it started. Waits until it is told to have
+    /// ended, a fraction of a second at most.
+    pub async fn stop(&self, id: &str) -> Option<TaskInfo> {
+        let job = self.inner().named(id)?.job.clone();
+        if !matches!(job.phase(), Phase::Gone(_)) {
+            job.stop(Stop::Asked);
+            tokio::time::timeout(Duration::from_secs(2), job.gone()).await.ok();
+        }
+        let mut inner = self.inner();
+        let task = inner.named_mut(id)?;
+        // Whoever stops it knows that it has ended.
+        task.told = true;
+        Some(task.info())
+    }
+
+    /// Lets what a task started go on after the session.
+    pub fn detach(&self, id: &str) -> Option<std::io::Result<bool>> {
+        let job = self.inner().named(id)?.job.clone();
+        Some(job.detach())
+    }
+
+    /// Everything an agent has not been told yet, in the order of the tasks.
+    pub fn drain(&self, agent: &AgentId) -> Vec<Notice> {
+        self.drain_where(|it| it == agent)
+    }
+
+    /// The same for all agents that match, such as those that have ended: their
+    /// parent takes their place.
+    pub fn drain_where(&self, wanted: impl Fn(&AgentId) -> bool) -> Vec<Notice> {
+        let mut inner = self.inner();
+        let mut notices = Vec::new();
+        for task in inner.tasks.values_mut().filter(|it| wanted(&it.about.agent)) {
+            if let Some((lines, missed)) = task.events.take() {
+                notices.push(Notice::events(task.info(), lines, missed));
+            }
+            if task.has_untold_end() {
+                task.told = true;
+                task.cursor = task.job.printed();
+                notices.push(Notice::ended(task.info(), task.job.recent_lines(20)));
+            }
+        }
+        notices
+    }
+
+    /// Whether an agent has something to be told.
+    pub fn has_news(&self, agent: &AgentId) -> bool {
+        let inner = self.inner();
+        let mut of_agent = inner.tasks.values().filter(|it| it.about.agent == *agent);
+        of_agent.any(|it| !it.events.is_empty() || it.has_untold_end())
+    }
+
+    /// Waits until an agent has something to be told.
+    pub async fn news(&self, agent: &AgentId) {
+        let mut news = self.news.subscribe();
+        while !self.has_news(agent) {
+            news.borrow_and_update();
+            if self.has_news(agent) || news.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reports lines of a watch.
+    fn report(&self, id: &str, lines: &[String]) {
+        if let Some(task) = self.inner().named_mut(id) {
+            for line in lines {
+                task.events.push(line);
+            }
+        }
+        self.tell_news();
+    }
+
+    fn tell_news(&self) {
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a wait waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Until {
+    /// The end of the task.
+    Ended,
+    /// Its end, or more output.
+    News,
+}
+
+impl Inner {
+    fn named(&self, id: &str) -> Option<&Task> {
+        self.tasks.values().find(|it| it.job.id() == id)
+    }
+
+    fn named_mut(&mut self, id: &str) -> Option<&mut Task> {
+        self.tasks.values_mut().find(|it| it.job.id() == id)
+    }
+}
+
+impl Task {
+    fn info(&self) -> TaskInfo {
+        let spec = self.job.spec();
+        TaskInfo {
+            id: self.job.id().to_owned(),
+            about: self.about.clone(),
+            command: spec.command.clone(),
+            call: spec.call.clone(),
+            status: self.status(),
+            elapsed: self.job.elapsed(),
+            file: self.job.file(),
+        }
+    }
+
+    fn has_untold_end(&self) -> bool {
+        !self.told && !self.following && self.job.end().is_some()
+    }
+
+    fn status(&self) -> Status {
+        match self.job.phase() {
+            Phase::Running => Status::Running,
+            Phase::Ended(end) if self.about.kind == Kind::Leftover => Status::LeftRunning(end),
+            Phase::Ended(end) | Phase::Gone(end) => Status::Ended(end),
+        }
+    }
+}
+
+/// A call that waits for its command. Forgotten when dropped.
+#[derive(Debug)]
+pub struct Foreground {
+    tasks: Arc<Tasks>,
+    call: CallId,
+    moved: Arc<Notify>,
+}
+
+impl Foreground {
+    /// Waits until a person sends the call to the background.
+    pub async fn moved(&self) {
+        self.moved.notified().await;
+    }
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        self.tasks.inner().foreground.remove(&self.call);
+    }
+}
+
+/// How a task ended, for those who only want to know that.
+pub(crate) fn end_of(status: &Status) -> Option<&Arc<End>> {
+    match status {
+        Status::Running => None,
+        Status::LeftRunning(end) | Status::Ended(end) => Some(end),
+    }
+}

@@ -1,0 +1,94 @@
+//! Connections that can be broken on purpose.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+};
+
+/// Breaks one connection: nothing more is written to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Breaker(Arc<AtomicBool>);
+
+impl Breaker {
+    pub(crate) fn trip(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.0.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(())
+    }
+}
+
+impl Connected<IncomingStream<'_, Breakable>> for Breaker {
+    fn connect_info(stream: IncomingStream<'_, Breakable>) -> Self {
+        stream.io().breaker.clone()
+    }
+}
+
+/// A listener whose connections have a [`Breaker`].
+pub(crate) struct Breakable(pub(crate) TcpListener);
+
+impl Listener for Breakable {
+    type Io = Io;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Io, SocketAddr) {
+        let (stream, addr) = Listener::accept(&mut self.0).await;
+        // Without it, small pieces wait for an acknowledgement.
+        let _ = stream.set_nodelay(true);
+        (Io { stream, breaker: Breaker::default() }, addr)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+pub(crate) struct Io {
+    stream: TcpStream,
+    breaker: Breaker,
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.breaker.check()?;
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.breaker.check()?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,129 @@
+//! OpenAI Chat Completions.
+
+use serde_json::{Value, json};
+
+use super::{Asked, sse, stop_reason};
+use crate::{
+    steps::Step,
+    turn::{Piece, ToolPiece, Turn},
+};
+
+/// The body of an error.
+pub(crate) fn error_body(kind: &str, message: &str) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+}
+
+fn finish_reason(turn: &Turn) -> &str {
+    match stop_reason(turn) {
+        "tool_use" => "tool_calls",
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "refusal" => "content_filter",
+        _ => "stop",
+    }
+}
+
+fn usage(turn: &Turn, asked: &Asked<'_>) -> Value {
+    let (input, output) = asked.usage(turn);
+    let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
+    json!({
+        "prompt_tokens": input + cached, "completion_tokens": output,
+        "total_tokens": input + cached + output, "prompt_tokens_details": {"cached_tokens": cached},
+    })
+}
+
+/// The answer in one piece.
+pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
+    let mut text = String::new();
+    let mut reasoning = String::new();
+    let mut calls = Vec::new();
+    for piece in &turn.reply {
+        match piece {
+            Piece::Text(piece) | Piece::OpenText(piece) => text.push_str(piece),
+            Piece::Thinking(piece) | Piece::OpenThinking(piece) => reasoning.push_str(piece),
+            Piece::Tool(tool) => calls.push(json!({
+                "id": asked.call_id(tool, calls.len()), "type": "function",
+                "function": {"name": tool.name, "arguments": tool.text()},
+            })),
+            _ => {}
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": text});
+    if !reasoning.is_empty() {
+        message["reasoning_content"] = json!(reasoning);
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = json!(calls);
+    }
+    json!({
+        "id": asked.message_id(), "object": "chat.completion", "created": 0, "model": asked.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(turn)}],
+        "usage": usage(turn, asked),
+    })
+}
+
+/// The answer as server-sent events.
+pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+    let mut out = Out { steps: Vec::new(), asked, calls: 0 };
+    out.delta(&json!({"role": "assistant", "content": ""}));
+    for piece in &turn.reply {
+        match piece {
+            Piece::Text(text) | Piece::OpenText(text) => out.text("content", text),
+            Piece::Thinking(text) | Piece::OpenThinking(text) => out.text("reasoning_content", text),
+            Piece::RedactedThinking(_) => {}
+            Piece::Tool(tool) => out.tool(tool),
+            Piece::Stall(stall) => out.steps.push(Step::Stall(*stall)),
+            Piece::Cut(cut) => out.steps.push(Step::Cut(*cut)),
+            Piece::Raw(raw) => out.steps.push(Step::Bytes(raw.clone().into_bytes())),
+            Piece::Error(error) => {
+                out.data(&error_body(&error.kind, &error.message));
+                return out.steps;
+            }
+        }
+    }
+    out.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(turn)}]), &Value::Null);
+    out.chunk(&json!([]), &usage(turn, asked));
+    out.steps.push(Step::Bytes(sse(None, "[DONE]")));
+    out.steps
+}
+
+struct Out<'a> {
+    steps: Vec<Step>,
+    asked: &'a Asked<'a>,
+    calls: usize,
+}
+
+impl Out<'_> {
+    fn data(&mut self, data: &Value) {
+        self.steps.push(Step::Bytes(sse(None, &data.to_string())));
+    }
+
+    fn chunk(&mut self, choices: &Value, usage: &Value) {
+        let data = json!({
+            "id": self.asked.message_id(), "object": "chat.completion.chunk", "created": 0,
+            "model": self.asked.model, "choices": choices, "usage": usage,
+        });
+        self.data(&data);
+    }
+
+    fn delta(&mut self, delta: &Value) {
+        self.chunk(&json!([{"index": 0, "delta": delta, "finish_reason": null}]), &Value::Null);
+    }
+
+    fn text(&mut self, field: &str, text: &str) {
+        for piece in self.asked.pieces(text) {
+            self.delta(&json!({field: piece}));
+        }
+    }
+
+    fn tool(&mut self, tool: &ToolPiece) {
+        let index = self.calls;
+        self.calls += 1;
+        self.delta(&json!({"tool_calls": [{
+            "index": index, "id": self.asked.call_id(tool, index), "type": "function",
+            "function": {"name": tool.name, "arguments": ""},
+        }]}));
+        for piece in self.asked.input_pieces(tool) {
+            self.delta(&json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Anthropic Messages: server-sent events, or one JSON object.
+
+use serde_json::{Value, json};
+
+use super::{Asked, sse, stop_reason};
+use crate::{
+    signature_of,
+    steps::Step,
+    turn::{Cut, ErrorReply, Piece, Stall, ToolPiece, Turn},
+};
+
+/// A streamed answer before it has a framing.
+pub(crate) enum Item {
+    /// An event; its name is its type.
+    Event(Value),
+    /// An error in the middle.
+    Error(ErrorReply),
+    Raw(String),
+    Stall(Stall),
+    Cut(Cut),
+}
+
+/// The answer as server-sent events.
+pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+    let framed = items(turn, asked).into_iter().map(|item| match item {
+        Item::Event(event) => Step::Bytes(sse(event["type"].as_str(), &event.to_string())),
+        Item::Error(error) => {
+            Step::Bytes(sse(Some("error"), &error_body(&error.kind, &error.message).to_string()))
+        }
+        Item::Raw(raw) => Step::Bytes(raw.into_bytes()),
+        Item::Stall(stall) => Step::Stall(stall),
+        Item::Cut(cut) => Step::Cut(cut),
+    });
+    framed.collect()
+}
+
+/// The body of an error.
+pub(crate) fn error_body(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}})
+}
+
+/// The answer in one piece.
+pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
+    let mut content = Vec::new();
+    let mut calls = 0;
+    for piece in &turn.reply {
+        match piece {
+            Piece::Text(text) | Piece::OpenText(text) => content.push(json!({"type": "text", "text": text})),
+            Piece::Thinking(text) | Piece::OpenThinking(text) => content.push(json!({
+                "type": "thinking", "thinking": text, "signature": signature_of(text, asked.model),
+            })),
+            Piece::RedactedThinking(data) => content.push(json!({"type": "redacted_thinking", "data": data})),
+            Piece::Tool(tool) => {
+                let input = serde_json::from_str(&tool.text()).unwrap_or_else(|_| json!({}));
+                let id = asked.call_id(tool, calls);
+                calls += 1;
+                content.push(json!({"type": "tool_use", "id": id, "name": tool.name, "input": input}));
+            }
+            Piece::Stall(_) | Piece::Cut(_) | Piece::Error(_) | Piece::Raw(_) => {}
+        }
+    }
+    let (input, output) = asked.usage(turn);
+    let mut usage = input_usage(turn, input);
+    usage["output_tokens"] = json!(output);
+    json!({
+        "id": asked.message_id(), "type": "message", "role": "assistant", "model": asked.model,
+        "content": content, "stop_reason": stop_reason(turn), "stop_sequence": null, "usage": usage,
+    })
+}
+
+fn input_usage(turn: &Turn, input: u64) -> Value {
+    let given = turn.usage.unwrap_or_default();
+    json!({
+        "input_tokens": input,
+        "cache_creation_input_tokens": given.cache_creation_input_tokens,
+        "cache_read_input_tokens": given.cache_read_input_tokens,
+        "output_tokens": 1,
+    })
+}
+
+/// The events of an answer.
+pub(crate) fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
+    let (input, output) = asked.usage(turn);
+    let mut out = Out { items: Vec::new(), block: 0, calls: 0 };
+    out.event(json!({"type": "message_start", "message": {
+        "id": asked.message_id(), "type": "message", "role": "assistant", "model": asked.model,
+        "content": [], "stop_reason": null, "stop_sequence": null, "usage": input_usage(turn, input),
+    }}));
+    out.event(json!({"type": "ping"}));
+    for piece in &turn.reply {
+        match piece {
+            Piece::Error(error) => {
+                out.items.push(Item::Error(error.clone()));
+                return out.items;
+            }
+            piece => out.piece(piece, asked),
+        }
+    }
+    out.event(json!({
+        "type": "message_delta",
+        "delta": {"stop_reason": stop_reason(turn), "stop_sequence": null},
+        "usage": {"output_tokens": output},
+    }));
+    out.event(json!({"type": "message_stop"}));
+    out.items
+}
+
+struct Out {
+    items: Vec<Item>,
+    block: usize,
+    calls: usize,
+}
+
+impl Out {
+    fn event(&mut self, event: Value) {
+        self.items.push(Item::Event(event));
+    }
+
+    fn delta(&mut self, delta: &Value) {
+        let index = self.block;
+        self.event(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    }
+
+    fn start(&mut self, block: &Value) {
+        let index = self.block;
+        self.event(json!({"type": "content_block_start", "index": index, "content_block": block}));
+    }
+
+    fn stop(&mut self) {
+        let index = self.block;
+        self.event(json!({"type": "content_block_stop", "index": index}));
+        self.block += 1;
+    }
+
+    fn piece(&mut self, piece: &Piece, asked: &Asked<'_>) {
+        match piece {
+            Piece::Text(text) => {
+                self.text(text, asked);
+                self.stop();
+            }
+            Piece::OpenText(text) => self.text(text, asked),
+            Piece::Thinking(text) => {
+                self.thinking(text, asked);
+                self.delta(&json!({"type": "signature_delta", "signature": signature_of(text, asked.model)}));
+                self.stop();
+            }
+            Piece::OpenThinking(text) => self.thinking(text, asked),
+            Piece::RedactedThinking(data) => {
+                self.start(&json!({"type": "redacted_thinking", "data": data}));
+                self.stop();
+            }
+            Piece::Tool(tool) => self.tool(tool, asked),
+            Piece::Stall(stall) => self.items.push(Item::Stall(*stall)),
+            Piece::Cut(cut) => self.items.push(Item::Cut(*cut)),
+            Piece::Raw(raw) => self.items.push(Item::Raw(raw.clone())),
+            Piece::Error(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str, asked: &Asked<'_>) {
+        self.start(&json!({"type": "text", "text": ""}));
+        for piece in asked.pieces(text) {
+            self.delta(&json!({"type": "text_delta", "text": piece}));
+        }
+    }
+
+    fn thinking(&mut self, text: &str, asked: &Asked<'_>) {
+        self.start(&json!({"type": "thinking", "thinking": "", "signature": ""}));
+        for piece in asked.pieces(text) {
+            self.delta(&json!({"type": "thinking_delta", "thinking": piece}));
+        }
+    }
+
+    fn tool(&mut self, tool: &ToolPiece, asked: &Asked<'_>) {
+        let id = asked.call_id(tool, self.calls);
+        self.calls += 1;
+        self.start(&json!({"type": "tool_use", "id": id, "name": tool.name, "input": {}}));
+        self.delta(&json!({"type": "input_json_delta", "partial_json": ""}));
+        for piece in asked.input_pieces(tool) {
+            self.delta(&json!({"type": "input_json_delta", "partial_json": piece}));
+        }
+        if !tool.open {
+            self.stop();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+use serde::{Deserialize, Serialize};
+
+/// The wire form a request came in.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Anthropic Messages, at Anthropic, Vertex or Foundry.
+    Messages,
+    /// Anthropic Messages in the Bedrock event stream.
+    Bedrock,
+    /// OpenAI Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+}
+
+/// What a path asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Route {
+    pub(crate) form: Form,
+    pub(crate) ask: Ask,
+    /// Where the path names the model, and the body does not.
+    pub(crate) model: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ask {
+    /// An answer, streamed if the body says so.
+    Answer,
+    /// An answer, streamed because the path says so.
+    Stream,
+    /// An answer in one piece because the path says so.
+    Whole,
+    /// How many tokens it would be.
+    Count,
+    /// Which models there are.
+    Models,
+}
+
+impl Route {
+    pub(crate) fn parse(method: &str, path: &str) -> Option<Self> {
+        let path = path.trim_end_matches('/');
+        let route = |form, ask| Some(Self { form, ask, model: None });
+        if method == "GET" {
+            return path.ends_with("/models").then_some(Self {
+                form: Form::Messages,
+                ask: Ask::Models,
+                model: None,
+            });
+        }
+        if method != "POST" {
+            return None;
+        }
+        if path.ends_with("/messages") {
+            return route(Form::Messages, Ask::Answer);
+        }
+        if path.ends_with("/messages/count_tokens") || path.ends_with("/models/count-tokens:rawPredict") {
+            return route(Form::Messages, Ask::Count);
+        }
+        if path.ends_with("/chat/completions") {
+            return route(Form::Chat, Ask::Answer);
+        }
+        if path.ends_with("/responses") {
+            return route(Form::Responses, Ask::Answer);
+        }
+        Self::vertex(path).or_else(|| Self::bedrock(path))
+    }
+
+    fn vertex(path: &str) -> Option<Self> {
+        let (_, last) = path.rsplit_once("/publishers/anthropic/models/")?;
+        let (model, verb) = last.rsplit_once(':')?;
+        let ask = match verb {
+            "streamRawPredict" => Ask::Stream,
+            "rawPredict" => Ask::Whole,
+            _ => return None,
+        };
+        Some(Self { form: Form::Messages, ask, model: Some(percent_decode(model)) })
+    }
+
+    fn bedrock(path: &str) -> Option<Self> {
+        let (_, rest) = path.split_once("/model/")?;
+        let (model, verb) = rest.rsplit_once('/')?;
+        let ask = match verb {
+            "invoke-with-response-stream" => Ask::Stream,
+            "invoke" => Ask::Whole,
+            "count-tokens" => Ask::Count,
+            _ => return None,
+        };
+        Some(Self { form: Form::Bedrock, ask, model: Some(percent_decode(model)) })
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let code = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        rest = match code {
+            Some(code) => {
+                bytes.push(code);
+                &tail[2..]
+            }
+            None => {
+                bytes.push(*first);
+                tail
+            }
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_form_and_model() {
+        for (method, path, want) in [
+            ("POST", "/v1/messages", Some((Form::Messages, Ask::Answer, None))),
+            ("POST", "/anthropic/v1/messages", Some((Form::Messages, Ask::Answer, None))),
+            ("POST", "/v1/messages/count_tokens", Some((Form::Messages, Ask::Count, None))),
+            (
+                "POST",
+                "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",
+                Some((Form::Messages, Ask::Stream, Some("claude-x@1"))),
+            ),
+            (
+                "POST",
+                "/model/anthropic.claude%3A0/invoke-with-response-stream",
+                Some((Form::Bedrock, Ask::Stream, Some("anthropic.claude:0"))),
+            ),
+            ("POST", "/model/arn:aws:x%2Fy/invoke", Some((Form::Bedrock, Ask::Whole, Some("arn:aws:x/y")))),
+            ("POST", "/v1/chat/completions", Some((Form::Chat, Ask::Answer, None))),
+            ("POST", "/v1/responses", Some((Form::Responses, Ask::Answer, None))),
+            ("GET", "/v1/models", Some((Form::Messages, Ask::Models, None))),
+            ("GET", "/v1/messages", None),
+            ("POST", "/v1/embeddings", None),
+        ] {
+            let got = Route::parse(method, path);
+            let want = want.map(|(form, ask, model)| Route { form, ask, model: model.map(str::to_owned) });
+            assert_eq!(got, want, "{method} {path}");
+        }
+    }
+}

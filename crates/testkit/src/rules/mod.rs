@@ -1,0 +1,116 @@
+//! What the real services refuse, in their words.
+
+mod blocks;
+mod force;
+mod media;
+mod messages;
+mod openai;
+mod pairing;
+mod schema;
+mod text;
+mod thinking;
+mod tools;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::{Form, Script, tokens};
+
+pub(crate) use force::ForceCounts;
+pub(crate) use thinking::prefix;
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self { status: 400, kind: "invalid_request_error", message: message.into() }
+    }
+}
+
+pub(crate) type Verdict = Result<(), Refusal>;
+
+/// A refusal that names a place.
+pub(crate) fn refuse<T>(path: &str, what: &str) -> Result<T, Refusal> {
+    Err(Refusal::invalid(format!("{path}: {what}")))
+}
+
+/// Thinking this server has signed: signature to what stood before it.
+#[derive(Debug, Default)]
+pub(crate) struct Issued(Mutex<HashMap<String, String>>);
+
+impl Issued {
+    pub(crate) fn add(&self, signature: String, prefix: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(signature, prefix);
+    }
+
+    fn prefix(&self, signature: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(signature).cloned()
+    }
+}
+
+/// What the rules know besides the request.
+pub(crate) struct Judge<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) issued: &'a Issued,
+    pub(crate) forced: &'a ForceCounts,
+}
+
+impl Judge<'_> {
+    /// Judges a body that is known to be JSON and says how many tokens it has.
+    /// `model` is the model asked for, wherever the request names it.
+    pub(crate) fn judge(&self, form: Form, model: &str, body: &Value) -> Result<u64, Refusal> {
+        let per_token = self.script.bytes_per_token;
+        match form {
+            Form::Messages | Form::Bedrock => {
+                let count = tokens::of_messages_request(body, per_token);
+                if self.script.strict {
+                    messages::check(self, model, body, count)?;
+                }
+                self.forced.check(self.script, body)?;
+                Ok(count)
+            }
+            Form::Chat => {
+                let count = tokens::of_request(body, per_token);
+                if self.script.strict {
+                    openai::check_chat(self.script, body, count)?;
+                }
+                Ok(count)
+            }
+            Form::Responses => {
+                let count = tokens::of_request(body, per_token);
+                if self.script.strict {
+                    openai::check_responses(self.script, body, count)?;
+                }
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// Parses a body as strictly as the services do.
+pub(crate) fn parse(script: &Script, raw: &[u8]) -> Result<Value, Refusal> {
+    if script.strict && raw.len() > script.limits.body_bytes {
+        let message = "Request exceeds the maximum size".to_owned();
+        return Err(Refusal { status: 413, kind: "request_too_large", message });
+    }
+    if script.strict {
+        text::check(raw)?;
+    }
+    serde_json::from_slice(raw)
+        .map_err(|err| Refusal::invalid(format!("The request body is not valid JSON: {err}")))
+}
+
+/// The blocks of a message: a plain string counts as one text block.
+pub(crate) fn blocks(content: &Value) -> &[Value] {
+    content.as_array().map_or(&[], Vec::as_slice)
+}

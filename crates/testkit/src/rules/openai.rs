@@ -1,0 +1,232 @@
+//! OpenAI Chat Completions and Responses.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Refusal, Verdict};
+use crate::Script;
+
+fn invalid<T>(message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::invalid(message))
+}
+
+pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> Verdict {
+    if !body["model"].is_string() {
+        return invalid("you must provide a model parameter");
+    }
+    let Some(messages) = body["messages"].as_array().filter(|list| !list.is_empty()) else {
+        return invalid("Invalid 'messages': empty array. Expected an array with minimum length 1.");
+    };
+    for (at, tool) in body["tools"].as_array().into_iter().flatten().enumerate() {
+        let function = &tool["function"];
+        let path = format!("tools[{at}].function");
+        check_tool(script, &path, &function["name"], function.get("parameters"))?;
+    }
+    chat_pairs(messages)?;
+    for (at, message) in messages.iter().enumerate() {
+        chat_message(at, message)?;
+    }
+    window(script, body, count)
+}
+
+fn chat_message(at: usize, message: &Value) -> Verdict {
+    let role = message["role"].as_str().unwrap_or_default();
+    if !["system", "developer", "user", "assistant", "tool"].contains(&role) {
+        return invalid(format!(
+            "Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'."
+        ));
+    }
+    let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
+    if message["content"].is_null() && calls.is_empty() {
+        return invalid(format!(
+            "Invalid value for 'content': expected a string, got null. (messages[{at}])"
+        ));
+    }
+    for call in calls {
+        let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+        if !serde_json::from_str::<Value>(arguments).is_ok_and(|it| it.is_object()) {
+            return invalid(format!("Invalid 'messages[{at}].tool_calls': arguments must be a JSON object"));
+        }
+    }
+    for part in message["content"].as_array().into_iter().flatten() {
+        let kind = part["type"].as_str().unwrap_or_default();
+        let fits = kind == "text" || (role == "user" && (kind == "image_url" || kind == "file"));
+        if !fits {
+            return invalid(format!(
+                "Invalid 'messages[{at}].content': part type '{kind}' is not allowed for role '{role}'"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn chat_pairs(messages: &[Value]) -> Verdict {
+    let mut open: Vec<&str> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        if message["role"] == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            match open.iter().position(|wanted| *wanted == id) {
+                Some(found) => open.remove(found),
+                None => {
+                    return invalid(format!(
+                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'. (messages[{at}])"
+                    ));
+                }
+            };
+            continue;
+        }
+        unanswered(&open)?;
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        open = calls.filter_map(|call| call["id"].as_str()).collect();
+    }
+    unanswered(&open)
+}
+
+fn unanswered(open: &[&str]) -> Verdict {
+    if open.is_empty() {
+        return Ok(());
+    }
+    let ids = open.join(", ");
+    invalid(format!(
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: {ids}"
+    ))
+}
+
+fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Value>) -> Verdict {
+    let name = name.as_str().unwrap_or_default();
+    let most = script.limits.tool_name;
+    if name.len() > most {
+        return invalid(format!(
+            "Invalid '{path}.name': string too long. Expected a string with maximum length {most}, but got a string with length {} instead.",
+            name.len()
+        ));
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if name.is_empty() || !name.bytes().all(allowed) {
+        return invalid(format!(
+            "Invalid '{path}.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+        ));
+    }
+    let Some(schema) = parameters else { return Ok(()) };
+    if schema["type"] != "object" {
+        return invalid(format!(
+            "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: {}'.",
+            schema["type"]
+        ));
+    }
+    if ["oneOf", "anyOf", "allOf", "enum", "not"].iter().any(|key| schema.get(key).is_some()) {
+        return invalid(format!(
+            "Invalid schema for function '{name}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+        ));
+    }
+    Ok(())
+}
+
+fn window(script: &Script, body: &Value, count: u64) -> Verdict {
+    let asked = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+    let limit = asked.iter().find_map(|key| body[*key].as_u64()).unwrap_or(0);
+    if limit > script.max_output {
+        let most = script.max_output;
+        return invalid(format!(
+            "max_tokens is too large: {limit}. This model supports at most {most} completion tokens, whereas you provided {limit}."
+        ));
+    }
+    let window = script.window;
+    if count + limit > window {
+        return invalid(format!(
+            "This model's maximum context length is {window} tokens. However, you requested {} tokens ({count} in the messages, {limit} in the completion). Please reduce the length of the messages or completion.",
+            count + limit
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> Verdict {
+    if !body["model"].is_string() {
+        return invalid("Missing required parameter: 'model'.");
+    }
+    for (at, tool) in body["tools"].as_array().into_iter().flatten().enumerate() {
+        if tool["type"] == "function" {
+            check_tool(script, &format!("tools[{at}]"), &tool["name"], tool.get("parameters"))?;
+        }
+    }
+    match &body["input"] {
+        Value::String(_) => {}
+        Value::Array(items) if !items.is_empty() => {
+            response_pairs(items)?;
+            response_items(items)?;
+        }
+        _ => return invalid("Missing required parameter: 'input'."),
+    }
+    window(script, body, count)
+}
+
+fn response_pairs(items: &[Value]) -> Verdict {
+    let ids = |kind: &str| -> Vec<&str> {
+        let of_kind = items.iter().filter(|item| item["type"] == kind);
+        of_kind.filter_map(|item| item["call_id"].as_str()).collect()
+    };
+    let (calls, outputs) = (ids("function_call"), ids("function_call_output"));
+    let distinct: HashSet<&str> = calls.iter().copied().collect();
+    if distinct.len() < calls.len() {
+        return invalid("Duplicate function call ids in input.");
+    }
+    if let Some(open) = calls.iter().find(|id| !outputs.contains(id)) {
+        return invalid(format!("No tool output found for function call {open}."));
+    }
+    if let Some(stray) = outputs.iter().find(|id| !distinct.contains(*id)) {
+        return invalid(format!("No tool call found for function call output with call_id {stray}."));
+    }
+    if outputs.len() > calls.len() {
+        return invalid("Multiple outputs found for one function call.");
+    }
+    Ok(())
+}
+
+fn response_items(items: &[Value]) -> Verdict {
+    for (at, item) in items.iter().enumerate() {
+        let kind = item["type"].as_str().unwrap_or("message");
+        match kind {
+            "message" => {
+                let of_model = item["role"] == "assistant";
+                for part in item["content"].as_array().into_iter().flatten() {
+                    let part = part["type"].as_str().unwrap_or_default();
+                    let allowed: &[&str] = if of_model {
+                        &["output_text", "refusal"]
+                    } else {
+                        &["input_text", "input_image", "input_file"]
+                    };
+                    if !allowed.contains(&part) {
+                        return invalid(format!(
+                            "Invalid value: '{part}'. Supported values are: {allowed:?}. (input[{at}].content)"
+                        ));
+                    }
+                }
+            }
+            "function_call" => {
+                let arguments = item["arguments"].as_str().unwrap_or_default();
+                if !serde_json::from_str::<Value>(arguments).is_ok_and(|it| it.is_object()) {
+                    return invalid(format!("Invalid 'input[{at}].arguments': not a JSON object"));
+                }
+            }
+            "function_call_output" => {}
+            "reasoning" => {
+                let next = items.get(at + 1);
+                let follows = next.is_some_and(|next| {
+                    next["type"] == "function_call"
+                        || next["type"] == "reasoning"
+                        || (next["role"] == "assistant")
+                });
+                if !follows {
+                    let id = item["id"].as_str().unwrap_or_default();
+                    return invalid(format!(
+                        "Item '{id}' of type 'reasoning' was provided without its required following item."
+                    ));
+                }
+            }
+            other => return invalid(format!("Invalid value: '{other}'. (input[{at}].type)")),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+use std::{future::Future, marker::PhantomData, sync::Arc};
+
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    Claims, DynTool, Outcome, Output, RawTool, Rendering, ToolContext, ToolError, ToolSpec, Traits, input,
+    outcome::content_of, schema,
+};
+
+/// Makes a tool out of a closure.
+///
+/// ```
+/// # use haft_tool::{Outcome, tool};
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Args {
+///     /// Whom to greet.
+///     name: String,
+/// }
+///
+/// let greet = tool("greet", "Greets somebody.", async |args: Args, _cx| {
+///     Ok(format!("hello {}", args.name).into())
+/// })
+/// .read_only()
+/// .build();
+/// assert_eq!(greet.name(), "greet");
+/// ```
+///
+/// It runs alone and asks first, until the builder says otherwise.
+pub fn tool<A, T, F, Fut>(name: &str, description: &str, run: F) -> ToolBuilder<A, T, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    T: Serialize + Send + Sync + 'static,
+    F: Fn(A, ToolContext<Value>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome<T>, ToolError>> + Send + 'static,
+{
+    ToolBuilder {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        claims: Claims::default(),
+        traits: Traits::default(),
+        run,
+        types: PhantomData,
+    }
+}
+
+/// A tool made of a closure, before it is finished with
+/// [`ToolBuilder::build`].
+pub struct ToolBuilder<A, T, F> {
+    name: String,
+    description: String,
+    claims: Claims,
+    traits: Traits,
+    run: F,
+    types: PhantomData<fn(A) -> T>,
+}
+
+impl<A, T, F, Fut> ToolBuilder<A, T, F>
+where
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    T: Serialize + Send + Sync + 'static,
+    F: Fn(A, ToolContext<Value>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome<T>, ToolError>> + Send + 'static,
+{
+    /// It cannot change anything outside the process: it runs without asking.
+    pub fn read_only(mut self) -> Self {
+        self.claims.read_only = true;
+        self
+    }
+
+    /// It may overlap with other such calls.
+    pub fn concurrency_safe(mut self) -> Self {
+        self.claims.concurrency_safe = true;
+        self
+    }
+
+    /// It loses data that cannot be brought back.
+    pub fn destructive(mut self) -> Self {
+        self.claims.destructive = true;
+        self
+    }
+
+    /// Facts that do not depend on the input.
+    pub fn traits(mut self, traits: Traits) -> Self {
+        self.traits = traits;
+        self
+    }
+
+    /// Finishes the tool.
+    pub fn build(self) -> Arc<dyn DynTool> {
+        let Self { name, description, claims, traits, run, .. } = self;
+        let spec = ToolSpec {
+            name: name.clone(),
+            description,
+            input_schema: schema::input_schema::<A>(),
+            output_schema: None,
+            search_hint: traits.search_hint.to_owned(),
+            exposure: traits.exposure,
+            max_result_chars: traits.max_result_chars,
+            timeout: traits.timeout,
+        };
+        let parse = {
+            let schema = spec.input_schema.clone();
+            move |input: &Value| input::parse::<A>(&name, &schema, input)
+        };
+        let parse = Arc::new(parse);
+        let precheck = Arc::clone(&parse);
+        let aliases = traits.aliases.iter().map(ToString::to_string).collect();
+        let raw = RawTool::new(spec, move |input, cx| {
+            let running = parse(&input).map(|args| run(args, cx));
+            Box::pin(async move { Ok(output(running?.await?)) })
+        });
+        Arc::new(
+            raw.trust(claims)
+                .with_aliases(aliases)
+                .with_feature(traits.feature)
+                .with_precheck(move |input| precheck(input).map(drop)),
+        )
+    }
+}
+
+fn output<T: Serialize>(outcome: Outcome<T>) -> Output {
+    let content = content_of(&outcome.data);
+    Output {
+        data: serde_json::to_value(&outcome.data).unwrap_or(Value::Null),
+        new_messages: outcome.new_messages,
+        changes: outcome.changes,
+        meta: outcome.meta,
+        rendering: Rendering::preview_of(content.to_text()),
+        content,
+    }
+}

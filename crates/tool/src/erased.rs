@@ -1,0 +1,245 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use haft_types::text;
+use serde_json::{Map, Value};
+
+use crate::{
+    CallContext, Exposure, Output, Permit, Reach, Rendered, Rendering, Stage, Tool, ToolContext, ToolError,
+    Verdict, input, schema,
+};
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A tool as the registry holds it.
+///
+/// Typed tools get it from [`erase`]. Tools whose schema is only known at run
+/// time (MCP, SDK callbacks) are [`crate::RawTool`]s.
+pub trait DynTool: Send + Sync {
+    /// Name the model calls. Cheap: needs no schema.
+    fn name(&self) -> &str;
+
+    /// Other names still accepted. Cheap: needs no schema.
+    fn aliases(&self) -> Vec<String>;
+
+    /// Switch in the settings that must be on for the tool to exist.
+    fn feature(&self) -> Option<&str>;
+
+    /// See [`Tool::is_enabled`].
+    fn is_enabled(&self) -> bool;
+
+    /// What the model is told, and what the runtime needs up front. Built on
+    /// first use and kept.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Checks the input and binds it to the tool.
+    fn parse(self: Arc<Self>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError>;
+}
+
+/// A tool together with input that passed its schema.
+///
+/// All later questions are asked of this object, so the input is parsed once
+/// and nobody can ask about input that was never checked.
+pub trait DynCall: Send + Sync {
+    /// Canonical input, for hooks, rules and the transcript.
+    fn input(&self) -> &Value;
+    /// See [`Tool::is_read_only`].
+    fn is_read_only(&self) -> bool;
+    /// See [`Tool::is_concurrency_safe`].
+    fn is_concurrency_safe(&self) -> bool;
+    /// See [`Tool::is_destructive`].
+    fn is_destructive(&self) -> bool;
+    /// See [`Tool::reach`].
+    fn reach(&self, cx: &CallContext) -> Reach;
+    /// See [`Tool::validate`].
+    fn validate(&self, cx: &CallContext) -> Result<(), ToolError>;
+    /// See [`Tool::check_permissions`].
+    fn check_permissions(&self, cx: &CallContext) -> Verdict;
+    /// See [`Tool::describe`].
+    fn describe(&self) -> String;
+    /// See [`Tool::classifier_input`].
+    fn classifier_input(&self) -> String;
+    /// See [`Tool::render`], while the call runs.
+    fn render(&self) -> Rendered;
+    /// See [`Tool::call`]. Consumes the proof that it may run.
+    fn run(self: Box<Self>, permit: Permit, cx: CallContext)
+    -> BoxFuture<'static, Result<Output, ToolError>>;
+}
+
+/// What the model is told about a tool, plus what the runtime needs up front.
+#[derive(Clone, Debug)]
+pub struct ToolSpec {
+    /// Name the model calls.
+    pub name: String,
+    /// Model-facing description.
+    pub description: String,
+    /// Strict JSON Schema of the input, in the form providers accept.
+    pub input_schema: Value,
+    /// JSON Schema of the structured result.
+    pub output_schema: Option<Value>,
+    /// A few words for tool search.
+    pub search_hint: String,
+    /// Whether the schema is sent at once or on demand.
+    pub exposure: Exposure,
+    /// Larger results go to disk; `None` means the tool bounds itself.
+    pub max_result_chars: Option<usize>,
+    /// A call that takes longer is stopped; `None` means the tool bounds itself.
+    pub timeout: Option<Duration>,
+}
+
+/// Erases the types of a tool. Its schema is built on first use.
+pub fn erase<T: Tool>(tool: T) -> Arc<dyn DynTool> {
+    Arc::new(Erased { tool, built: OnceLock::new() })
+}
+
+struct Erased<T> {
+    tool: T,
+    built: OnceLock<Built>,
+}
+
+struct Built {
+    spec: ToolSpec,
+    /// What input is checked against; `spec.input_schema` may be its flattened
+    /// form.
+    checked: Value,
+}
+
+impl<T: Tool> Erased<T> {
+    fn built(&self) -> &Built {
+        self.built.get_or_init(|| {
+            let traits = self.tool.traits();
+            let checked = schema::input_schema::<T::Input>();
+            let spec = ToolSpec {
+                name: T::NAME.to_owned(),
+                description: self.tool.prompt(),
+                input_schema: schema::wire_form(&checked),
+                output_schema: self.tool.output_schema(),
+                search_hint: traits.search_hint.to_owned(),
+                exposure: traits.exposure,
+                max_result_chars: traits.max_result_chars,
+                timeout: traits.timeout,
+            };
+            Built { spec, checked }
+        })
+    }
+}
+
+impl<T: Tool> DynTool for Erased<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn aliases(&self) -> Vec<String> {
+        self.tool.traits().aliases.iter().map(ToString::to_string).collect()
+    }
+
+    fn feature(&self) -> Option<&str> {
+        self.tool.traits().feature
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.tool.is_enabled()
+    }
+
+    fn spec(&self) -> &ToolSpec {
+        &self.built().spec
+    }
+
+    fn parse(self: Arc<Self>, mut input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError> {
+        let schema = &self.built().checked;
+        input::check(T::NAME, schema, &mut input)?;
+        let mut typed: T::Input = input::parse(T::NAME, schema, &input)?;
+        self.tool.canonicalize(&mut typed, cx);
+        let json = canonical_json(&typed, &input)?;
+        Ok(Box::new(Call { erased: self, typed, json }))
+    }
+}
+
+/// The input as hooks and rules see it: canonical values, without the `null`s
+/// that only stand for parameters nobody gave.
+fn canonical_json(typed: &impl serde::Serialize, given: &Value) -> Result<Value, ToolError> {
+    let mut json = serde_json::to_value(typed).map_err(|err| ToolError::invalid(err.to_string()))?;
+    if let (Value::Object(object), Value::Object(given)) = (&mut json, given) {
+        object.retain(|key, value| !value.is_null() || given.contains_key(key));
+    }
+    if json.is_null() {
+        json = Value::Object(Map::new());
+    }
+    Ok(json)
+}
+
+struct Call<T: Tool> {
+    erased: Arc<Erased<T>>,
+    typed: T::Input,
+    json: Value,
+}
+
+impl<T: Tool> DynCall for Call<T> {
+    fn input(&self) -> &Value {
+        &self.json
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.erased.tool.is_read_only(&self.typed)
+    }
+
+    fn is_concurrency_safe(&self) -> bool {
+        self.erased.tool.is_concurrency_safe(&self.typed)
+    }
+
+    fn is_destructive(&self) -> bool {
+        self.erased.tool.is_destructive(&self.typed)
+    }
+
+    fn reach(&self, cx: &CallContext) -> Reach {
+        self.erased.tool.reach(&self.typed, cx)
+    }
+
+    fn validate(&self, cx: &CallContext) -> Result<(), ToolError> {
+        self.erased.tool.validate(&self.typed, cx)
+    }
+
+    fn check_permissions(&self, cx: &CallContext) -> Verdict {
+        self.erased.tool.check_permissions(&self.typed, cx)
+    }
+
+    fn describe(&self) -> String {
+        text::one_line(&self.erased.tool.describe(&self.typed), 400)
+    }
+
+    fn classifier_input(&self) -> String {
+        self.erased.tool.classifier_input(&self.typed)
+    }
+
+    fn render(&self) -> Rendered {
+        self.erased.tool.render(Stage::Running(&self.typed))
+    }
+
+    fn run(
+        self: Box<Self>,
+        permit: Permit,
+        cx: CallContext,
+    ) -> BoxFuture<'static, Result<Output, ToolError>> {
+        Box::pin(async move {
+            let Self { erased, typed, .. } = *self;
+            let cx = ToolContext::<T::Progress>::new(cx, permit);
+            let outcome = erased.tool.call(typed, &cx).await?;
+            let content = erased.tool.to_content(&outcome.data);
+            let data = serde_json::to_value(&outcome.data).unwrap_or(Value::Null);
+            let typed = outcome.data;
+            Ok(Output {
+                content,
+                data,
+                new_messages: outcome.new_messages,
+                changes: outcome.changes,
+                meta: outcome.meta,
+                rendering: Rendering::new(move || erased.tool.render(Stage::Done(&typed))),
+            })
+        })
+    }
+}

@@ -1,0 +1,103 @@
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// One party's opinion on one call. Opinions combine by [`Verdict::max`]: the
+/// order of the variants is the order of severity, so the strictest wins.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Verdict {
+    /// No opinion.
+    Passthrough,
+    /// May run.
+    Allow,
+    /// Ask the user, with this reason, unless the mode bypasses questions.
+    Ask(String),
+    /// Ask the user in every mode: no mode and no rule answers for them.
+    Insist(String),
+    /// Must not run, for this reason.
+    Deny(String),
+}
+
+/// Why a call was let through. Ends up in the audit log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AllowReason {
+    /// The permission mode lets this class of call through.
+    Mode,
+    /// The tool itself says that this call is harmless.
+    Tool,
+    /// A rule matched.
+    Rule(String),
+    /// A hook said yes, and no rule objected.
+    Hook,
+    /// The user, or the program in the user's place, said yes.
+    User,
+}
+
+/// A path a call declared, together with where the kernel ends up for it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// As declared in the call's reach.
+    pub asked: PathBuf,
+    /// The location that was judged.
+    pub real: PathBuf,
+}
+
+/// Which files a call may read beyond those it declared one by one.
+pub trait ReadScope: Send + Sync {
+    /// Whether this file's content may be shown.
+    fn may_read(&self, path: &Path) -> bool;
+}
+
+/// No rule restricts reading.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenScope;
+
+impl ReadScope for OpenScope {
+    fn may_read(&self, _path: &Path) -> bool {
+        true
+    }
+}
+
+/// Proof that the permission engine let one call through.
+///
+/// [`crate::DynCall::run`] consumes it, so a code path that forgets the
+/// permission check does not compile. `clippy.toml` bans [`Permit::issue`]
+/// everywhere but in the permission engine.
+pub struct Permit {
+    reason: AllowReason,
+    grants: Vec<Grant>,
+    scope: Arc<dyn ReadScope>,
+}
+
+impl Permit {
+    /// For the permission engine only.
+    pub fn issue(reason: AllowReason, grants: Vec<Grant>, scope: Arc<dyn ReadScope>) -> Self {
+        Self { reason, grants, scope }
+    }
+
+    /// Why the call may run.
+    pub fn reason(&self) -> &AllowReason {
+        &self.reason
+    }
+
+    /// The judged location of a declared path.
+    pub fn granted(&self, asked: &Path) -> Option<&Path> {
+        self.grants.iter().find(|grant| grant.asked == asked).map(|grant| grant.real.as_path())
+    }
+
+    /// See [`ReadScope::may_read`].
+    pub fn may_read(&self, path: &Path) -> bool {
+        self.scope.may_read(path)
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("reason", &self.reason)
+            .field("grants", &self.grants)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    BoxFuture, CallContext, DynCall, DynTool, Output, Permit, Reach, Rendered, ToolContext, ToolError,
+    ToolSpec, Verdict, input, schema,
+};
+
+type Handler =
+    dyn Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync;
+type Precheck = dyn Fn(&Value) -> Result<(), ToolError> + Send + Sync;
+
+/// A tool whose schema is only known at run time: a tool of an MCP server, or a
+/// function an SDK user registered.
+///
+/// What it claims about itself is a hint from outside, so the fail-closed
+/// defaults hold until the host says otherwise with [`RawTool::trust`].
+pub struct RawTool {
+    spec: ToolSpec,
+    aliases: Vec<String>,
+    feature: Option<&'static str>,
+    checked: Value,
+    claims: Claims,
+    precheck: Option<Box<Precheck>>,
+    handler: Arc<Handler>,
+}
+
+/// What the outside says about a [`RawTool`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Claims {
+    /// See [`crate::Tool::is_read_only`].
+    pub read_only: bool,
+    /// See [`crate::Tool::is_concurrency_safe`].
+    pub concurrency_safe: bool,
+    /// See [`crate::Tool::is_destructive`].
+    pub destructive: bool,
+}
+
+impl RawTool {
+    /// Makes a tool out of a specification and a function. Input is checked
+    /// against the schema as given; what is advertised is its
+    /// [`crate::wire_form`].
+    pub fn new<F>(mut spec: ToolSpec, handler: F) -> Self
+    where
+        F: Fn(Value, ToolContext<Value>) -> BoxFuture<'static, Result<Output, ToolError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let checked = std::mem::take(&mut spec.input_schema);
+        spec.input_schema = schema::wire_form(&checked);
+        Self {
+            spec,
+            aliases: Vec::new(),
+            feature: None,
+            checked,
+            claims: Claims::default(),
+            precheck: None,
+            handler: Arc::new(handler),
+        }
+    }
+
+    /// Takes the claims at face value.
+    pub fn trust(mut self, claims: Claims) -> Self {
+        self.claims = claims;
+        self
+    }
+
+    /// Accepts these names too.
+    pub fn with_aliases(mut self, aliases: Vec<String>) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Exists only while this switch of the settings is on.
+    pub fn with_feature(mut self, feature: Option<&'static str>) -> Self {
+        self.feature = feature;
+        self
+    }
+
+    /// Adds a pure check that runs right after the schema.
+    pub fn with_precheck(
+        mut self,
+        precheck: impl Fn(&Value) -> Result<(), ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        self.precheck = Some(Box::new(precheck));
+        self
+    }
+}
+
+impl DynTool for RawTool {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn aliases(&self) -> Vec<String> {
+        self.aliases.clone()
+    }
+
+    fn feature(&self) -> Option<&str> {
+        self.feature
+    }
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn parse(self: Arc<Self>, mut input: Value, _cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError> {
+        input::check(&self.spec.name, &self.checked, &mut input)?;
+        if let Some(precheck) = &self.precheck {
+            precheck(&input)?;
+        }
+        Ok(Box::new(RawCall { tool: self, input }))
+    }
+}
+
+struct RawCall {
+    tool: Arc<RawTool>,
+    input: Value,
+}
+
+impl DynCall for RawCall {
+    fn input(&self) -> &Value {
+        &self.input
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.tool.claims.read_only
+    }
+
+    fn is_concurrency_safe(&self) -> bool {
+        self.tool.claims.concurrency_safe
+    }
+
+    fn is_destructive(&self) -> bool {
+        self.tool.claims.destructive
+    }
+
+    fn reach(&self, _cx: &CallContext) -> Reach {
+        Reach::Undeclared
+    }
+
+    fn validate(&self, _cx: &CallContext) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn check_permissions(&self, _cx: &CallContext) -> Verdict {
+        Verdict::Passthrough
+    }
+
+    fn describe(&self) -> String {
+        format!("{} {}", self.tool.spec.name, haft_types::text::one_line(&self.input.to_string(), 120))
+    }
+
+    fn classifier_input(&self) -> String {
+        String::new()
+    }
+
+    fn render(&self) -> Rendered {
+        Rendered::headline(self.describe())
+    }
+
+    fn run(
+        self: Box<Self>,
+        permit: Permit,
+        cx: CallContext,
+    ) -> BoxFuture<'static, Result<Output, ToolError>> {
+        (self.tool.handler)(self.input, ToolContext::new(cx, permit))
+    }
+}

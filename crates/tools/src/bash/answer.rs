@@ -1,0 +1,206 @@
+//! What the model and programs are told about a command.
+
+use std::{path::PathBuf, time::Duration};
+
+use haft_shell::{
+    output::{Mark, View},
+    run::{End, Exit, Job, Stop},
+};
+use haft_tool::{Block, Content, ErrorKind, ToolError};
+
+use super::input::{Left, Output};
+
+/// Raw output up to this size is looked at for a picture.
+const LARGEST_PICTURE: u64 = 8 << 20;
+
+/// What a command printed, as far as it is shown.
+pub(crate) fn printed(job: &Job, limit: usize) -> Output {
+    let mut output = Output::default();
+    let total = job.printed().bytes;
+    if let Some(url) = picture(job, total) {
+        return Output { stdout: url, is_image: true, ..output };
+    }
+    let (dropped, trouble) = job.loss();
+    output.dropped_bytes = dropped;
+    if let Some(kind) = job.binary_kind() {
+        output.raw_output_path = job.persist().ok();
+        let place = match &output.raw_output_path {
+            Some(path) => format!(", saved to {}", path.display()),
+            None => String::from(", not saved"),
+        };
+        output.stdout = format!("[{total} bytes that are no text ({kind}){place}]\n");
+    } else {
+        let excerpt = job.read(View { limit, from: Mark::default() });
+        output.stdout = excerpt.text;
+        if excerpt.is_cut {
+            persisted(job, &mut output);
+        }
+    }
+    if let Some(why) = trouble {
+        output.notes.push(format!("{dropped} bytes of output could not be kept: {why}"));
+    } else if 0 < dropped {
+        output.notes.push(format!("{dropped} bytes from the middle of the output were not kept"));
+    }
+    output
+}
+
+fn persisted(job: &Job, output: &mut Output) {
+    let Mark { bytes, lines } = job.printed();
+    match job.persist() {
+        Ok(path) => {
+            output.notes.push(format!(
+                "it printed {bytes} bytes in {lines} lines; the file {} has them: use Read with offset and limit, or Grep",
+                path.display()
+            ));
+            output.persisted_output_path = Some(path);
+            output.persisted_output_size = Some(bytes - output.dropped_bytes);
+        }
+        Err(err) => output.notes.push(format!("the rest of the output is lost: {err}")),
+    }
+}
+
+/// Output that is one picture and nothing else.
+fn picture(job: &Job, total: u64) -> Option<String> {
+    let head = job.raw_head(64);
+    if !head.starts_with(b"data:image/") || LARGEST_PICTURE < total {
+        return None;
+    }
+    let text = String::from_utf8(job.raw_head(total)).ok()?;
+    let (head, data) = text.trim().split_once(";base64,")?;
+    let is_base64 = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'=');
+    let kind = head.strip_prefix("data:image/")?;
+    let known = ["png", "jpeg", "gif", "webp"].contains(&kind);
+    (known && !data.is_empty() && data.bytes().all(is_base64)).then(|| text.trim().to_owned())
+}
+
+/// What a command left running, said once and by number.
+pub(crate) fn left(end: &End, id: &str, output: &mut Output) {
+    const SHOWN: usize = 5;
+    let count = end.left.len();
+    let shown: Vec<String> =
+        end.left.iter().take(SHOWN).map(|it| format!("pid {}: {}", it.id.pid, it.command)).collect();
+    let more = if SHOWN < count { format!(" and {} more", count - SHOWN) } else { String::new() };
+    let (noun, it) = if count == 1 { ("process", "it") } else { ("processes", "they") };
+    output.notes.push(format!(
+        "{count} background {noun} still running ({}{more}); {it} will end with the session. TaskStop {id} ends {} now, TaskOutput {id} shows new output",
+        shown.join("; "),
+        if count == 1 { "it" } else { "them" },
+    ));
+    output.left_running =
+        end.left.iter().map(|it| Left { pid: it.id.pid, command: it.command.clone() }).collect();
+}
+
+/// The result as the model reads it.
+pub(crate) fn content(output: &Output) -> Content {
+    if output.is_image
+        && let Some((head, data)) = output.stdout.split_once(";base64,")
+    {
+        let kind = head.trim_start_matches("data:");
+        return Content(vec![Block::image(kind, data), Block::text(footer(output))]);
+    }
+    Content::text(text(output))
+}
+
+fn text(output: &Output) -> String {
+    let body = output.stdout.trim_end_matches('\n');
+    let mut text = String::new();
+    if !body.trim().is_empty() {
+        text.push_str(body);
+        text.push('\n');
+    } else if output.background_task_id.is_none() {
+        text.push_str("(no output)\n");
+    }
+    text.push_str(&footer(output));
+    text
+}
+
+fn footer(output: &Output) -> String {
+    let mut lines: Vec<String> = output.notes.iter().map(|note| format!("[{note}]")).collect();
+    lines.push(format!("[cwd: {}]", output.cwd.display()));
+    lines.join("\n")
+}
+
+/// The result of a command that failed.
+pub(crate) fn failure(end: &End, limit: Duration, mut output: Output) -> ToolError {
+    let (kind, first) = match (&end.stopped, &end.exit) {
+        (Some(Stop::TimedOut), _) => {
+            (ErrorKind::TimedOut, format!("Command timed out after {}", words(limit)))
+        }
+        (_, Exit::Code(code)) if end.stopped.is_none() => (ErrorKind::Failed, format!("Exit code {code}")),
+        (_, Exit::NotStarted(why)) => (ErrorKind::Failed, format!("The command could not be started: {why}")),
+        _ => (ErrorKind::Failed, sentence(&end.describe())),
+    };
+    if let Some(hint) = hint(end, &output.stdout) {
+        output.notes.push(hint);
+    }
+    let message = format!("{first}\n{}", text(&output));
+    let data = serde_json::to_value(&output).unwrap_or_default();
+    ToolError::new(kind, message).with_data(data)
+}
+
+fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// `2m 0s` for two minutes.
+pub(crate) fn words(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..60 if millis == 0 => format!("{seconds}s"),
+        1..60 => format!("{seconds}.{}s", millis / 100),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// What programs say that wanted to ask somebody.
+const ASKED: [&str; 14] = [
+    "a terminal is required",
+    "aborting commit due to empty commit message",
+    "could not read password",
+    "could not read username",
+    "/dev/tty: no such device",
+    "eof when reading a line",
+    "host key verification failed",
+    "inappropriate ioctl for device",
+    "input is not a terminal",
+    "is not a terminal",
+    "must be run from a terminal",
+    "no tty present",
+    "not a tty",
+    "terminal prompts disabled",
+];
+
+fn hint(end: &End, printed: &str) -> Option<String> {
+    let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
+    let wanted = end.stopped == Some(Stop::WantsTerminal) || ASKED.iter().any(|words| tail.contains(words));
+    wanted.then(|| {
+        String::from(
+            "commands have no terminal and no input: give the answer as a flag (-y, -m, --no-input, --batch and the like), in a variable, or through a pipe",
+        )
+    })
+}
+
+/// What is told about a command that goes on.
+pub(crate) fn goes_on(id: &str, file: Option<&PathBuf>) -> String {
+    let place = file.map(|path| format!(" and goes to {}", path.display())).unwrap_or_default();
+    format!(
+        "its task id is {id}; its output is shown by TaskOutput{place}; TaskStop ends it; you are told when it ends"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (millis, want) in
+            [(5, "5ms"), (1_000, "1s"), (1_500, "1.5s"), (120_000, "2m 0s"), (3_700_000, "1h 1m")]
+        {
+            assert_eq!(words(Duration::from_millis(millis)), want);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Running commands.
+
+mod answer;
+mod facts;
+mod input;
+mod ports;
+mod run;
+mod settings;
+
+use std::sync::Arc;
+
+use haft_shell::run::Tasks;
+use haft_tool::{
+    Access, CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
+    ToolError, Traits, Verdict,
+};
+
+pub use facts::AnalysedFacts;
+pub use input::{Input, Left, Output, Progress};
+pub use ports::{CommandFacts, Coverage, NoSnapshots, Snapshots, Upcoming, Workspace};
+pub use settings::{Background, BashSettings, KeepsDirectory};
+
+pub(crate) use answer::words;
+use run::Run;
+
+/// Longer command lines do not fit through the kernel's door.
+const LONGEST: usize = 128 << 10;
+
+/// Runs commands in bash.
+pub struct Bash {
+    tasks: Arc<Tasks>,
+    facts: Arc<dyn CommandFacts>,
+    workspace: Arc<dyn Workspace>,
+    snapshots: Arc<dyn Snapshots>,
+    settings: BashSettings,
+}
+
+impl Bash {
+    /// Runs the commands of a session. Nothing is undoable; see
+    /// [`Bash::with_snapshots`].
+    pub fn new(
+        tasks: Arc<Tasks>,
+        facts: Arc<dyn CommandFacts>,
+        workspace: Arc<dyn Workspace>,
+        settings: BashSettings,
+    ) -> Self {
+        Self { tasks, facts, workspace, snapshots: Arc::new(NoSnapshots), settings }
+    }
+
+    /// Makes what commands change undoable.
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+        self.snapshots = snapshots;
+        self
+    }
+}
+
+impl Tool for Bash {
+    type Input = Input;
+    type Output = Output;
+    type Progress = Progress;
+    const NAME: &'static str = "Bash";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["run_shell"],
+            search_hint: "run shell command terminal script build test",
+            max_result_chars: None,
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, input: &Input) -> bool {
+        !is_special(input) && self.facts.is_read_only(&input.command, &input.cwd)
+    }
+
+    fn is_concurrency_safe(&self, input: &Input) -> bool {
+        self.is_read_only(input)
+    }
+
+    fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
+        input.cwd = cx.cwd.to_path_buf();
+    }
+
+    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+        Reach::Declared(vec![Access::Command(input.command.clone())])
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        if input.command.contains('\0') {
+            return Err(ToolError::invalid("The command contains a NUL byte, which no shell accepts"));
+        }
+        if LONGEST <= input.command.len() {
+            return Err(ToolError::invalid(format!(
+                "The command has {} bytes; at most {LONGEST} fit. Write it to a file with Write and run that",
+                input.command.len()
+            )));
+        }
+        if input.timeout == Some(0) {
+            return Err(ToolError::invalid(
+                "timeout must be at least 1 millisecond; leave it out for the usual one",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
+        if input.dangerously_disable_sandbox == Some(true) {
+            return Verdict::Insist(String::from("it asks to run outside the sandbox"));
+        }
+        if input.detach == Some(true) {
+            return Verdict::Ask(String::from("what it starts would go on after this session"));
+        }
+        Verdict::Passthrough
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        match &input.description {
+            Some(words) if !words.trim().is_empty() => format!("{} — {}", input.command, words.trim()),
+            _ => input.command.clone(),
+        }
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<Progress>) -> Result<Outcome<Output>, ToolError> {
+        Run { bash: self, input: &input, cx }.run().await
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        answer::content(output)
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => {
+                let mut shown =
+                    Rendered::headline(format!("$ {}", haft_types::text::one_line(&input.command, 200)));
+                let words = input.description.iter().filter(|it| !it.trim().is_empty());
+                shown.lines.extend(words.map(|it| Line::new(LineStyle::Dim, it.trim())));
+                shown
+            }
+            Stage::Done(output) => done(output),
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+
+    fn classifier_input(&self, input: &Input) -> String {
+        input.command.clone()
+    }
+}
+
+/// Asks for more than to be run.
+fn is_special(input: &Input) -> bool {
+    let asked = [input.run_in_background, input.detach, input.dangerously_disable_sandbox];
+    asked.contains(&Some(true))
+}
+
+fn done(output: &Output) -> Rendered {
+    let mut shown = Rendered::preview(output.stdout.trim_end_matches('\n'));
+    let exit = match (&output.background_task_id, output.exit_code) {
+        (Some(id), _) => format!("in the background as {id}"),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => String::from("ended"),
+    };
+    let time = words(std::time::Duration::from_millis(output.duration_ms));
+    shown.headline = format!("{exit}, {time}, in {}", output.cwd.display());
+    shown.lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note.clone())));
+    shown
+}

@@ -1,0 +1,356 @@
+//! One command, from where it starts to what is told about it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use haft_shell::{
+    own::Lifetime,
+    run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop},
+};
+use haft_tool::{ContextChange, Outcome, ToolContext, ToolError};
+
+use super::{
+    Bash, answer,
+    input::{Input, Output, Progress},
+    ports::{Coverage, Upcoming},
+    settings::{Background, KeepsDirectory},
+};
+
+/// How often a watcher sees something new.
+const GLANCE: Duration = Duration::from_millis(200);
+/// How many lines a watcher sees.
+const TAIL: usize = 5;
+
+pub(crate) struct Run<'a> {
+    pub(crate) bash: &'a Bash,
+    pub(crate) input: &'a Input,
+    pub(crate) cx: &'a ToolContext<Progress>,
+}
+
+/// How waiting for a command ended.
+enum Waited {
+    Ended(Arc<End>),
+    TimeIsUp,
+    SentAway,
+}
+
+/// Where a command runs, and what to say if that is not where it should.
+struct Start {
+    dir: PathBuf,
+    note: Option<String>,
+}
+
+impl Run<'_> {
+    pub(crate) async fn run(self) -> Result<Outcome<Output>, ToolError> {
+        let start = self.start()?;
+        let background = self.input.run_in_background == Some(true);
+        if background && self.bash.settings.background == Background::Disabled {
+            return Err(ToolError::invalid(
+                "Background commands are switched off. Run it without run_in_background",
+            ));
+        }
+        let limit = self.limit(background);
+        let reads_only = self.bash.facts.is_read_only(&self.input.command, &start.dir);
+        let about =
+            Upcoming { call: &self.cx.call_id, command: &self.input.command, cwd: &start.dir, reads_only };
+        let coverage = self.bash.snapshots.before(about).await?;
+        let job = self.bash.tasks.shell().start(self.spec(&start, limit))?;
+        let mut notes: Vec<String> = start.note.iter().cloned().collect();
+        if let Coverage::Partial(what) = coverage {
+            notes.push(what);
+        }
+        notes.extend(self.bash.tasks.shell().take_notices());
+        if background {
+            return Ok(self.in_background(&job, &start, notes, None));
+        }
+        let waited = self.wait(&job, limit).await;
+        match waited {
+            Waited::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
+            Waited::TimeIsUp => Ok(self.in_background(&job, &start, notes, Some(limit))),
+            Waited::SentAway => {
+                let mut outcome = self.in_background(&job, &start, notes, None);
+                outcome.data.backgrounded_by_user = true;
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// The current directory may be gone by now.
+    fn start(&self) -> Result<Start, ToolError> {
+        let cwd = self.cx.cwd.as_ref();
+        if cwd.is_dir() {
+            return Ok(Start { dir: cwd.to_owned(), note: None });
+        }
+        let dir = self.fallback()?;
+        let note = format!("the directory {} is gone; this ran in {}", cwd.display(), dir.display());
+        Ok(Start { note: Some(note), dir })
+    }
+
+    fn fallback(&self) -> Result<PathBuf, ToolError> {
+        let roots = self.bash.workspace.roots();
+        roots.into_iter().find(|root| root.is_dir()).ok_or_else(|| {
+            ToolError::failed("No directory of the workspace is there any more, so nothing can run")
+        })
+    }
+
+    fn limit(&self, background: bool) -> Duration {
+        let settings = &self.bash.settings;
+        match background {
+            true => settings.background_timeout(self.input.timeout, self.is_main()),
+            false => settings.timeout(self.input.timeout),
+        }
+    }
+
+    /// How long it may live in the background: as long as it asked for, if it
+    /// was started there.
+    fn life(&self) -> Duration {
+        match self.input.run_in_background {
+            Some(true) => self.limit(true),
+            _ => self.bash.settings.background_timeout(None, self.is_main()),
+        }
+    }
+
+    fn is_main(&self) -> bool {
+        self.cx.agent_id.as_str() == "main"
+    }
+
+    /// A command that may go on gets the longer limit; the shorter one is ours.
+    fn spec(&self, start: &Start, limit: Duration) -> Spec {
+        let limit = if self.may_go_on() { self.life().max(limit) } else { limit };
+        Spec {
+            call: self.cx.call_id.clone(),
+            agent: self.cx.agent_id.clone(),
+            command: self.input.command.clone(),
+            cwd: start.dir.clone(),
+            limit,
+            variables: Vec::new(),
+            lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
+            channel: None,
+        }
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.bash.settings.background == Background::Allowed
+            && (self.input.run_in_background == Some(true) || self.bash.facts.may_go_on(&self.input.command))
+    }
+
+    async fn wait(&self, job: &Job, limit: Duration) -> Waited {
+        let guard = StopUnlessDone(job);
+        let foreground = self.bash.tasks.in_foreground(&self.cx.call_id);
+        let time_is_up = async {
+            match self.may_go_on() {
+                true => tokio::time::sleep(limit).await,
+                false => std::future::pending().await,
+            }
+        };
+        let watched = self.report_progress(job);
+        let waited = tokio::select! {
+            biased;
+            end = job.ended() => Waited::Ended(end),
+            () = self.cx.cancel.cancelled() => {
+                job.stop(Stop::Interrupted);
+                Waited::Ended(job.ended().await)
+            }
+            () = foreground.moved() => Waited::SentAway,
+            () = time_is_up => Waited::TimeIsUp,
+            () = watched => Waited::TimeIsUp,
+        };
+        std::mem::forget(guard);
+        waited
+    }
+
+    /// Shows the last lines to whoever watches. Never ends.
+    async fn report_progress(&self, job: &Job) {
+        let mut shown = u64::MAX;
+        loop {
+            tokio::time::sleep(GLANCE).await;
+            let printed = job.printed();
+            if !self.cx.progress.is_open() || printed.bytes == shown {
+                continue;
+            }
+            shown = printed.bytes;
+            self.cx.progress(&Progress {
+                elapsed_ms: millis(job.elapsed()),
+                bytes: printed.bytes,
+                lines: printed.lines,
+                tail: job.recent_lines(TAIL),
+            });
+        }
+    }
+
+    fn in_background(
+        &self,
+        job: &Job,
+        start: &Start,
+        mut notes: Vec<String>,
+        timed_out: Option<Duration>,
+    ) -> Outcome<Output> {
+        let file = job.persist().ok();
+        let about = About {
+            kind: Kind::Command,
+            description: self.input.description.clone().unwrap_or_default(),
+            agent: self.cx.agent_id.clone(),
+        };
+        job.set_limit(self.life());
+        let id = self.bash.tasks.adopt(job.clone(), about);
+        self.finish_snapshot_later(job);
+        let goes_on = answer::goes_on(&id, file.as_ref());
+        notes.insert(0, match timed_out {
+            None => format!("it runs in the background; {goes_on}"),
+            Some(limit) => format!(
+                "the command did not complete within its {}s timeout and was moved to the background; {goes_on}",
+                limit.as_secs_f64()
+            ),
+        });
+        notes.push(format!(
+            "session cwd remains {}; directory changes made by the backgrounded command do not apply to later commands",
+            start.dir.display()
+        ));
+        let printed = match timed_out {
+            Some(_) => answer::printed(job, self.bash.settings.shown_chars).stdout,
+            None => String::new(),
+        };
+        Output {
+            stdout: printed,
+            cwd: start.dir.clone(),
+            background_task_id: Some(id),
+            background_cwd_hint: Some(start.dir.clone()),
+            timed_out_after_ms: timed_out.map(millis),
+            duration_ms: millis(job.elapsed()),
+            dangerously_disable_sandbox: self.input.dangerously_disable_sandbox,
+            notes,
+            ..Output::default()
+        }
+        .into()
+    }
+
+    fn finish_snapshot_later(&self, job: &Job) {
+        let (snapshots, call, job) = (Arc::clone(&self.bash.snapshots), self.cx.call_id.clone(), job.clone());
+        tokio::spawn(async move {
+            let end = job.ended().await;
+            snapshots.after(&call, &end).await;
+        });
+    }
+
+    async fn ended(
+        &self,
+        job: &Job,
+        end: &Arc<End>,
+        start: &Start,
+        limit: Duration,
+        notes: Vec<String>,
+    ) -> Result<Outcome<Output>, ToolError> {
+        self.bash.snapshots.after(&self.cx.call_id, end).await;
+        let mut output = answer::printed(job, self.bash.settings.shown_chars);
+        output.notes.splice(0..0, notes);
+        output.duration_ms = millis(end.elapsed);
+        output.dangerously_disable_sandbox = self.input.dangerously_disable_sandbox;
+        if !end.left.is_empty() && end.stopped.is_none() {
+            let about = About {
+                kind: Kind::Leftover,
+                description: format!(
+                    "left running by: {}",
+                    haft_types::text::one_line(&self.input.command, 80)
+                ),
+                agent: self.cx.agent_id.clone(),
+            };
+            let id = self.bash.tasks.adopt(job.clone(), about);
+            answer::left(end, &id, &mut output);
+        }
+        let lost_output = 0 < output.dropped_bytes && job.loss().1.is_some();
+        let meaning = match end.exit {
+            Exit::Code(code) if end.stopped.is_none() => {
+                output.exit_code = Some(code);
+                (code != 0).then(|| self.bash.facts.exit_meaning(&self.input.command, code)).flatten()
+            }
+            _ => None,
+        };
+        let failed = !end.is_success() && meaning.is_none();
+        let change = self.settle_directory(end, start, failed, &mut output);
+        if end.stopped == Some(Stop::Interrupted) {
+            output.interrupted = true;
+            return Ok(output.into());
+        }
+        if failed || lost_output {
+            return Err(answer::failure(end, limit, output));
+        }
+        if let Some(meaning) = meaning {
+            output.notes.insert(0, format!("exit code {}: {meaning}", output.exit_code.unwrap_or_default()));
+            output.return_code_interpretation = Some(meaning.to_owned());
+        }
+        output.no_output_expected =
+            output.stdout.is_empty() && self.bash.facts.is_silent(&self.input.command);
+        let mut outcome = Outcome::from(output);
+        outcome.changes.extend(change);
+        Ok(outcome)
+    }
+
+    /// Where the next command runs, and what to say about it.
+    fn settle_directory(
+        &self,
+        end: &End,
+        start: &Start,
+        failed: bool,
+        output: &mut Output,
+    ) -> Option<ContextChange> {
+        let here = if start.dir.is_dir() {
+            start.dir.clone()
+        } else {
+            self.fallback().unwrap_or_else(|_| start.dir.clone())
+        };
+        output.cwd = here.clone();
+        let carries = self.is_main() && self.bash.settings.directory == KeepsDirectory::Yes;
+        let moved = match &end.cwd {
+            Cwd::At(path) if !same_place(path, &start.dir) => Some(path),
+            Cwd::Gone => {
+                output
+                    .notes
+                    .push(format!("the directory the shell was in is gone; cwd is {}", here.display()));
+                None
+            }
+            Cwd::At(_) | Cwd::Untold => None,
+        };
+        if let Some(path) = moved {
+            if !carries || failed {
+                let why = if failed { "the command failed" } else { "directory changes do not carry over" };
+                output.notes.push(format!("{why}, so cwd remains {}", here.display()));
+            } else if !self.is_inside(path) {
+                output.notes.push(format!(
+                    "Shell cwd was reset to {}: {} is outside the workspace",
+                    here.display(),
+                    path.display()
+                ));
+            } else {
+                output.cwd = path.clone();
+                return Some(ContextChange::Cwd(path.clone()));
+            }
+        }
+        (here.as_path() != self.cx.cwd.as_ref() && carries && !failed).then_some(ContextChange::Cwd(here))
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        let real = |root: PathBuf| root.canonicalize().unwrap_or(root);
+        self.bash.workspace.roots().into_iter().map(real).any(|root| path.starts_with(root))
+    }
+}
+
+/// The shell tells physical paths; ours may lead through links.
+fn same_place(told: &Path, start: &Path) -> bool {
+    told == start || start.canonicalize().is_ok_and(|real| real == told)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Nobody waits for the command any more, so it ends.
+struct StopUnlessDone<'a>(&'a Job);
+
+impl Drop for StopUnlessDone<'_> {
+    fn drop(&mut self) {
+        self.0.stop(Stop::Interrupted);
+    }
+}

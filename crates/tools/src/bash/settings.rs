@@ -1,0 +1,151 @@
+use std::time::Duration;
+
+/// How long commands may run and how much of them is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BashSettings {
+    /// A command may take this long unless it says otherwise.
+    pub default_timeout: Duration,
+    /// And this long if it says so.
+    pub max_timeout: Duration,
+    /// The same in the background.
+    pub background_timeout: Duration,
+    /// The same in the background, if it says so.
+    pub max_background_timeout: Duration,
+    /// What a background command of a sub-agent gets at most.
+    pub subagent_background_timeout: Duration,
+    /// Characters of output that are shown.
+    pub shown_chars: usize,
+    /// Whether commands run in the background at all.
+    pub background: Background,
+    /// Whether `cd` has an effect on later commands.
+    pub directory: KeepsDirectory,
+}
+
+/// Whether commands may run in the background.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Background {
+    /// When asked for, and when their time is up.
+    Allowed,
+    /// Never.
+    Disabled,
+}
+
+/// What becomes of the directory a command changed to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KeepsDirectory {
+    /// The next command starts there, if it is inside the workspace.
+    Yes,
+    /// The next command starts where this one did.
+    No,
+}
+
+impl Default for BashSettings {
+    fn default() -> Self {
+        Self {
+            default_timeout: Duration::from_secs(120),
+            max_timeout: Duration::from_secs(600),
+            background_timeout: Duration::from_secs(30 * 60),
+            max_background_timeout: Duration::from_secs(2 * 60 * 60),
+            subagent_background_timeout: Duration::from_secs(60 * 60),
+            shown_chars: 30_000,
+            background: Background::Allowed,
+            directory: KeepsDirectory::Yes,
+        }
+    }
+}
+
+impl BashSettings {
+    /// As the environment says.
+    pub fn from_env() -> Self {
+        Self::from(|name: &str| std::env::var(name).ok())
+    }
+
+    /// As these variables say; `HAFT_*` wins over the public names.
+    pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let get = |name: &str| {
+            variable(&format!(
+                "HAFT_{}",
+                name.trim_start_matches("CLAUDE_CODE_").trim_start_matches("CLAUDE_")
+            ))
+            .or_else(|| variable(name))
+        };
+        let number = |name: &str| get(name).and_then(|text| parse_number(&text));
+        let millis = |name: &str| number(name).map(Duration::from_millis);
+        let is_on = |name: &str| get(name).is_some_and(|text| !matches!(text.as_str(), "" | "0" | "false"));
+        let usual = Self::default();
+        let default_timeout = millis("BASH_DEFAULT_TIMEOUT_MS").unwrap_or(usual.default_timeout);
+        let shown = number("BASH_MAX_OUTPUT_LENGTH").and_then(|it| usize::try_from(it).ok());
+        Self {
+            default_timeout,
+            max_timeout: millis("BASH_MAX_TIMEOUT_MS").unwrap_or(usual.max_timeout).max(default_timeout),
+            subagent_background_timeout: millis("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS")
+                .unwrap_or(usual.subagent_background_timeout),
+            shown_chars: shown.unwrap_or(usual.shown_chars).clamp(1_000, 150_000),
+            background: if is_on("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") {
+                Background::Disabled
+            } else {
+                usual.background
+            },
+            directory: if is_on("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR") {
+                KeepsDirectory::No
+            } else {
+                usual.directory
+            },
+            ..usual
+        }
+    }
+
+    /// What a command gets that asked for this many milliseconds.
+    pub(crate) fn timeout(&self, asked: Option<u64>) -> Duration {
+        asked.map_or(self.default_timeout, Duration::from_millis).min(self.max_timeout)
+    }
+
+    /// The same in the background.
+    pub(crate) fn background_timeout(&self, asked: Option<u64>, is_main: bool) -> Duration {
+        let most = if is_main { self.max_background_timeout } else { self.subagent_background_timeout };
+        asked.map_or(self.background_timeout, Duration::from_millis).min(most)
+    }
+}
+
+/// Numbers as people put them into variables: `120000`, `64_000`, `1e6`.
+fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim().replace('_', "");
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let (mantissa, exponent): (u64, u32) = (mantissa.parse().ok()?, exponent.parse().ok()?);
+    mantissa.checked_mul(10_u64.checked_pow(exponent)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_decide() {
+        let made = BashSettings::from(|name| {
+            let value = match name {
+                "BASH_DEFAULT_TIMEOUT_MS" => "1e6",
+                "HAFT_BASH_MAX_TIMEOUT_MS" => "700_000",
+                "BASH_MAX_TIMEOUT_MS" => "1",
+                "BASH_MAX_OUTPUT_LENGTH" => "999999",
+                "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "1",
+                "HAFT_DISABLE_BACKGROUND_TASKS" => "true",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        });
+        let want = BashSettings {
+            default_timeout: Duration::from_secs(1_000),
+            max_timeout: Duration::from_secs(1_000),
+            shown_chars: 150_000,
+            background: Background::Disabled,
+            directory: KeepsDirectory::No,
+            ..BashSettings::default()
+        };
+        assert_eq!(made, want);
+        assert_eq!(BashSettings::default().timeout(Some(9_999_999)), Duration::from_secs(600));
+        assert_eq!(BashSettings::default().background_timeout(None, false), Duration::from_secs(1_800));
+    }
+}

@@ -1,0 +1,79 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use haft_tool::ToolError;
+use haft_types::nearest;
+use haft_workspace::{FileError, FileKind};
+
+/// What a tool was about to do, for the words of an error.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Doing {
+    Reading,
+    Changing,
+}
+
+/// Turns a failure of the file system into words for the model. `may_read` says
+/// which neighbours may be named.
+pub(crate) fn explain(
+    error: &FileError,
+    doing: Doing,
+    asked: &Path,
+    may_read: &dyn Fn(&Path) -> bool,
+) -> ToolError {
+    let shown = asked.display();
+    match error {
+        FileError::NotFound { .. } => {
+            let mut message = format!("{shown} does not exist.");
+            match suggestions(asked, may_read).as_slice() {
+                [] => message.push_str(" Check the path with Glob or LS."),
+                names => message.push_str(&format!(" Did you mean {}?", names.join(" or "))),
+            }
+            if doing == Doing::Changing {
+                message.push_str(" To create a file, use Write.");
+            }
+            ToolError::failed(message)
+        }
+        FileError::NotRegular { kind: FileKind::Directory, .. } => ToolError::failed(match doing {
+            Doing::Reading => {
+                format!("{shown} is a directory. Use LS to list it, or Glob to find files in it.")
+            }
+            Doing::Changing => format!("{shown} is a directory; give the path of a file."),
+        }),
+        FileError::NotRegular { kind: FileKind::Kernel, .. } => ToolError::failed(format!(
+            "{shown} is a kernel interface, not a stored file, and was not touched."
+        )),
+        FileError::NotRegular { kind, .. } => {
+            ToolError::failed(format!("{shown} is {kind}, not a regular file, and was not touched."))
+        }
+        FileError::TooLarge { len, .. } => ToolError::failed(format!(
+            "{shown} has {len} bytes, too many to load at once. Use Grep to find the place and Bash (sed) to change it."
+        )),
+        error => ToolError::failed(sentence(&error.to_string())),
+    }
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '?', '!', ')']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// Names in the same directory that look alike.
+fn suggestions(asked: &Path, may_read: &dyn Fn(&Path) -> bool) -> Vec<String> {
+    let (Some(parent), Some(name)) = (asked.parent(), asked.file_name()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let name = name.to_string_lossy().into_owned();
+    let stem = |it: &str| it.split('.').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> =
+        entries.flatten().take(2000).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let same_stem = names.iter().filter(|it| **it != name && !stem(it).is_empty() && stem(it) == stem(&name));
+    let mut found: Vec<PathBuf> = same_stem.map(|it| parent.join(it)).collect();
+    for near in nearest(&name, names.iter().map(String::as_str), 3) {
+        if !found.contains(&parent.join(near)) {
+            found.push(parent.join(near));
+        }
+    }
+    found.retain(|path| may_read(path));
+    found.into_iter().take(3).map(|path| path.display().to_string()).collect()
+}

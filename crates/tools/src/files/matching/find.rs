@@ -1,0 +1,199 @@
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::{
+    fold::{Folds, LADDER, fold, indent, trim_start},
+    transform::Transform,
+};
+
+/// Where a text was found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Found {
+    /// Places in the view, ascending and apart from each other.
+    pub(crate) spans: Vec<Range<usize>>,
+    /// What had to be overlooked.
+    pub(crate) folds: Folds,
+    /// What had to be undone in what the model wrote.
+    pub(crate) transform: Transform,
+    /// The text that was looked for in the end.
+    pub(crate) old: String,
+}
+
+/// Why a text was not found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum NotFound {
+    /// There are several candidates; these are their places.
+    Ambiguous(Vec<usize>),
+    /// There is none.
+    Missing,
+}
+
+/// How many places are asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// Exactly one.
+    One,
+    /// Each one.
+    All,
+}
+
+/// Up to this size a text is folded as a whole.
+const FOLDABLE: usize = 4 * 1024 * 1024;
+
+/// How many candidates are counted.
+const MOST: usize = 1000;
+
+/// Looks for a text: as it is, then with ever more overlooked. Whatever is
+/// found inexactly must be the only candidate.
+pub(crate) fn find(view: &str, old: &str, wanted: Wanted) -> Result<Found, NotFound> {
+    let exact = occurrences(view, old);
+    match (exact.len(), wanted) {
+        (0, _) => (),
+        (1, _) | (_, Wanted::All) => {
+            return Ok(Found {
+                spans: apart(exact, old.len()),
+                folds: Folds::default(),
+                transform: Transform::None,
+                old: old.to_owned(),
+            });
+        }
+        _ => return Err(NotFound::Ambiguous(exact)),
+    }
+    let windows = windows(view, old);
+    for transform in Transform::ALL {
+        let Some(old) = transform.of_old(old) else { continue };
+        // Every rung has to fold the text anew; most rungs cannot match.
+        for folds in LADDER {
+            let spans = inexact(view, &windows, &old, folds);
+            match spans.len() {
+                0 => continue,
+                1 => return Ok(Found { spans, folds, transform, old }),
+                _ if wanted == Wanted::All && all_same(view, &spans) => {
+                    return Ok(Found { spans, folds, transform, old });
+                }
+                _ => return Err(NotFound::Ambiguous(spans.iter().map(|it| it.start).collect())),
+            }
+        }
+    }
+    Err(NotFound::Missing)
+}
+
+/// Every place, also where two overlap: both would be meant.
+fn occurrences(view: &str, old: &str) -> Vec<usize> {
+    if old.is_empty() {
+        return Vec::new();
+    }
+    let finder = memmem::Finder::new(old);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = finder.find(&view.as_bytes()[from..]) {
+        found.push(from + at);
+        from += at + view[from + at..].chars().next().map_or(1, char::len_utf8);
+    }
+    found
+}
+
+/// Leaves out what overlaps what came before.
+fn apart(starts: Vec<usize>, len: usize) -> Vec<Range<usize>> {
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    for start in starts {
+        if spans.last().is_none_or(|last| last.end <= start) {
+            spans.push(start..start + len);
+        }
+    }
+    spans
+}
+
+fn all_same(view: &str, spans: &[Range<usize>]) -> bool {
+    spans
+        .windows(2)
+        .all(|pair| view[pair[0].clone()] == view[pair[1].clone()] && pair[0].end <= pair[1].start)
+}
+
+/// The parts of the view worth folding: all of it, or for a large one the
+/// surroundings of a line that the text has word for word.
+fn windows(view: &str, old: &str) -> Vec<Range<usize>> {
+    if view.len() <= FOLDABLE {
+        let whole = 0..view.len();
+        return Vec::from([whole]);
+    }
+    let anchor = old.lines().map(str::trim).filter(|line| 6 <= line.len()).max_by_key(|line| line.len());
+    let Some(anchor) = anchor else { return Vec::new() };
+    let reach = old.len() * 2 + 4096;
+    let mut windows: Vec<Range<usize>> = Vec::new();
+    for at in memmem::find_iter(view.as_bytes(), anchor).take(MOST) {
+        let start =
+            memchr::memrchr(b'\n', &view.as_bytes()[..at.saturating_sub(reach)]).map_or(0, |it| it + 1);
+        let from = (at + reach).min(view.len());
+        let end = memchr::memchr(b'\n', &view.as_bytes()[from..]).map_or(view.len(), |it| from + it + 1);
+        match windows.last_mut() {
+            Some(last) if start <= last.end => last.end = end,
+            _ => windows.push(start..end),
+        }
+    }
+    windows
+}
+
+fn inexact(view: &str, windows: &[Range<usize>], old: &str, folds: Folds) -> Vec<Range<usize>> {
+    let pattern = fold(old, 0, folds);
+    if pattern.text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut spans = Vec::new();
+    for window in windows {
+        let folded = fold(&view[window.clone()], window.start, folds);
+        for at in occurrences(&folded.text, &pattern.text) {
+            let Some(units) = folded.units(&(at..at + pattern.text.len())) else { continue };
+            let (Some(first), Some(last)) = (units.first(), units.last()) else { continue };
+            let span = first.source().start..last.source().end;
+            if let Some(span) = fit(view, span, old, folds)
+                && spans.len() < MOST
+            {
+                spans.push(span);
+            }
+        }
+    }
+    spans.dedup();
+    spans
+}
+
+/// Checks what folding by lines cannot see, and takes the indentation of the
+/// first line in where the text that is looked for states one.
+fn fit(view: &str, mut span: Range<usize>, old: &str, folds: Folds) -> Option<Range<usize>> {
+    if !folds.indentation {
+        return Some(span);
+    }
+    let line_start = view[..span.start].rfind('\n').map_or(0, |it| it + 1);
+    let before = &view[line_start..span.start];
+    let at_line_start = trim_start(before).is_empty();
+    if !indent(old).is_empty() {
+        if !at_line_start {
+            return None;
+        }
+        span.start = line_start;
+    } else if at_line_start && old.contains('\n') {
+        // Several lines whose first one lost its indentation: it belongs to
+        // them as it belongs to the others.
+        span.start = line_start;
+    }
+    is_consistent(&view[span.clone()], old).then_some(span)
+}
+
+/// Whether the same indentation in what is looked for is the same in the file:
+/// otherwise the structure is another one.
+fn is_consistent(found: &str, old: &str) -> bool {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for (old, found) in old.split('\n').zip(found.split('\n')).skip(1) {
+        if old.trim().is_empty() {
+            continue;
+        }
+        let pair = (indent(old), indent(found));
+        let clash = pairs.iter().any(|it| (it.0 == pair.0) != (it.1 == pair.1));
+        if clash {
+            return false;
+        }
+        pairs.push(pair);
+    }
+    true
+}

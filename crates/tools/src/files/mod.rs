@@ -1,0 +1,64 @@
+//! What the file tools share.
+
+pub(crate) mod edits;
+pub(crate) mod errors;
+pub(crate) mod guard;
+pub(crate) mod matching;
+pub(crate) mod report;
+mod stubs;
+
+pub(crate) use stubs::PARTIAL_MARK;
+
+use std::path::{Path, PathBuf};
+
+use haft_tool::{CallContext, ErrorKind, ToolContext, ToolError};
+use haft_workspace::Viewer;
+
+/// The canonical form of a path a model wrote. What cannot be one stays as it
+/// is, and [`check_path`] says why.
+pub(crate) fn canonical(path: &mut PathBuf, cx: &CallContext) {
+    if let Ok(expanded) = haft_paths::expand(path, &cx.cwd, cx.home.as_deref()) {
+        *path = expanded;
+    }
+}
+
+/// Says what is wrong with a path, without looking at the disk.
+pub(crate) fn check_path(path: &Path, cx: &CallContext) -> Result<(), ToolError> {
+    match haft_paths::expand(path, &cx.cwd, cx.home.as_deref()) {
+        Ok(_) => Ok(()),
+        Err(problem) => Err(ToolError::invalid(format!("file_path: {problem}"))),
+    }
+}
+
+/// Who looks at files in this call.
+pub(crate) fn viewer(cx: &CallContext) -> Viewer {
+    Viewer { agent: cx.agent_id.clone(), call: cx.call_id.clone() }
+}
+
+/// Runs something that waits for the disk beside the runtime.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(err) => Err(ToolError::new(ErrorKind::Internal, format!("the file tool failed: {err}"))),
+    }
+}
+
+/// The location of a declared path that was judged.
+pub(crate) fn granted<P>(cx: &ToolContext<P>, path: &Path) -> Result<PathBuf, ToolError> {
+    cx.granted(path).map(Path::to_owned)
+}
+
+/// A number with separators, for people and models.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at != 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

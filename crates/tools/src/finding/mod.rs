@@ -1,0 +1,12 @@
+//! What the tools that find things have in common: running off the async
+//! threads, showing paths, and asking what may be shown.
+
+mod place;
+mod run;
+mod settings;
+mod words;
+
+pub(crate) use place::{Opened, Place, absolute, guess, shown};
+pub(crate) use run::run;
+pub use settings::FindSettings;
+pub(crate) use words::{counted, grouped, seconds};

@@ -1,0 +1,43 @@
+use std::time::Duration;
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+/// `1,234`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if 0 < index && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `20 s`, `0.5 s`.
+pub(crate) fn seconds(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{} s", time.as_secs()),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_words() {
+        for (number, want) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), want);
+        }
+        assert_eq!(counted(1, "file", "files"), "1 file");
+        assert_eq!(counted(2000, "file", "files"), "2,000 files");
+        assert_eq!(seconds(Duration::from_secs(20)), "20 s");
+        assert_eq!(seconds(Duration::from_millis(500)), "0.5 s");
+    }
+}

@@ -1,0 +1,106 @@
+//! Finding text in files.
+
+mod answer;
+mod input;
+mod search;
+mod view;
+
+use std::path::Path;
+
+pub use answer::{Output, Skipped};
+use haft_tool::{
+    CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
+};
+pub use input::{Input, OutputMode};
+use serde_json::Value;
+
+use self::search::Search;
+use crate::finding::{self, FindSettings, Place};
+
+/// Finds text in files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grep {
+    settings: FindSettings,
+}
+
+impl Grep {
+    /// With these switches.
+    pub fn new(settings: FindSettings) -> Self {
+        Self { settings }
+    }
+}
+
+impl Tool for Grep {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "Grep";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["grep_search"],
+            search_hint: "search file contents with a regular expression",
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
+        finding::absolute(&mut input.path, cx);
+    }
+
+    fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
+        input.path.as_deref()
+    }
+
+    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
+        Reach::read(input.path.as_deref().unwrap_or(&cx.cwd))
+    }
+
+    fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
+        input.query().and(input.filter(cx)).map(drop)
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        match &input.path {
+            Some(path) => format!("Search for {} in {}", input.pattern, path.display()),
+            None => format!("Search for {}", input.pattern),
+        }
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        Some(schema_of::<Output>())
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let search = Search {
+            query: input.query()?,
+            filter: input.filter(cx)?,
+            place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,
+            cx: cx.clone(),
+            input,
+            limit: self.settings.timeout,
+        };
+        Ok(finding::run(cx, self.settings.timeout, move |stop| search.run(stop)).await??.into())
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        Content::text(output.text())
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Failed(error) => Rendered::error(&error.message),
+            Stage::Done(output) => view::rendered(output),
+        }
+    }
+}

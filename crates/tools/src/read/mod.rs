@@ -1,0 +1,334 @@
+//! Shows what is in a file.
+
+mod content;
+mod notebook;
+mod output;
+mod page;
+mod sniff;
+mod text;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_tool::{
+    CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+};
+use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file};
+pub(crate) use notebook::{joined, language_of};
+pub use output::{
+    BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
+    Unchanged,
+};
+pub use page::ReadLimits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sniff::Format;
+use text::{Range, Reading, TextJob};
+
+use crate::files::{
+    blocking, canonical, check_path,
+    errors::{Doing, explain},
+    granted, viewer,
+};
+
+/// Reads a file. Text comes with line numbers (`number`, tab, line), up to 2000 lines or the token
+/// limit, and says how to read on; use `offset` and `limit` only for files that are too long. Reads
+/// pictures (PNG, JPEG, GIF, WebP), PDFs (`pages` is needed above 10 pages, 20 at most per call) and
+/// Jupyter notebooks with their outputs. Reads no directories: use LS or Glob. A file must be read
+/// before Edit or Write may change it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Path of the file, absolute or relative to the working directory.
+    pub file_path: PathBuf,
+    /// First line to show, from 1. Negative counts from the end: -50 shows the last 50 lines. In a
+    /// notebook, the first cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<i64>,
+    /// How many lines to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub limit: Option<u64>,
+    /// Pages of a PDF: "3", "1-5" or "2,7-9".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<String>,
+    /// First character of the first line, from 1; for lines too long to be shown whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub column: Option<u64>,
+    /// Show more than usual at once. Only when the parts are useless by themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_large: bool,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct Read {
+    files: Arc<Files>,
+    limits: ReadLimits,
+}
+
+impl Read {
+    /// Reads the files of a session.
+    pub fn new(files: Arc<Files>, limits: ReadLimits) -> Self {
+        Self { files, limits }
+    }
+}
+
+impl Tool for Read {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "Read";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["read_file", "FileRead"],
+            search_hint: "open show view file contents text image pdf notebook",
+            max_result_chars: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
+        canonical(&mut input.file_path, cx);
+    }
+
+    fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
+        Some(&input.file_path)
+    }
+
+    fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
+        check_path(&input.file_path, cx)?;
+        match input.pages.as_deref().map(parse_pages) {
+            Some(Err(problem)) => Err(ToolError::invalid(problem)),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let real = granted(cx, &input.file_path)?;
+        let limits = if input.allow_large { self.limits.large() } else { self.limits };
+        let job = Job { files: Arc::clone(&self.files), viewer: viewer(cx), input, real, limits };
+        let context = cx.clone();
+        let reading =
+            blocking(move || job.run(&|path| context.may_read(path), &|| context.cancel.is_cancelled()));
+        let Reading { output, record } = tokio::select! {
+            reading = reading => reading?,
+            () = cx.cancel.cancelled() => {
+                return Err(ToolError::new(ErrorKind::Interrupted, "the read was interrupted."));
+            }
+        };
+        let mut outcome = Outcome::from(output);
+        // The session log restores from this what was seen.
+        outcome.meta = record
+            .and_then(|record| serde_json::to_value(record).ok())
+            .map(|record| serde_json::json!({ "haft/seen": record }));
+        Ok(outcome)
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        content::for_model(output)
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Done(output) => content::for_person(output),
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+}
+
+/// Pages of a PDF that are asked for, as ranges from one.
+fn parse_pages(text: &str) -> Result<Vec<std::ops::RangeInclusive<usize>>, String> {
+    let problem = |what: &str| format!("pages: {what}; give \"3\", \"1-5\" or \"2,7-9\" (got \"{text}\").");
+    let mut ranges = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let number = |text: &str| text.trim().parse::<usize>().ok().filter(|it| 0 < *it);
+        let range = match part.split_once('-') {
+            None => number(part).map(|page| page..=page),
+            Some((first, last)) => number(first).zip(number(last)).map(|(first, last)| first..=last),
+        };
+        match range {
+            Some(range) if range.is_empty() => return Err(problem("the range is reversed")),
+            Some(range) => ranges.push(range),
+            None => return Err(problem("not a page range")),
+        }
+    }
+    Ok(ranges)
+}
+
+struct Job {
+    files: Arc<Files>,
+    viewer: Viewer,
+    input: Input,
+    real: PathBuf,
+    limits: ReadLimits,
+}
+
+impl Job {
+    fn run(
+        &self,
+        may_read: &dyn Fn(&Path) -> bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Reading, ToolError> {
+        let reading = self.read(cancelled).map_err(|failure| match failure {
+            Failure::File(err) => explain(&err, Doing::Reading, &self.input.file_path, may_read),
+            Failure::Tool(err) => err,
+        })?;
+        let event = FileEvent::Read { path: self.real.clone(), viewer: self.viewer.clone() };
+        self.files.reads().notify(&event);
+        Ok(reading)
+    }
+
+    fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+        let file = OpenFile::open(&self.real)?;
+        let head = file.head(4096)?;
+        let is_notebook = self.real.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"));
+        match sniff::format(&head) {
+            Format::Image(format) => return self.image(&file, format, &head),
+            Format::Pdf => return self.pdf(&file, &head),
+            Format::Other if is_notebook => {
+                if let Some(reading) = self.notebook(&file)? {
+                    return Ok(reading);
+                }
+            }
+            Format::Other => (),
+        }
+        if self.input.pages.is_some() {
+            return Err(Failure::Tool(ToolError::invalid(format!(
+                "pages: {} is not a PDF; use offset and limit.",
+                self.input.file_path.display()
+            ))));
+        }
+        let range = Range {
+            offset: self.input.offset.unwrap_or(1),
+            limit: self.input.limit,
+            column: self.input.column.filter(|it| 1 < *it),
+        };
+        let job = TextJob {
+            files: &self.files,
+            viewer: &self.viewer,
+            asked: &self.input.file_path,
+            range,
+            limits: self.limits,
+            cancelled,
+        };
+        match job.run(OpenFile::open(&self.real)?)? {
+            Some(reading) => Ok(reading),
+            None => self.binary(&file, &head, Vec::new()),
+        }
+    }
+
+    /// Describes what cannot be shown. Whoever has seen the description may
+    /// replace the file.
+    fn binary(&self, file: &OpenFile, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
+        if file.stamp().len <= haft_workspace::MAX_EDITABLE {
+            let version = Some(hash_file(&self.real)?);
+            let view = View {
+                path: &self.real,
+                version,
+                first: 1,
+                lines: Vec::new(),
+                total: 0,
+                clipped: false,
+                text: None,
+            };
+            self.files.reads().knows(&self.viewer, &view);
+        }
+        let output = Output::Binary(BinaryFile {
+            file_path: self.input.file_path.clone(),
+            original_size: file.stamp().len,
+            sniffed: sniff::describe(head).to_owned(),
+            first_bytes: sniff::hex(head),
+            notices,
+        });
+        Ok(Reading { output, record: None })
+    }
+
+    fn notebook(&self, file: &OpenFile) -> Result<Option<Reading>, Failure> {
+        let bytes = file.read_all(notebook::MAX_BYTES).map_err(|err| match err {
+            FileError::TooLarge { len, .. } => Failure::Tool(ToolError::failed(format!(
+                "{} is a notebook of {len} bytes, more than can be shown. Use Bash (jq) to take out the part you need.",
+                self.input.file_path.display()
+            ))),
+            err => Failure::File(err),
+        })?;
+        let version = haft_workspace::ContentHash::of(&bytes);
+        let Ok(text) = haft_workspace::text::Text::decode(bytes) else { return Ok(None) };
+        let ask = notebook::Ask {
+            first: usize::try_from(self.input.offset.unwrap_or(1)).unwrap_or(1).max(1),
+            count: self.input.limit.and_then(|it| usize::try_from(it).ok()),
+            max_tokens: self.limits.max_tokens,
+        };
+        // What is no notebook, whatever its name, is shown as text.
+        let Some(shown) = notebook::show(&self.input.file_path, text.view(), &ask) else { return Ok(None) };
+        let all: Vec<&str> = text.view().lines().collect();
+        let total = all.len() as u64;
+        // The cells stand for the lines: all of them were seen, or some.
+        let lines = if shown.complete { all } else { Vec::new() };
+        let view = View {
+            path: &self.real,
+            version: Some(version),
+            first: 1,
+            lines,
+            total,
+            clipped: false,
+            text: Some(text.view()),
+        };
+        self.files.reads().knows(&self.viewer, &view);
+        Ok(Some(Reading { output: Output::Notebook(shown.file), record: None }))
+    }
+
+    #[cfg(not(feature = "media"))]
+    fn image(&self, file: &OpenFile, _: sniff::ImageFormat, head: &[u8]) -> Result<Reading, Failure> {
+        self.binary(file, head, vec!["[This build cannot show pictures.]".to_owned()])
+    }
+
+    #[cfg(not(feature = "media"))]
+    fn pdf(&self, file: &OpenFile, head: &[u8]) -> Result<Reading, Failure> {
+        self.binary(file, head, vec!["[This build cannot show PDFs.]".to_owned()])
+    }
+}
+
+enum Failure {
+    File(FileError),
+    Tool(ToolError),
+}
+
+impl From<FileError> for Failure {
+    fn from(err: FileError) -> Self {
+        Self::File(err)
+    }
+}
+
+impl From<ToolError> for Failure {
+    fn from(err: ToolError) -> Self {
+        Self::Tool(err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_ranges() {
+        assert_eq!(parse_pages("3"), Ok(vec![3..=3]));
+        assert_eq!(parse_pages(" 2, 7 - 9 "), Ok(vec![2..=2, 7..=9]));
+        for bad in ["abc", "5-3", "", "0", "1-", "-2", "1,,2", "1-2-3"] {
+            assert!(parse_pages(bad).is_err(), "{bad}");
+        }
+    }
+}

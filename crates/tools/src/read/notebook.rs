@@ -1,0 +1,179 @@
+//! Cells and outputs of a Jupyter notebook.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{
+    output::{Cell, CellOutput, NotebookFile},
+    page::tokens,
+};
+
+/// Larger notebooks are refused.
+pub(super) const MAX_BYTES: u64 = 100 * 1024 * 1024;
+
+/// Text of one output that is shown.
+const OUTPUT_CHARS: usize = 8000;
+
+/// Pictures of one result that are shown.
+const MAX_IMAGES: usize = 10;
+
+/// Base64 of one picture that is shown.
+const IMAGE_CHARS: usize = 1024 * 1024;
+
+/// Which cells are asked for.
+pub(super) struct Ask {
+    /// From one.
+    pub(super) first: usize,
+    pub(super) count: Option<usize>,
+    pub(super) max_tokens: usize,
+}
+
+/// A notebook as it is shown.
+pub(super) struct Shown {
+    pub(super) file: NotebookFile,
+    /// Whether every cell is there, with all of its text.
+    pub(super) complete: bool,
+}
+
+/// Shows some cells; `None` when the text is no notebook.
+pub(super) fn show(path: &Path, text: &str, ask: &Ask) -> Option<Shown> {
+    let notebook: Value = serde_json::from_str(text).ok()?;
+    let cells = notebook.get("cells")?.as_array()?;
+    let language = language_of(&notebook);
+    let mut shown = Vec::new();
+    let mut notices = Vec::new();
+    let mut left = ask.max_tokens;
+    let mut images = 0;
+    let last = ask.count.map_or(cells.len(), |count| (ask.first - 1 + count).min(cells.len()));
+    let mut next = None;
+    for (at, cell) in cells.iter().enumerate().take(last).skip(ask.first - 1) {
+        let cell = read_cell(cell, at, &language, &mut images);
+        let outputs: usize = cell.outputs.iter().map(|it| tokens(&it.text)).sum();
+        let cost = tokens(&cell.source) + outputs + 12;
+        if left < cost && !shown.is_empty() {
+            next = Some(at + 1);
+            break;
+        }
+        left = left.saturating_sub(cost);
+        shown.push(cell);
+    }
+    let behind = next.or((last < cells.len()).then_some(last + 1));
+    if let Some(next) = behind {
+        notices.push(format!(
+            "{}cells {}-{} of {}. Continue with offset={next}]",
+            crate::files::PARTIAL_MARK,
+            ask.first,
+            next - 1,
+            cells.len()
+        ));
+    }
+    if cells.len() < ask.first && !cells.is_empty() {
+        notices.push(format!("[The notebook has only {} cells.]", cells.len()));
+    }
+    let complete = ask.first == 1 && behind.is_none();
+    Some(Shown { file: NotebookFile { file_path: path.to_owned(), cells: shown, notices }, complete })
+}
+
+/// The language of the kernel.
+pub(crate) fn language_of(notebook: &Value) -> String {
+    let at = |pointer: &str| notebook.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    at("/metadata/language_info/name")
+        .or_else(|| at("/metadata/kernelspec/language"))
+        .unwrap_or_else(|| "python".to_owned())
+}
+
+fn read_cell(cell: &Value, at: usize, language: &str, images: &mut usize) -> Cell {
+    let text = |key: &str| cell.get(key).and_then(Value::as_str).map(str::to_owned);
+    let cell_type = text("cell_type").unwrap_or_else(|| "raw".to_owned());
+    let is_code = cell_type == "code";
+    let outputs = cell.get("outputs").and_then(Value::as_array);
+    Cell {
+        cell_id: text("id").unwrap_or_else(|| format!("cell-{at}")),
+        source: joined(cell.get("source")),
+        language: is_code.then(|| language.to_owned()),
+        execution_count: cell.get("execution_count").filter(|it| !it.is_null()).cloned(),
+        outputs: outputs.into_iter().flatten().map(|it| read_output(it, images)).collect(),
+        cell_type,
+    }
+}
+
+fn read_output(output: &Value, images: &mut usize) -> CellOutput {
+    match output.get("output_type").and_then(Value::as_str) {
+        Some("stream") => CellOutput { text: cut(&joined(output.get("text"))), image: None },
+        Some("error") => {
+            let part = |key: &str| output.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let trace = joined_lines(output.get("traceback"));
+            let text =
+                if trace.is_empty() { format!("{}: {}", part("ename"), part("evalue")) } else { trace };
+            CellOutput { text: cut(&text), image: None }
+        }
+        _ => {
+            let data = output.get("data");
+            let image = ["image/png", "image/jpeg", "image/gif", "image/webp"].into_iter().find_map(|kind| {
+                let base64: String = joined(data.and_then(|it| it.get(kind)))
+                    .chars()
+                    .filter(|it| !it.is_whitespace())
+                    .collect();
+                (!base64.is_empty()).then(|| (kind.to_owned(), base64))
+            });
+            let mut text = cut(&joined(data.and_then(|it| it.get("text/plain"))));
+            let image = image.filter(|(kind, base64)| {
+                let fits = *images < MAX_IMAGES && base64.len() <= IMAGE_CHARS;
+                if !fits {
+                    text.push_str(&format!("\n[{kind}, {} characters of base64, not shown]", base64.len()));
+                }
+                *images += usize::from(fits);
+                fits
+            });
+            CellOutput { text, image }
+        }
+    }
+}
+
+/// Text that may be one string or a list of them.
+pub(crate) fn joined(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+fn joined_lines(value: Option<&Value>) -> String {
+    let parts = value.and_then(Value::as_array);
+    let lines: Vec<&str> = parts.into_iter().flatten().filter_map(Value::as_str).collect();
+    lines.join("\n")
+}
+
+/// Long outputs keep their beginning and their end. Colours go.
+fn cut(text: &str) -> String {
+    let text = without_escapes(text);
+    let count = text.chars().count();
+    if count <= OUTPUT_CHARS {
+        return text;
+    }
+    let head = haft_types::text::head(&text, OUTPUT_CHARS / 2);
+    let tail = haft_types::text::tail(&text, OUTPUT_CHARS / 2);
+    format!("{head}\n[{} characters not shown]\n{tail}", count - OUTPUT_CHARS)
+}
+
+/// Takes colour codes out of tracebacks.
+fn without_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '\u{1b}' {
+            out.push(character);
+            continue;
+        }
+        if characters.next() == Some('[') {
+            for it in characters.by_ref() {
+                if !(' '..='?').contains(&it) {
+                    break;
+                }
+            }
+        }
+    }
+    out
+}

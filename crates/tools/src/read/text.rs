@@ -1,0 +1,249 @@
+//! Reading lines of text.
+
+use std::path::Path;
+
+use haft_workspace::{
+    FileError, Files, LineEnd, LineQuery, OpenFile, SeenRecord, Snapshot, View, Viewer, lines_before,
+    read_bytes, read_lines, skip_characters, tail_start,
+    text::{Charset, Encoding, Extent, Text, detect},
+};
+
+use super::{
+    output::{Output, TextFile, Unchanged},
+    page::{Ask, Cut, Next, Page, ReadLimits, fill},
+};
+use crate::files::{PARTIAL_MARK, thousands};
+
+/// Which lines are asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Range {
+    /// First line, from one; negative counts from the end.
+    pub(super) offset: i64,
+    /// How many lines.
+    pub(super) limit: Option<u64>,
+    /// First column of the first line, from one.
+    pub(super) column: Option<u64>,
+}
+
+/// Everything a read of text needs.
+pub(super) struct TextJob<'a> {
+    pub(super) files: &'a Files,
+    pub(super) viewer: &'a Viewer,
+    pub(super) asked: &'a Path,
+    pub(super) range: Range,
+    pub(super) limits: ReadLimits,
+    pub(super) cancelled: &'a dyn Fn() -> bool,
+}
+
+/// Files up to this size are loaded whole: their version is known, and other
+/// encodings are recognised wherever they show.
+const LOADED: u64 = 8 * 1024 * 1024;
+
+/// What is looked at to recognise the encoding of a larger file.
+const SAMPLE: usize = 256 * 1024;
+
+/// What was read, and what to remember about it.
+pub(super) struct Reading {
+    pub(super) output: Output,
+    pub(super) record: Option<SeenRecord>,
+}
+
+impl TextJob<'_> {
+    /// Reads a page; `None` when the file is no text.
+    pub(super) fn run(&self, file: OpenFile) -> Result<Option<Reading>, FileError> {
+        match file.stamp().len <= LOADED {
+            true => {
+                let (snapshot, bytes) = Snapshot::load(file)?;
+                let Ok(text) = Text::decode(bytes) else { return Ok(None) };
+                Ok(Some(self.whole(&snapshot, &text)))
+            }
+            false => self.streamed(&file),
+        }
+    }
+
+    fn whole(&self, snapshot: &Snapshot, text: &Text) -> Reading {
+        let all: Vec<&str> = text.view().lines().collect();
+        let total = all.len() as u64;
+        let first = self.first_line(total);
+        let skip = usize::try_from(first - 1).unwrap_or(usize::MAX).min(all.len());
+        let page = fill(all[skip..].iter().copied(), &self.ask(first, total));
+        let shown = &all[skip..skip + page.lines.len()];
+        let view = View {
+            path: snapshot.file().path(),
+            version: Some(snapshot.hash()),
+            first,
+            lines: shown.to_vec(),
+            total,
+            clipped: !page.cuts.is_empty() || self.range.column.is_some(),
+            text: Some(text.view()),
+        };
+        let breaks = text.line_breaks();
+        let plain = text.encoding() == Encoding::UTF_8 && breaks.crlf + breaks.cr == 0;
+        let mut encoding = (!plain).then(|| format!("{}, {breaks}", text.encoding()));
+        if text.strays() != 0 {
+            let strays = format!("{} invalid bytes shown as \u{fffd}", text.strays());
+            encoding = Some(encoding.map_or(strays.clone(), |it| format!("{it}, {strays}")));
+        }
+        self.finish(page, &view, encoding)
+    }
+
+    /// A file too large to load: only the page is in memory.
+    fn streamed(&self, file: &OpenFile) -> Result<Option<Reading>, FileError> {
+        let head = file.head(SAMPLE)?;
+        let Some(mut encoding) = detect(&head, Extent::Head) else { return Ok(None) };
+        let line_end = LineEnd::of(encoding, &head);
+        let first = match u64::try_from(self.range.offset) {
+            Ok(first) => first.max(1),
+            Err(_) => {
+                let start = tail_start(file, self.range.offset.unsigned_abs(), line_end)?;
+                lines_before(file, start, line_end, self.cancelled)? + 1
+            }
+        };
+        let count = self.range.limit.unwrap_or(self.limits.max_lines);
+        let query =
+            LineQuery { first, count: count.saturating_add(1), max_bytes: self.limits.max_bytes(), line_end };
+        let mut lines = read_lines(file, &query, self.cancelled)?;
+        let column = self.range.column.unwrap_or(1);
+        if 1 < column {
+            let skipped = skip_characters(file, lines.start, column - 1, encoding.charset)?;
+            lines.bytes = read_bytes(file, lines.start + skipped, self.limits.max_bytes())?;
+            lines.cut = lines.bytes.len() == self.limits.max_bytes();
+        }
+        if encoding.charset == Charset::Utf8 && std::str::from_utf8(&lines.bytes).is_err() {
+            encoding = detect(&lines.bytes, Extent::Head).unwrap_or(encoding);
+        }
+        let bom = encoding.bom && lines.start == 0;
+        let text = Text::decode_as(lines.bytes, Encoding { bom, ..encoding });
+        let ask = Ask {
+            column: 1,
+            alone: 1 < column || count == 1 || lines.total == 1,
+            ..self.ask(first, lines.total)
+        };
+        let view = if lines.cut { text.view().trim_end_matches('\u{fffd}') } else { text.view() };
+        let mut page = fill(view.lines(), &ask);
+        self.mend(&mut page, first, column, lines.cut);
+        let shown: Vec<&str> = view.lines().take(page.lines.len()).collect();
+        let view = View {
+            path: file.path(),
+            version: None,
+            first,
+            lines: shown,
+            total: lines.total,
+            clipped: !page.cuts.is_empty() || 1 < column,
+            text: None,
+        };
+        let plain = encoding == Encoding::UTF_8 && text.line_breaks().crlf == 0;
+        let described = (!plain).then(|| format!("{encoding}, {}", text.line_breaks()));
+        Ok(Some(self.finish(page, &view, described)))
+    }
+
+    /// Corrects what the page could not know: it was given only a part of the
+    /// last line, or the first line from a later column on.
+    fn mend(&self, page: &mut Page, first: u64, column: u64, cut: bool) {
+        for cut in page.cuts.iter_mut().filter(|cut| cut.line == first) {
+            cut.next_column += column - 1;
+            cut.more = None;
+        }
+        if let Some(next) = &mut page.next
+            && next.line == first
+        {
+            next.column = next.column.map(|it| it + column - 1);
+        }
+        if cut && page.next.is_none() {
+            let last = first + (page.lines.len() as u64).saturating_sub(1);
+            let shown = page.lines.last().map_or(0, |line| line.chars().count() as u64);
+            let next_column = shown + if last == first { column } else { 1 };
+            page.cuts.push(Cut { line: last, next_column, more: None });
+            page.next = Some(Next { line: last, column: Some(next_column) });
+            page.over_budget = true;
+        }
+    }
+
+    fn first_line(&self, total: u64) -> u64 {
+        match u64::try_from(self.range.offset) {
+            Ok(first) => first.max(1),
+            Err(_) => total.saturating_sub(self.range.offset.unsigned_abs()) + 1,
+        }
+    }
+
+    fn ask(&self, first: u64, total: u64) -> Ask {
+        let count = self.range.limit.unwrap_or(self.limits.max_lines);
+        Ask {
+            first,
+            count,
+            column: self.range.column.unwrap_or(1),
+            alone: self.range.column.is_some() || count == 1 || total == 1,
+            max_tokens: self.limits.max_tokens,
+        }
+    }
+
+    fn finish(&self, page: Page, view: &View<'_>, encoding: Option<String>) -> Reading {
+        let reads = self.files.reads();
+        if !view.clipped
+            && !view.lines.is_empty()
+            && let Some(call) = reads.still_shown(&self.viewer.agent, view)
+        {
+            let file_path = self.asked.to_owned();
+            let output = Output::FileUnchanged(Unchanged { file_path, shown_by: call.to_string() });
+            return Reading { output, record: None };
+        }
+        let record = Some(reads.saw(self.viewer, view));
+        let notices = self.notices(&page, view, encoding.as_deref());
+        let output = Output::Text(TextFile {
+            file_path: self.asked.to_owned(),
+            num_lines: page.lines.len() as u64,
+            start_line: view.first,
+            total_lines: view.total,
+            truncated_by_token_cap: page.over_budget,
+            content: page.lines.join("\n"),
+            encoding,
+            notices,
+        });
+        Reading { output, record }
+    }
+
+    /// What the model has to know beside the lines.
+    fn notices(&self, page: &Page, view: &View<'_>, encoding: Option<&str>) -> Vec<String> {
+        let mut notices = Vec::new();
+        let total = view.total;
+        if total == 0 {
+            notices.push("[The file is empty.]".to_owned());
+        } else if page.lines.is_empty() {
+            notices
+                .push(format!("[The file has only {total} lines; offset {} is past its end.]", view.first));
+        }
+        let next_line = page.next.map(|it| it.line);
+        for cut in page
+            .cuts
+            .iter()
+            .filter(|cut| Some(cut.line) != next_line || page.next.is_some_and(|it| it.column.is_none()))
+        {
+            let more =
+                cut.more.map(|more| format!("{} more characters; ", thousands(more))).unwrap_or_default();
+            notices.push(format!(
+                "[Line {} is cut: {more}continue with offset={} column={}]",
+                cut.line, cut.line, cut.next_column
+            ));
+        }
+        match page.next {
+            Some(Next { line, column: Some(column) }) => notices.push(format!(
+                "{PARTIAL_MARK}line {line} of {total} goes on. Continue with offset={line} column={column}]"
+            )),
+            Some(Next { line, column: None }) => {
+                // A page that was asked for is not partial.
+                let asked = self.range.limit.is_some_and(|limit| limit <= page.lines.len() as u64);
+                let mark = if asked { "[" } else { PARTIAL_MARK };
+                notices.push(format!(
+                    "{mark}lines {}-{} of {total}. Continue with offset={line}]",
+                    view.first,
+                    line - 1
+                ));
+            }
+            None => (),
+        }
+        if let Some(encoding) = encoding {
+            notices.push(format!("[Encoding: {encoding}. Edit and Write keep it.]"));
+        }
+        notices
+    }
+}

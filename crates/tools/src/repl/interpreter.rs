@@ -1,0 +1,197 @@
+//! One interpreter and the conversation with it.
+
+use std::{
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_shell::{
+    output::{Mark, View},
+    own::Lifetime,
+    run::{Job, Shell, Spec, Stop},
+};
+use haft_tool::CallContext;
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+};
+
+use super::input::Language;
+
+/// An interpreter lives this long at most.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// After an interruption it has this long to come back.
+const COMES_BACK: Duration = Duration::from_millis(1_500);
+/// More than this is no answer.
+const LARGEST_ANSWER: usize = 16 << 20;
+
+/// A process that reads code and answers.
+pub(crate) struct Interpreter {
+    language: Language,
+    job: Job,
+    channel: UnixStream,
+    /// What came after the last answer.
+    waiting: Vec<u8>,
+    pub(crate) used: Instant,
+}
+
+/// What came of a piece of code.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    pub(crate) printed: String,
+    pub(crate) ending: Ending,
+}
+
+/// How a piece of code ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// It came to its end.
+    Value(Option<String>),
+    /// The shell's last command returned this.
+    Code(i32),
+    /// It failed.
+    Error(String),
+    /// It was interrupted; the interpreter lives.
+    Interrupted,
+    /// The interpreter is gone, for this reason.
+    Gone(String),
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    ok: bool,
+    #[serde(default)]
+    value: Option<String>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl Interpreter {
+    pub(crate) fn start(shell: &Arc<Shell>, language: Language, cx: &CallContext) -> io::Result<Self> {
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let (command, driver) = language.driver();
+        let job = shell.start(Spec {
+            call: cx.call_id.clone(),
+            agent: cx.agent_id.clone(),
+            command: command.to_owned(),
+            cwd: cx.cwd.to_path_buf(),
+            limit: LIFE,
+            variables: vec![(String::from("HAFT_DRIVER"), driver.to_owned())],
+            lifetime: Lifetime::Session,
+            channel: Some(Arc::new(OwnedFd::from(theirs))),
+        })?;
+        let channel = UnixStream::from_std(ours)?;
+        Ok(Self { language, job, channel, waiting: Vec::new(), used: Instant::now() })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.job.end().is_none()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.job.stop(Stop::Asked);
+    }
+
+    /// Runs code for at most this long, or until `interrupted` says otherwise.
+    pub(crate) async fn evaluate(
+        &mut self,
+        code: &str,
+        patience: Duration,
+        interrupted: impl Future<Output = ()>,
+        shown: usize,
+    ) -> Evaluated {
+        let before = self.job.printed();
+        let ending = self.exchange(code, patience, interrupted).await;
+        self.job.flush().await;
+        self.used = Instant::now();
+        Evaluated { printed: self.printed_since(before, shown), ending }
+    }
+
+    fn printed_since(&self, from: Mark, limit: usize) -> String {
+        self.job.read(View { limit, from }).text
+    }
+
+    async fn exchange(
+        &mut self,
+        code: &str,
+        patience: Duration,
+        interrupted: impl Future<Output = ()>,
+    ) -> Ending {
+        let message = [code.as_bytes(), b"\0"].concat();
+        let sent = tokio::time::timeout(patience, self.channel.write_all(&message)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return self.gone().await;
+        }
+        let in_time = tokio::select! {
+            answer = self.answer() => Some(answer),
+            () = tokio::time::sleep(patience) => None,
+            () = interrupted => None,
+        };
+        match in_time {
+            Some(Some(answer)) => self.understood(&answer),
+            Some(None) => self.gone().await,
+            None => self.interrupt().await,
+        }
+    }
+
+    async fn interrupt(&mut self) -> Ending {
+        self.job.interrupt();
+        match tokio::time::timeout(COMES_BACK, self.answer()).await {
+            Ok(Some(_)) => Ending::Interrupted,
+            _ => {
+                self.stop();
+                Ending::Gone(String::from("it did not stop when interrupted, so it was ended"))
+            }
+        }
+    }
+
+    async fn gone(&mut self) -> Ending {
+        self.stop();
+        let end = self.job.ended().await;
+        Ending::Gone(end.describe())
+    }
+
+    /// The next answer; `None` when the interpreter is gone.
+    async fn answer(&mut self) -> Option<Vec<u8>> {
+        let mut buf = vec![0; 16 << 10];
+        loop {
+            if let Some(end) = self.waiting.iter().position(|it| *it == 0) {
+                let rest = self.waiting.split_off(end + 1);
+                let mut answer = std::mem::replace(&mut self.waiting, rest);
+                answer.pop();
+                return Some(answer);
+            }
+            let read = tokio::select! {
+                read = self.channel.read(&mut buf) => read,
+                // A child of the interpreter may hold the channel open.
+                _ = self.job.ended() => return None,
+            };
+            match read {
+                Ok(len) if 0 < len && self.waiting.len() < LARGEST_ANSWER => self.waiting.extend(&buf[..len]),
+                _ => return None,
+            }
+        }
+    }
+
+    fn understood(&self, answer: &[u8]) -> Ending {
+        if self.language == Language::Shell {
+            let text = String::from_utf8_lossy(answer);
+            return text.trim().parse().map_or_else(|_| Ending::Error(text.into_owned()), Ending::Code);
+        }
+        match serde_json::from_slice::<Answer>(answer) {
+            Ok(Answer { ok: true, value, .. }) => Ending::Value(value),
+            Ok(Answer { error, .. }) => Ending::Error(error.unwrap_or_default()),
+            Err(err) => Ending::Error(format!("its answer made no sense: {err}")),
+        }
+    }
+}
+
+impl Drop for Interpreter {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

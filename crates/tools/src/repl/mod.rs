@@ -1,0 +1,212 @@
+//! Interpreters that live on between calls.
+
+mod input;
+mod interpreter;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_shell::run::Shell;
+use haft_tool::{
+    CallContext, Content, ErrorKind, Exposure, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+};
+use haft_types::text;
+use tokio::sync::Mutex;
+
+pub use input::{Input, Language, Output};
+use interpreter::{Ending, Evaluated, Interpreter};
+
+const USUAL: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(600);
+/// More interpreters than this are too many to keep.
+const MOST: usize = 8;
+
+type Slot = Arc<Mutex<Option<Interpreter>>>;
+
+/// Keeps interpreters and runs code in them.
+pub struct Repl {
+    shell: Arc<Shell>,
+    shown_chars: usize,
+    slots: std::sync::Mutex<BTreeMap<(Language, String), Slot>>,
+}
+
+impl Repl {
+    /// Interpreters of this session; shows at most this many characters at
+    /// once.
+    pub fn new(shell: Arc<Shell>, shown_chars: usize) -> Self {
+        Self { shell, shown_chars, slots: std::sync::Mutex::default() }
+    }
+
+    /// The place of one interpreter. The one that was idle longest makes room.
+    fn slot(&self, language: Language, session: &str) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (language, session.to_owned());
+        if !slots.contains_key(&key) && MOST <= slots.len() {
+            let used = |slot: &Slot| {
+                let interpreter = slot.try_lock().ok()?;
+                Some(interpreter.as_ref().map_or_else(Instant::now, |it| it.used))
+            };
+            let idle = slots.iter().filter_map(|(key, slot)| Some((used(slot)?, key.clone())));
+            if let Some((_, oldest)) = idle.min() {
+                slots.remove(&oldest);
+            }
+        }
+        Arc::clone(slots.entry(key).or_default())
+    }
+
+    async fn evaluate(
+        &self,
+        input: &Input,
+        cx: &ToolContext<()>,
+    ) -> Result<(Evaluated, Vec<String>), ToolError> {
+        let language = input.language.unwrap_or_default();
+        let slot = self.slot(language, input.session.as_deref().unwrap_or("main"));
+        let mut slot = tokio::select! {
+            slot = slot.lock() => slot,
+            () = cx.cancel.cancelled() => {
+                return Err(ToolError::new(ErrorKind::NotStarted, "Interrupted before the code ran"));
+            }
+        };
+        let mut notes = Vec::new();
+        if input.restart == Some(true) && slot.take().is_some() {
+            notes.push(String::from("the interpreter was started anew"));
+        }
+        if slot.as_ref().is_some_and(|it| !it.is_alive()) {
+            *slot = None;
+            notes.push(String::from("the interpreter had ended and was started anew; what it knew is gone"));
+        }
+        if slot.is_none() {
+            *slot = Some(Interpreter::start(&self.shell, language, cx)?);
+        }
+        let Some(interpreter) = slot.as_mut() else {
+            return Err(ToolError::failed("There is no interpreter"));
+        };
+        let patience = input.timeout.map_or(USUAL, Duration::from_millis).min(LONGEST);
+        let done = interpreter.evaluate(&input.code, patience, cx.cancel.cancelled(), self.shown_chars).await;
+        if matches!(done.ending, Ending::Gone(_)) {
+            *slot = None;
+        }
+        Ok((done, notes))
+    }
+}
+
+impl Tool for Repl {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "REPL";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            search_hint: "python node javascript interpreter evaluate code calculate",
+            exposure: Exposure::Deferred,
+            max_result_chars: None,
+            timeout: None,
+            feature: Some("repl"),
+            ..Traits::default()
+        }
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        if input.code.contains('\0') {
+            return Err(ToolError::invalid("The code contains a NUL byte; write it as an escape"));
+        }
+        Ok(())
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        let language = input.language.unwrap_or_default().name();
+        match &input.description {
+            Some(words) => format!("{language}: {words}"),
+            None => format!("{language}: {}", text::one_line(&input.code, 120)),
+        }
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let started = Instant::now();
+        let (done, notes) = self.evaluate(&input, cx).await?;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut output = Output { output: done.printed, notes, duration_ms, ..Output::default() };
+        match done.ending {
+            Ending::Value(value) => {
+                output.value = value.map(|it| shortened(&it, self.shown_chars));
+                Ok(output.into())
+            }
+            Ending::Code(code) => {
+                output.exit_code = Some(code);
+                Ok(output.into())
+            }
+            Ending::Error(error) => {
+                Err(failed(ErrorKind::Failed, &shortened(error.trim_end(), 10_000), &output))
+            }
+            Ending::Interrupted if cx.cancel.is_cancelled() => {
+                output.notes.push(String::from("interrupted; the interpreter keeps what it knows"));
+                Ok(output.into())
+            }
+            Ending::Interrupted => {
+                let words = "The code took too long and was interrupted; the interpreter keeps what it knows";
+                Err(failed(ErrorKind::TimedOut, words, &output))
+            }
+            Ending::Gone(how) => {
+                let words = format!(
+                    "The interpreter has ended ({how}); what it knew is gone. The next call starts a new one"
+                );
+                Err(failed(ErrorKind::Failed, &words, &output))
+            }
+        }
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        Content::text(told(output))
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => {
+                let mut shown = Rendered::preview(&input.code);
+                shown.headline = self.describe(input);
+                shown
+            }
+            Stage::Done(output) => Rendered::preview(&told(output)),
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+
+    fn classifier_input(&self, input: &Input) -> String {
+        input.code.clone()
+    }
+}
+
+fn shortened(full: &str, most: usize) -> String {
+    let count = full.chars().count();
+    if count <= most {
+        return full.to_owned();
+    }
+    let (head, tail) = (text::head(full, most / 2), text::tail(full, most / 2));
+    format!("{head}\n[… {} characters left out …]\n{tail}", count - most)
+}
+
+fn told(output: &Output) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let printed = output.output.trim_end_matches('\n');
+    lines.extend((!printed.is_empty()).then(|| printed.to_owned()));
+    lines.extend(output.value.iter().map(|value| format!("=> {value}")));
+    lines.extend(output.exit_code.filter(|code| *code != 0).map(|code| format!("[exit code {code}]")));
+    lines.extend(output.notes.iter().map(|note| format!("[{note}]")));
+    if lines.is_empty() {
+        lines.push(String::from("(no output)"));
+    }
+    lines.join("\n")
+}
+
+fn failed(kind: ErrorKind, words: &str, output: &Output) -> ToolError {
+    let before = match told(output).as_str() {
+        "(no output)" => String::new(),
+        text => format!("\n{text}"),
+    };
+    let data = serde_json::to_value(output).unwrap_or_default();
+    ToolError::new(kind, format!("{words}{before}")).with_data(data)
+}

@@ -1,0 +1,220 @@
+//! What background tasks print.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use haft_shell::run::{Status, TaskInfo, Tasks, Until};
+use haft_tool::{
+    BoxFuture, CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Shows what a background task printed since you asked the last time, and whether it has ended.
+/// Waits for its end unless `block` is false. You are told when a task ends: there is no need to ask
+/// again and again.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// Old name of task_id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bash_id: Option<String>,
+    /// Whether to wait until it has ended; true unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<bool>,
+    /// Milliseconds to wait at most; 30000 unless given, at most 600000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const MOST_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The state of a task.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// The task.
+    pub task_id: String,
+    /// `bash`, `monitor`, `leftover`, or what another kind of task calls itself.
+    pub task_type: String,
+    /// `running`, `completed`, `failed` or `killed`.
+    pub status: String,
+    /// How it ended, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// What is new.
+    pub output: String,
+    /// Where all of it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<PathBuf>,
+    /// How long it has been running, or ran.
+    pub elapsed_ms: u64,
+}
+
+/// Tasks that are no commands, such as agents; whoever runs them implements
+/// this.
+pub trait OtherTasks: Send + Sync {
+    /// Every task that runs: its id, and what it is in a few words.
+    fn running(&self) -> Vec<(String, String)>;
+
+    /// What a task has to say, waiting for its end this long; `None` if there is
+    /// no such task.
+    fn output<'a>(&'a self, id: &'a str, wait: Duration) -> BoxFuture<'a, Option<Output>>;
+
+    /// Ends a task and says what it was; `None` if there is no such task.
+    fn stop<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<String>>;
+}
+
+/// There are no other tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoOtherTasks;
+
+impl OtherTasks for NoOtherTasks {
+    fn running(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn output<'a>(&'a self, _id: &'a str, _wait: Duration) -> BoxFuture<'a, Option<Output>> {
+        Box::pin(async { None })
+    }
+
+    fn stop<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async { None })
+    }
+}
+
+/// Shows what background tasks print.
+pub struct TaskOutput {
+    tasks: Arc<Tasks>,
+    others: Arc<dyn OtherTasks>,
+    shown_chars: usize,
+}
+
+impl TaskOutput {
+    /// Shows at most this many characters at once.
+    pub fn new(tasks: Arc<Tasks>, others: Arc<dyn OtherTasks>, shown_chars: usize) -> Self {
+        Self { tasks, others, shown_chars }
+    }
+}
+
+impl Tool for TaskOutput {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "TaskOutput";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["BashOutput"],
+            search_hint: "background task output status wait",
+            max_result_chars: None,
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+        Reach::nothing()
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        named([&input.task_id, &input.bash_id]).map(drop)
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Show the output of {}", named([&input.task_id, &input.bash_id]).unwrap_or("a task"))
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let id = named([&input.task_id, &input.bash_id])?;
+        let patience = match input.block {
+            Some(false) => Duration::ZERO,
+            _ => input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE),
+        };
+        if self.tasks.get(id).is_none() {
+            let other = tokio::select! {
+                other = self.others.output(id, patience) => other,
+                () = cx.cancel.cancelled() => None,
+            };
+            return other.map(Outcome::from).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
+        }
+        tokio::select! {
+            _ = self.tasks.wait(id, Until::Ended, patience) => {}
+            () = cx.cancel.cancelled() => {}
+        }
+        let read = self.tasks.read(id, self.shown_chars);
+        let read = read.ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))?;
+        let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
+        let ended = match &status {
+            Status::Running => None,
+            Status::LeftRunning(end) => {
+                Some(format!("its command has ended ({}), what it started runs on", end.describe()))
+            }
+            Status::Ended(end) => Some(end.describe()),
+        };
+        let (task_type, status) = (about.kind.name().to_owned(), status.name().to_owned());
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let output = read.fresh.text;
+        Ok(Output { task_id: id, task_type, status, ended, output, output_path: file, elapsed_ms }.into())
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        let mut text = match output.output.trim_end_matches('\n') {
+            "" => String::from("(no new output)"),
+            printed => printed.to_owned(),
+        };
+        let state = match &output.ended {
+            Some(how) => format!("{}: {how}", output.status),
+            None => output.status.clone(),
+        };
+        text.push_str(&format!("\n[{} {state}]", output.task_id));
+        if let Some(path) = &output.output_path {
+            text.push_str(&format!("\n[all of its output: {}]", path.display()));
+        }
+        Content::text(text)
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Done(output) => {
+                let mut shown = Rendered::preview(output.output.trim_end_matches('\n'));
+                shown.headline = format!("{} {}", output.task_id, output.status);
+                shown
+            }
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+}
+
+/// The id under whichever name it came.
+pub(crate) fn named(ids: [&Option<String>; 2]) -> Result<&str, ToolError> {
+    let given = ids.into_iter().flatten().map(|id| id.trim()).find(|id| !id.is_empty());
+    given.ok_or_else(|| ToolError::invalid("task_id is missing: say which task"))
+}
+
+/// No task of that id; these are there.
+pub(crate) fn unknown(id: &str, tasks: &Tasks, others: &dyn OtherTasks) -> ToolError {
+    let own = tasks.list().into_iter().map(|task| {
+        let what = if task.about.description.is_empty() { task.command } else { task.about.description };
+        (task.id, format!("{}, {}", haft_types::text::one_line(&what, 80), task.status.name()))
+    });
+    let known: Vec<String> = own.chain(others.running()).map(|(id, what)| format!("{id} ({what})")).collect();
+    let known = match known.len() {
+        0 => String::from("No task was started in this session"),
+        1..=20 => format!("Tasks of this session: {}", known.join("; ")),
+        count => format!("The last tasks of this session: {}", known[count - 20..].join("; ")),
+    };
+    ToolError::invalid(format!("There is no task {id}. {known}"))
+}

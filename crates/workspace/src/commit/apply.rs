@@ -1,0 +1,396 @@
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::RenameFlags, io::Errno};
+
+use super::{
+    Change, CommitError, Committed, CommittedFile, Slot, Way,
+    in_place::{open_for_writing, overwrite},
+    parents::remove_created,
+    plan::Planned,
+    slot::{Swapped, open_temp, swap_or_rename},
+    stage::{StageError, Staged, link_open_file, sync_dir},
+};
+use crate::{
+    FileChange, FileError, FileState, Journal, MAX_EDITABLE, Origin, Snapshot,
+    journal::{Active, EntryId, Plan, new_entry},
+    open::{open_dir, open_in},
+};
+
+/// Where a batch goes: which trees count as the user's, and where it is
+/// recorded.
+pub(crate) struct Setting<'a> {
+    pub(crate) roots: &'a [PathBuf],
+    pub(crate) journal: Option<&'a Journal>,
+    pub(crate) origin: &'a Origin,
+    pub(crate) undoes: Vec<EntryId>,
+    /// Changes made beside the batch (links, directories) that belong to the
+    /// same entry.
+    pub(crate) further: Vec<FileChange>,
+}
+
+/// Up to this size the new content is kept too, so that the change can still be
+/// shown after further ones. Undo does not need it.
+const WORTH_SHOWING: usize = 1024 * 1024;
+
+/// Carries out a batch: all of it or nothing. The caller holds the locks.
+pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Committed, CommitError> {
+    let mut batch = Batch::plan(changes, setting.roots)?;
+    let mut notes: Vec<String> = batch.planned.iter().filter_map(|it| it.note.clone()).collect();
+    let mut record = Record { journal: setting.journal, active: None };
+    if let Some(journal) = setting.journal {
+        match batch.write_down(journal, setting) {
+            Ok(active) => record.active = Some(active),
+            Err(err) => notes.push(format!("this change cannot be undone: {err}")),
+        }
+    }
+    if let Err(err) = batch.carry_out(&mut record) {
+        remove_created(&batch.created);
+        if let Some(active) = record.active {
+            Journal::abort(active);
+        }
+        return Err(err);
+    }
+    let files = batch.planned.iter().zip(changes).map(committed_file).collect();
+    let mut entry = None;
+    if let (Some(journal), Some(mut active)) = (record.journal, record.active) {
+        active.note_modes(mode_of);
+        match journal.finish(active) {
+            Ok(done) => entry = Some(done.id),
+            Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
+        }
+    }
+    Ok(Committed { entry, files, notes })
+}
+
+fn committed_file((planned, change): (&Planned, &Change<'_>)) -> CommittedFile {
+    let len = change.content.as_ref().map_or(0, |content| content.len() as u64);
+    CommittedFile { hash: planned.slots[0].after, len }
+}
+
+/// The record of the change under way, where there is a journal.
+struct Record<'a> {
+    journal: Option<&'a Journal>,
+    active: Option<Active>,
+}
+
+struct Batch<'a> {
+    changes: &'a [Change<'a>],
+    planned: Vec<Planned>,
+    created: Vec<PathBuf>,
+}
+
+impl<'a> Batch<'a> {
+    fn plan(changes: &'a [Change<'a>], roots: &[PathBuf]) -> Result<Self, CommitError> {
+        let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
+        for (index, change) in changes.iter().enumerate() {
+            match Planned::new(index, change, roots) {
+                Ok(planned) => batch.planned.push(planned),
+                Err(error) => return Err(CommitError { index, error }),
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Keeps the old contents and writes down what is about to happen.
+    fn write_down(&self, journal: &Journal, setting: &Setting<'_>) -> Result<Active, FileError> {
+        let mut created: Vec<PathBuf> = self.planned.iter().flat_map(Planned::missing_dirs).collect();
+        created.sort();
+        created.dedup();
+        let mut changes = Vec::new();
+        for path in &created {
+            let after = FileState::Directory { mode: 0o755 };
+            changes.push(FileChange { path: path.clone(), before: FileState::Absent, after });
+        }
+        for (change, planned) in self.changes.iter().zip(&self.planned) {
+            if let (Some(old), Some(base)) = (&planned.old, change.base) {
+                journal.store().keep(old, base.hash())?;
+            }
+            if let Some(content) = change.content.as_ref().filter(|content| content.len() < WORTH_SHOWING) {
+                journal.store().put_soon(planned.slots[0].after, content)?;
+            }
+            changes.push(file_change(change, planned));
+        }
+        changes.extend(setting.further.iter().cloned());
+        let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());
+        let slots = self.planned.iter().flat_map(|it| it.slots.clone()).collect();
+        journal.begin(Plan { entry, slots, created })
+    }
+
+    /// Stages everything, then moves everything into place. An error takes back
+    /// what was done.
+    fn carry_out(&mut self, record: &mut Record<'_>) -> Result<(), CommitError> {
+        let mut staged = Vec::new();
+        for (index, (change, planned)) in self.changes.iter().zip(&mut self.planned).enumerate() {
+            let made = planned.make_dirs(&mut self.created);
+            match made.and_then(|()| stage(change, planned, record)) {
+                Ok(one) => staged.push(one),
+                Err(error) => {
+                    discard(staged, &self.planned);
+                    return Err(CommitError { index, error });
+                }
+            }
+        }
+        let mut done: Vec<(usize, usize)> = Vec::new();
+        for index in self.order() {
+            for at in 0..self.planned[index].slots.len() {
+                let planned = &mut self.planned[index];
+                match apply(&self.changes[index], planned, at, &mut staged[index], record) {
+                    Ok(()) => done.push((index, at)),
+                    Err(error) => {
+                        self.take_back(&done);
+                        discard(staged, &self.planned);
+                        return Err(CommitError { index, error });
+                    }
+                }
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// What cannot be taken back in one step goes last.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.planned.len()).collect();
+        order.sort_by_key(|index| self.planned[*index].slots[0].way == Way::InPlace);
+        order
+    }
+
+    /// Drops the old objects and makes the names durable.
+    fn settle(&self) {
+        for planned in &self.planned {
+            planned.slots.iter().filter(|slot| slot.way != Way::Create).for_each(Slot::clean_up);
+            planned.dirs().for_each(sync_dir);
+        }
+        for parent in self.created.iter().filter_map(|path| path.parent()) {
+            if let Ok(dir) = open_dir(parent) {
+                sync_dir(&dir);
+            }
+        }
+    }
+
+    fn take_back(&self, done: &[(usize, usize)]) {
+        for (index, at) in done.iter().rev() {
+            let (planned, slot) = (&self.planned[*index], &self.planned[*index].slots[*at]);
+            match (slot.way, &planned.old, &planned.overwritten) {
+                (Way::InPlace, Some(old), Some(bytes)) => {
+                    let found = old.read_all(MAX_EDITABLE).unwrap_or_default();
+                    super::overwrite_at(old, &found, bytes).ok();
+                }
+                _ => drop(slot.take_back()),
+            }
+        }
+    }
+}
+
+/// The permission bits of something just made.
+fn mode_of(path: &Path) -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path).map_or(0o755, |it| it.mode() & 0o7777)
+}
+
+fn file_change(change: &Change<'_>, planned: &Planned) -> FileChange {
+    let before = planned.before();
+    let kept_mode = match &before {
+        FileState::File { mode, .. } => Some(*mode),
+        _ => None,
+    };
+    let after = match (&change.content, planned.slots[0].after) {
+        (Some(content), Some(hash)) => FileState::File {
+            hash,
+            len: content.len() as u64,
+            mode: change.mode.or(kept_mode).unwrap_or(0o644),
+        },
+        _ => FileState::Absent,
+    };
+    FileChange { path: change.path.clone(), before, after }
+}
+
+/// Writes the new content of one change beside its place.
+fn stage(
+    change: &Change<'_>,
+    planned: &mut Planned,
+    record: &mut Record<'_>,
+) -> Result<Option<Staged>, FileError> {
+    let Some(content) = &change.content else { return Ok(None) };
+    let temp = planned.slots[0].temp.clone();
+    let Some(old) = &planned.old else {
+        return Staged::create(planned.dir(0)?, &temp, &change.path, content, change.mode).map(Some);
+    };
+    match Staged::replace(planned.dir(0)?, &temp, old, content, change.mode) {
+        Ok(staged) => Ok(Some(staged)),
+        Err(StageError::Failed(err)) => Err(err),
+        Err(StageError::CannotCopyAttributes) => {
+            switch_to_in_place(change, planned, record)?;
+            Ok(None)
+        }
+    }
+}
+
+fn discard(staged: Vec<Option<Staged>>, planned: &[Planned]) {
+    for (staged, planned) in staged.into_iter().zip(planned) {
+        if let (Some(staged), Ok(dir)) = (staged, planned.dir(0)) {
+            staged.discard(dir, &planned.slots[0].temp);
+        }
+        planned.slots.iter().filter(|slot| slot.way == Way::Swap).for_each(Slot::clean_up);
+    }
+}
+
+/// Gives one name its new content.
+fn apply(
+    change: &Change<'_>,
+    planned: &mut Planned,
+    at: usize,
+    staged: &mut Option<Staged>,
+    record: &mut Record<'_>,
+) -> Result<(), FileError> {
+    // A switch on the way drops the further names.
+    let Some(slot) = planned.slots.get(at) else { return Ok(()) };
+    let dir = planned.dir(at)?;
+    let failed = |errno| FileError::from_errno(&slot.path(), "write", errno);
+    match (slot.way, staged.as_mut()) {
+        (Way::Create, Some(staged)) => {
+            staged.link(dir, &slot.name, &slot.temp).map_err(|errno| match errno {
+                Errno::EXIST => FileError::Changed { path: slot.path(), expected: None },
+                errno => failed(errno),
+            })
+        }
+        (Way::Swap, Some(staged)) => {
+            match at {
+                0 => staged.link(dir, slot.temp.as_ref(), &slot.temp).map_err(failed)?,
+                _ => link_open_file(staged.file(), dir, slot.temp.as_ref()).map_err(failed)?,
+            }
+            match swap(dir, slot, change.base) {
+                Err(err) if at == 0 && is_mount_point(&err) => {
+                    slot.clean_up();
+                    switch_to_in_place(change, planned, record)?;
+                    write_in_place(change, planned)
+                }
+                other => other,
+            }
+        }
+        (Way::Remove, _) => remove(dir, slot, change.base),
+        (Way::InPlace, _) => write_in_place(change, planned),
+        (Way::Create | Way::Swap, None) => Err(failed(Errno::INVAL)),
+    }
+}
+
+fn is_mount_point(err: &FileError) -> bool {
+    matches!(err, FileError::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::BUSY))
+}
+
+/// Trades places, then looks at what was swapped out. If that is not what the
+/// change was made for, trades back. The look just before keeps the moment in
+/// which somebody could see content that is taken back as short as can be.
+fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
+    let path = slot.path();
+    let failed = |errno| FileError::from_errno(&path, "write", errno);
+    let Some(base) = base else { return Err(failed(Errno::INVAL)) };
+    let changed = || FileError::Changed { path: path.clone(), expected: Some(base.hash()) };
+    match open_in(dir, &slot.name, &path) {
+        Ok(found) if base.is_current(&found)? => (),
+        Ok(_) | Err(FileError::NotFound { .. } | FileError::Moved { .. }) => return Err(changed()),
+        Err(err) => return Err(err),
+    }
+    match swap_or_rename(dir, &slot.temp, &slot.name).map_err(failed)? {
+        // Without a trade there is nothing to compare.
+        Swapped::Renamed => return Ok(()),
+        Swapped::Exchanged => (),
+    }
+    if open_temp(dir, slot).and_then(|swapped_out| base.is_current(&swapped_out)).unwrap_or(false) {
+        return Ok(());
+    }
+    slot.take_back()?;
+    Err(changed())
+}
+
+fn remove(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
+    let failed = |errno| FileError::from_errno(&slot.path(), "remove", errno);
+    let rename = |from: &Path, to: &Path| {
+        rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE).map_err(failed)
+    };
+    rename(&slot.name, slot.temp.as_ref())?;
+    let moved_out = open_temp(dir, slot);
+    let current = base.map(|base| moved_out.and_then(|file| base.is_current(&file)));
+    if matches!(current, Some(Ok(true))) {
+        return Ok(());
+    }
+    rename(slot.temp.as_ref(), &slot.name)?;
+    Err(FileError::Changed { path: slot.path(), expected: base.map(Snapshot::hash) })
+}
+
+/// From now on the object stays and its bytes are overwritten. Both contents
+/// must be safe before the first byte changes: such a write can be cut in the
+/// middle, and is completed from the store then.
+fn switch_to_in_place(
+    change: &Change<'_>,
+    planned: &mut Planned,
+    record: &mut Record<'_>,
+) -> Result<(), FileError> {
+    planned.switch_to_in_place();
+    if let (Some(journal), Some(active)) = (record.journal, &mut record.active) {
+        if let Some(content) = &change.content {
+            journal.store().put(&content.to_vec())?;
+        }
+        active.set_in_place(planned.slots[0].change)?;
+    }
+    Ok(())
+}
+
+fn write_in_place(change: &Change<'_>, planned: &mut Planned) -> Result<(), FileError> {
+    let (Some(old), Some(content), Some(base)) = (&planned.old, &change.content, change.base) else {
+        return Err(FileError::from_errno(&change.path, "write", Errno::INVAL));
+    };
+    let writer = open_for_writing(planned.dir(0)?, &planned.slots[0].name, &change.path, old.stamp())?;
+    let bytes = old.read_all(MAX_EDITABLE)?;
+    if crate::ContentHash::of(&bytes) != base.hash() {
+        return Err(FileError::Changed { path: change.path.clone(), expected: Some(base.hash()) });
+    }
+    let done = overwrite(&writer, &change.path, &bytes, &content.to_vec());
+    planned.overwritten = Some(bytes);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{ContentHash, OpenFile};
+
+    /// Somebody writes in the very moment between the last look and the trade.
+    #[test]
+    fn a_change_in_the_last_moment_survives() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        fs::write(root.join("f"), "base").unwrap();
+        let (base, _) = Snapshot::load(OpenFile::open(&root.join("f")).unwrap()).unwrap();
+        fs::write(root.join("t"), "ours").unwrap();
+        let slot = Slot {
+            change: 0,
+            dir: root.clone(),
+            name: "f".into(),
+            temp: "t".to_owned(),
+            before: Some(base.hash()),
+            after: Some(ContentHash::of(b"ours")),
+            way: Way::Swap,
+        };
+        let dir = open_dir(&root).unwrap();
+        fs::write(root.join("f"), "edit").unwrap();
+        assert!(swap(&dir, &slot, Some(&base)).unwrap_err().is_race());
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
+        // The last look saw nothing: undo what the trade did.
+        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        slot.take_back().unwrap();
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
+        // And once more, with a further writer on top of ours.
+        fs::write(root.join("t"), "ours").unwrap();
+        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        fs::write(root.join("f"), "later").unwrap();
+        slot.take_back().unwrap();
+        assert_eq!(fs::read(root.join("f")).unwrap(), b"later");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+    }
+}

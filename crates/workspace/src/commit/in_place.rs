@@ -1,0 +1,82 @@
+//! Overwriting a file where it stands.
+//!
+//! The last resort, for files that a new object could not replace faithfully:
+//! somebody else's file that we may write, a file in a directory we may not, a
+//! file that is a mount point. Both contents are in the undo store before the
+//! first byte is touched, so whatever interrupts the write can be completed
+//! later ([`torn`] recognises it).
+
+use std::{fs::File, os::fd::AsFd, path::Path};
+
+use rustix::{
+    fs::{FallocateFlags, Mode, OFlags, fallocate, fdatasync, fstat, ftruncate, openat},
+    io::{Errno, pwrite},
+};
+
+use crate::{FileError, Stamp};
+
+/// Opens a file to overwrite it; it must be the object that was checked.
+pub(super) fn open_for_writing(
+    dir: impl AsFd,
+    name: &Path,
+    path: &Path,
+    expected: &Stamp,
+) -> Result<File, FileError> {
+    let failed = |errno| FileError::from_errno(path, "write", errno);
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(dir, name, flags, Mode::empty()).map_err(failed)?;
+    let found = Stamp::new(&fstat(&fd).map_err(failed)?);
+    if found.id != expected.id {
+        return Err(FileError::Changed { path: path.to_owned(), expected: None });
+    }
+    Ok(File::from(fd))
+}
+
+/// Replaces `old` by `new` in an open file, touching only what differs. Space
+/// is reserved first, so a full disk is noticed before anything is changed; if
+/// it fails nevertheless, the old bytes are put back.
+pub(super) fn overwrite(file: &File, path: &Path, old: &[u8], new: &[u8]) -> Result<(), FileError> {
+    let failed = |errno| FileError::from_errno(path, "write", errno);
+    if old.len() < new.len() {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, new.len() as u64) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => (),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    write_difference(file, old, new).map_err(|errno| {
+        write_difference(file, &[], old).ok();
+        failed(errno)
+    })
+}
+
+fn write_difference(file: &File, old: &[u8], new: &[u8]) -> Result<(), Errno> {
+    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let mut at = same;
+    let end = if old.len() == new.len() {
+        new.len() - old[same..].iter().rev().zip(new[same..].iter().rev()).take_while(|(a, b)| a == b).count()
+    } else {
+        new.len()
+    };
+    while at < end {
+        match pwrite(file, &new[at..end], at as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(len) => at += len,
+            Err(Errno::INTR) => (),
+            Err(errno) => return Err(errno),
+        }
+    }
+    ftruncate(file, new.len() as u64)?;
+    fdatasync(file)
+}
+
+/// Whether `found` is what a crash in the middle of [`overwrite`] leaves: the
+/// beginning of the new content, then the rest of the old. Anything else is
+/// somebody's work and stays.
+pub(crate) fn torn(found: &[u8], old: &[u8], new: &[u8]) -> bool {
+    let written = found.iter().zip(new).take_while(|(a, b)| a == b).count();
+    if found.len() != old.len() {
+        return written == found.len() && old.len() < found.len();
+    }
+    let kept = found.iter().rev().zip(old.iter().rev()).take_while(|(a, b)| a == b).count();
+    found.len() <= written + kept
+}

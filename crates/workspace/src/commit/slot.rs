@@ -1,0 +1,160 @@
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, RenameFlags, renameat, renameat_with, unlinkat},
+    io::Errno,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ContentHash, FileError, OpenFile,
+    journal::path_text,
+    open::{open_dir, open_in},
+    snapshot::hash_open,
+};
+
+/// One name that a change moves from an old object to a new one.
+///
+/// This is also what the write-ahead record holds: from a slot alone, a later
+/// process can tell how far the change came, and finish it or take it back.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Slot {
+    /// Which change of the batch it belongs to.
+    pub(crate) change: usize,
+    /// Directory of both names.
+    #[serde(with = "path_text")]
+    pub(crate) dir: PathBuf,
+    /// The name the user knows.
+    #[serde(with = "path_text")]
+    pub(crate) name: PathBuf,
+    /// The temporary name beside it.
+    pub(crate) temp: String,
+    /// What the user's name held; nothing for a file that is created.
+    pub(crate) before: Option<ContentHash>,
+    /// What it will hold; nothing for a file that is removed.
+    pub(crate) after: Option<ContentHash>,
+    /// How it gets there.
+    pub(crate) way: Way,
+}
+
+/// How a name gets its new content.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Way {
+    /// The new object takes the free name.
+    Create,
+    /// The new object at the temporary name and the old one trade places.
+    Swap,
+    /// The old object moves to the temporary name.
+    Remove,
+    /// The object stays and its bytes are overwritten.
+    InPlace,
+}
+
+/// How far a slot came before its owner died.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Progress {
+    /// The user's name holds the old content.
+    NotDone,
+    /// The user's name holds the new content.
+    Done,
+    /// The user's name holds something else: somebody went on from here.
+    Foreign,
+}
+
+impl Slot {
+    /// The whole path of the user's name.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.join(&self.name)
+    }
+
+    fn open(&self) -> Result<OwnedFd, FileError> {
+        open_dir(&self.dir)
+    }
+
+    /// Looks at the disk.
+    pub(crate) fn progress(&self) -> Progress {
+        let found = self.open().and_then(|dir| content_of(&dir, &self.name, &self.path()));
+        match found {
+            Ok(found) if found == self.after => Progress::Done,
+            Ok(found) if found == self.before => Progress::NotDone,
+            _ => Progress::Foreign,
+        }
+    }
+
+    /// Takes a change back that was done: the old content returns to the user's
+    /// name, unless somebody has put something else there.
+    pub(crate) fn take_back(&self) -> Result<(), FileError> {
+        let dir = self.open()?;
+        let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
+        match self.way {
+            Way::Create => unlinkat(&dir, &self.name, AtFlags::empty()).map_err(failed),
+            Way::Remove => {
+                renameat_with(&dir, &*self.temp, &dir, &self.name, RenameFlags::NOREPLACE).map_err(failed)
+            }
+            Way::Swap => {
+                swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
+                let ours = content_of(&dir, Path::new(&self.temp), &self.path()).ok().flatten() == self.after;
+                if !ours {
+                    // Somebody has built on our change meanwhile: theirs stays.
+                    swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
+                }
+                self.forget_temp(&dir);
+                Ok(())
+            }
+            // The caller has the old bytes and writes them back.
+            Way::InPlace => Ok(()),
+        }
+    }
+
+    /// Removes what is left under the temporary name.
+    pub(crate) fn clean_up(&self) {
+        if let Ok(dir) = self.open() {
+            self.forget_temp(&dir);
+        }
+    }
+
+    fn forget_temp(&self, dir: &OwnedFd) {
+        if self.way != Way::InPlace {
+            unlinkat(dir, &*self.temp, AtFlags::empty()).ok();
+        }
+    }
+}
+
+/// Lets two names trade places. A file system that cannot do that gets a plain
+/// rename, which leaves the old object without a name.
+pub(crate) fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<Swapped, Errno> {
+    match renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(Swapped::Exchanged),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            renameat(dir, temp, dir, name).map(|()| Swapped::Renamed)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// What became of the old object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Swapped {
+    /// It is at the temporary name.
+    Exchanged,
+    /// It is gone.
+    Renamed,
+}
+
+/// What a name holds; `None` when there is nothing.
+fn content_of(dir: &OwnedFd, name: &Path, path: &Path) -> Result<Option<ContentHash>, FileError> {
+    match open_in(dir, name, path) {
+        Ok(file) => hash_open(&file).map(Some),
+        Err(FileError::NotFound { .. }) => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// Opens what is at the temporary name.
+pub(crate) fn open_temp(dir: &OwnedFd, slot: &Slot) -> Result<OpenFile, FileError> {
+    open_in(dir, Path::new(&slot.temp), &slot.path())
+}

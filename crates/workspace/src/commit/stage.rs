@@ -1,0 +1,216 @@
+use std::{
+    fs::File,
+    io::Write,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, Gid, Mode, OFlags, Uid, XattrFlags, fchmod, fchown, fdatasync, fgetxattr, flistxattr,
+        fsetxattr, linkat, openat, unlinkat,
+    },
+    io::Errno,
+};
+
+use crate::{FileError, OpenFile, Stamp, text::Bytes};
+
+/// New content on the way to its place: a file without a name where the file
+/// system can do that, so that a crash leaves nothing, else one with a name
+/// nobody can guess.
+#[derive(Debug)]
+pub(super) struct Staged {
+    file: File,
+    /// Whether it already has the temporary name.
+    named: bool,
+}
+
+/// Why content could not be staged.
+pub(super) enum StageError {
+    /// Nothing can be done.
+    Failed(FileError),
+    /// A new object could not carry the owner or the attributes of the old one.
+    CannotCopyAttributes,
+}
+
+/// A name for a temporary file: hidden, recognisable, and not to be guessed.
+pub(crate) fn temporary_name() -> String {
+    let mut random = [0_u8; 12];
+    let mut len = 0;
+    while len < random.len() {
+        match rustix::rand::getrandom(&mut random[len..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(got) => len += got,
+            Err(Errno::INTR) => (),
+            // Without a source of randomness the exclusive creation still
+            // protects; the name only has to be new.
+            Err(_) => break,
+        }
+    }
+    let digits: String = random.iter().map(|it| format!("{it:02x}")).collect();
+    format!(".haft-{digits}")
+}
+
+impl Staged {
+    /// Writes content for a file that does not exist yet: plain permissions,
+    /// less the user's mask.
+    pub(super) fn create(
+        dir: impl AsFd,
+        temp: &str,
+        path: &Path,
+        content: &Bytes<'_>,
+        mode: Option<u32>,
+    ) -> Result<Self, FileError> {
+        let staged = Self::empty(&dir, temp, Mode::from_raw_mode(0o666), path)?;
+        let done = staged.fill(content, path).and_then(|()| match mode {
+            Some(mode) => fchmod(&staged.file, Mode::from_raw_mode(mode))
+                .map_err(|errno| FileError::from_errno(path, "set the mode of", errno)),
+            None => Ok(()),
+        });
+        let done = done.and_then(|()| staged.sync(path));
+        staged.or_discard(dir, temp, done)
+    }
+
+    /// Writes content that takes the place of an existing file, with its owner,
+    /// permissions and attributes.
+    pub(super) fn replace(
+        dir: impl AsFd,
+        temp: &str,
+        old: &OpenFile,
+        content: &Bytes<'_>,
+        mode: Option<u32>,
+    ) -> Result<Self, StageError> {
+        let path = old.path();
+        let staged = Self::empty(&dir, temp, Mode::from_raw_mode(0o600), path).map_err(|err| match err {
+            FileError::Denied { .. } => StageError::CannotCopyAttributes,
+            err => StageError::Failed(err),
+        })?;
+        if let Err(Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSPC | Errno::INVAL) =
+            copy_attributes(old, &staged.file, mode)
+        {
+            staged.discard(&dir, temp);
+            return Err(StageError::CannotCopyAttributes);
+        }
+        let done = staged.fill(content, path).and_then(|()| staged.sync(path));
+        staged.or_discard(dir, temp, done).map_err(StageError::Failed)
+    }
+
+    fn empty(dir: impl AsFd, temp: &str, mode: Mode, path: &Path) -> Result<Self, FileError> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        match openat(&dir, ".", flags | OFlags::TMPFILE, mode) {
+            Ok(fd) => return Ok(Self { file: File::from(fd), named: false }),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => (),
+            Err(errno) => return Err(FileError::from_errno(path, "write", errno)),
+        }
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let fd =
+            openat(&dir, temp, flags, mode).map_err(|errno| FileError::from_errno(path, "write", errno))?;
+        Ok(Self { file: File::from(fd), named: true })
+    }
+
+    fn fill(&self, content: &Bytes<'_>, path: &Path) -> Result<(), FileError> {
+        let mut file = &self.file;
+        for piece in content.pieces() {
+            file.write_all(piece).map_err(|err| FileError::from_io(path, "write", err))?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self, path: &Path) -> Result<(), FileError> {
+        fdatasync(&self.file).map_err(|errno| FileError::from_errno(path, "write", errno))
+    }
+
+    fn or_discard(self, dir: impl AsFd, temp: &str, done: Result<(), FileError>) -> Result<Self, FileError> {
+        if let Err(err) = done {
+            self.discard(dir, temp);
+            return Err(err);
+        }
+        Ok(self)
+    }
+
+    /// Throws the content away.
+    pub(super) fn discard(self, dir: impl AsFd, temp: &str) {
+        if self.named {
+            unlinkat(dir, temp, AtFlags::empty()).ok();
+        }
+    }
+
+    /// Gives the object a name that must not exist.
+    pub(super) fn link(&mut self, dir: impl AsFd, name: &Path, temp: &str) -> Result<(), Errno> {
+        if self.named && name == Path::new(temp) {
+            return Ok(());
+        }
+        if self.named {
+            // A named one moves, so that no second name stays behind.
+            rustix::fs::renameat_with(&dir, temp, &dir, name, rustix::fs::RenameFlags::NOREPLACE)?;
+            return Ok(());
+        }
+        link_open_file(&self.file, dir, name)?;
+        self.named = true;
+        Ok(())
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Gives an open file a (further) name.
+pub(crate) fn link_open_file(file: &File, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
+    match linkat(file, "", &dir, name, AtFlags::EMPTY_PATH) {
+        // Older kernels want a privilege for this and offer a detour.
+        Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
+            let detour = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, detour, &dir, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+/// Owner, permissions and extended attributes, access lists among them.
+fn copy_attributes(old: &OpenFile, new: &File, mode: Option<u32>) -> Result<(), Errno> {
+    let (from, to) = (old.stamp(), Stamp::new(&rustix::fs::fstat(new)?));
+    if (from.uid, from.gid) != (to.uid, to.gid) {
+        fchown(new, Some(Uid::from_raw(from.uid)), Some(Gid::from_raw(from.gid)))?;
+    }
+    copy_xattrs(old.file(), new)?;
+    // Last, because a change of owner drops the special bits.
+    fchmod(new, Mode::from_raw_mode(mode.unwrap_or(from.permissions())))
+}
+
+fn copy_xattrs(old: &File, new: &File) -> Result<(), Errno> {
+    let names = match read_xattr(|buffer| flistxattr(old, buffer)) {
+        Ok(names) => names,
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    for name in names.split(|it| *it == 0).filter(|name| !name.is_empty()) {
+        let value = match read_xattr(|buffer| fgetxattr(old, name, buffer)) {
+            Ok(value) => value,
+            Err(Errno::NODATA) => continue,
+            Err(errno) => return Err(errno),
+        };
+        match fsetxattr(new, name, &value, XattrFlags::empty()) {
+            // Labels of the security system: the kernel sets what belongs here.
+            Err(_) if name.starts_with(b"security.") || name.starts_with(b"trusted.") => (),
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The kernel bounds both lists and values by this.
+const XATTR_MAX: usize = 64 * 1024;
+
+fn read_xattr(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    let mut value = vec![0; XATTR_MAX];
+    let len = read(&mut value)?;
+    value.truncate(len);
+    Ok(value)
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_dir(dir: &OwnedFd) {
+    // Some file systems cannot, and a directory opened without read permission
+    // cannot either; the content itself is already durable.
+    rustix::fs::fsync(dir).ok();
+}

@@ -1,0 +1,118 @@
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::Entry;
+use crate::{FileError, commit::temporary_name};
+
+/// The list of entries: one line of JSON each, only ever added to.
+///
+/// A line that was cut by a crash is skipped, and the next one starts on a
+/// fresh line, so any prefix of the file is a good log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+}
+
+impl Log {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    fn failed(&self, doing: &'static str) -> impl Fn(std::io::Error) -> FileError {
+        let path = self.path.clone();
+        move |err| FileError::from_io(&path, doing, err)
+    }
+
+    /// Opens the file and locks it against other processes. Pruning replaces
+    /// the file, so the one locked must still be the one with the name.
+    fn locked(&self) -> std::io::Result<File> {
+        loop {
+            let mut options = fs::OpenOptions::new();
+            options.read(true).append(true).create(true).mode(0o600);
+            let file = options.open(&self.path)?;
+            flock(&file, FlockOperation::LockExclusive)?;
+            if same_file(&file, &self.path) {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Adds an entry. A line that does not fit on the disk is taken back.
+    pub(crate) fn append(&self, entry: &Entry) -> Result<(), FileError> {
+        let failed = self.failed("write");
+        let mut line = serde_json::to_vec(entry).map_err(|err| failed(err.into()))?;
+        line.push(b'\n');
+        let mut file = self.locked().map_err(&failed)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(&failed)?;
+        if end != 0 && last_byte(&mut file).map_err(&failed)? != b'\n' {
+            line.insert(0, b'\n');
+        }
+        let done = file.write_all(&line).and_then(|()| file.sync_data());
+        done.map_err(|err| {
+            file.set_len(end).ok();
+            failed(err)
+        })
+    }
+
+    /// All entries, oldest first.
+    pub(crate) fn entries(&self) -> Result<Vec<Entry>, FileError> {
+        match fs::read(&self.path) {
+            Ok(bytes) => Ok(parse(&bytes)),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(err) => Err(self.failed("read")(err)),
+        }
+    }
+
+    /// Keeps only some of the entries. Nobody can add one meanwhile.
+    pub(crate) fn retain(&self, keep: impl Fn(&Entry) -> bool) -> Result<Vec<Entry>, FileError> {
+        let failed = self.failed("write");
+        let mut file = self.locked().map_err(&failed)?;
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(&failed)?;
+        let all = parse(&bytes);
+        let kept: Vec<Entry> = all.iter().filter(|entry| keep(entry)).cloned().collect();
+        if kept.len() == all.len() {
+            return Ok(kept);
+        }
+        let temp = self.path.with_file_name(temporary_name());
+        let done = (|| {
+            let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
+            for entry in &kept {
+                serde_json::to_writer(&mut new, entry)?;
+                new.write_all(b"\n")?;
+            }
+            new.sync_data()?;
+            fs::rename(&temp, &self.path)
+        })();
+        done.map_err(|err| {
+            fs::remove_file(&temp).ok();
+            failed(err)
+        })?;
+        Ok(kept)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Vec<Entry> {
+    bytes.split(|it| *it == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+fn last_byte(file: &mut File) -> std::io::Result<u8> {
+    let mut byte = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut byte)?;
+    Ok(byte[0])
+}
+
+fn same_file(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}

@@ -1,0 +1,148 @@
+//! What was changed, by whom, and what was there before.
+//!
+//! Contents are kept under their fingerprints; a log lists what each call
+//! changed. Nothing here knows git, and nothing touches the user's tree: undo
+//! goes through the same careful writes as every other change.
+
+mod active;
+mod entry;
+mod log;
+pub(crate) mod path_text;
+mod prune;
+mod store;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::AtomicU64,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+pub(crate) use active::{Active, Plan};
+pub use entry::{Entry, EntryId, FileChange, FileState, Origin, TurnId};
+use log::Log;
+pub use prune::JournalLimits;
+use store::Store;
+
+use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, lock::private_dir};
+
+/// The journal of one workspace.
+#[derive(Debug)]
+pub struct Journal {
+    dir: PathBuf,
+    log: Log,
+    store: Store,
+    limits: JournalLimits,
+    /// Bytes kept since the limits were last applied.
+    added: AtomicU64,
+}
+
+impl Journal {
+    /// Opens the journal of a workspace, `<state>/journal/<key>`.
+    pub fn open(state_dir: &Path, workspace: &Path, limits: JournalLimits) -> Result<Self, FileError> {
+        let dir = private_dir(&state_dir.join("journal").join(workspace_key(workspace)))?;
+        private_dir(&dir.join("active"))?;
+        private_dir(&dir.join("objects"))?;
+        let log = Log::new(dir.join("log.jsonl"));
+        let store = Store::new(dir.join("objects"));
+        let journal = Self { dir, log, store, limits, added: AtomicU64::new(0) };
+        journal.prune_if_due();
+        Ok(journal)
+    }
+
+    /// Where it is kept.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// All entries, oldest first.
+    pub fn entries(&self) -> Result<Vec<Entry>, FileError> {
+        self.log.entries()
+    }
+
+    /// Keeps some content, so that a change can refer to it.
+    pub fn keep_bytes(&self, bytes: &[u8]) -> Result<ContentHash, FileError> {
+        self.store.put(bytes)
+    }
+
+    /// Keeps the content of an open file.
+    pub fn keep_file(&self, file: &OpenFile) -> Result<FileState, FileError> {
+        let hash = crate::snapshot::hash_open(file)?;
+        self.store.keep(file, hash)?;
+        let stamp = file.stamp();
+        Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
+    }
+
+    /// Content that was kept.
+    pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, FileError> {
+        self.store.get(hash)
+    }
+
+    /// Records changes that something else made, such as a command: the caller
+    /// has kept what was there before.
+    pub fn record(&self, origin: &Origin, changes: Vec<FileChange>) -> Result<Entry, FileError> {
+        let entry = new_entry(origin.clone(), changes, Vec::new());
+        self.log.append(&entry)?;
+        self.prune_if_grown(kept_by(&entry));
+        Ok(entry)
+    }
+
+    /// Writes down a change that is about to be made.
+    pub(crate) fn begin(&self, plan: Plan) -> Result<Active, FileError> {
+        Active::begin(&self.active_dir(), plan)
+    }
+
+    /// The change is made.
+    pub(crate) fn finish(&self, active: Active) -> Result<Entry, FileError> {
+        let entry = active.entry().clone();
+        // Should the log be out of reach, the record of the change under way
+        // stays, and the next process completes it.
+        self.log.append(&entry)?;
+        active.end();
+        self.prune_if_grown(kept_by(&entry));
+        Ok(entry)
+    }
+
+    /// The change was not made.
+    pub(crate) fn abort(active: Active) {
+        active.end();
+    }
+
+    fn active_dir(&self) -> PathBuf {
+        self.dir.join("active")
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+}
+
+/// Bytes of content an entry refers to.
+fn kept_by(entry: &Entry) -> u64 {
+    let len = |state: &FileState| match state {
+        FileState::File { len, .. } => *len,
+        _ => 0,
+    };
+    entry.changes.iter().map(|change| len(&change.before)).sum()
+}
+
+pub(crate) fn new_entry(origin: Origin, changes: Vec<FileChange>, undoes: Vec<EntryId>) -> Entry {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let random = temporary_name();
+    let id = EntryId::new(&random[random.len() - 8..]);
+    Entry { id, time, origin, undoes, changes }
+}
+
+/// A directory name for a workspace: readable, and unique by its hash.
+fn workspace_key(workspace: &Path) -> String {
+    let bytes = workspace.as_os_str().as_encoded_bytes();
+    let hash = ContentHash::of(bytes).short();
+    let name = workspace.file_name().unwrap_or_default().to_string_lossy();
+    let name: String =
+        name.chars().take(40).map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
+    format!("{name}-{hash}")
+}

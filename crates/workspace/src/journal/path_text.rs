@@ -1,0 +1,31 @@
+//! Paths in JSON without loss: text where they are text, else their bytes.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum PathText {
+    Text(String),
+    Bytes { bytes: Vec<u8> },
+}
+
+pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    match path.to_str() {
+        Some(text) => PathText::Text(text.to_owned()),
+        None => PathText::Bytes { bytes: path.as_os_str().as_bytes().to_vec() },
+    }
+    .serialize(serializer)
+}
+
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    Ok(match PathText::deserialize(deserializer)? {
+        PathText::Text(text) => PathBuf::from(text),
+        PathText::Bytes { bytes } => PathBuf::from(OsString::from_vec(bytes)),
+    })
+}

@@ -1,0 +1,106 @@
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{Entry, Journal};
+use crate::ContentHash;
+
+/// How much a journal may keep, and for how long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct JournalLimits {
+    /// Bytes of kept content; the oldest goes first.
+    pub quota: u64,
+    /// What is older goes.
+    pub lifetime: Duration,
+}
+
+impl Default for JournalLimits {
+    fn default() -> Self {
+        Self { quota: 1024 * 1024 * 1024, lifetime: Duration::from_secs(30 * 24 * 60 * 60) }
+    }
+}
+
+/// How often the limits are applied without being asked.
+const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Content this young may belong to a change that is not in the log yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+impl Journal {
+    /// Applies the limits every few hours.
+    pub(super) fn prune_if_due(&self) {
+        let mark = self.dir.join("pruned");
+        let age = fs::metadata(&mark).and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
+        match age {
+            Some(age) if age < INTERVAL => (),
+            // A fresh journal has nothing to prune yet.
+            None => touch(&mark),
+            Some(_) => {
+                touch(&mark);
+                self.prune();
+            }
+        }
+    }
+
+    /// Applies the limits once a good part of the quota has been added.
+    pub(super) fn prune_if_grown(&self, added: u64) {
+        let total = self.added.fetch_add(added, Ordering::Relaxed) + added;
+        if self.limits.quota / 8 < total {
+            self.added.store(0, Ordering::Relaxed);
+            self.prune();
+        }
+    }
+
+    /// Drops entries that are too old, or beyond the quota, and the content
+    /// that nothing refers to any more.
+    pub fn prune(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let Ok(entries) = self.entries() else { return };
+        let objects = self.store.objects();
+        let sizes: HashMap<ContentHash, u64> =
+            objects.iter().filter_map(|it| it.hash.map(|hash| (hash, it.len))).collect();
+        let oldest_time = millis(now.saturating_sub(self.limits.lifetime));
+        let mut seen = HashSet::new();
+        let mut size = 0_u64;
+        let mut kept = HashSet::new();
+        for entry in entries.iter().rev() {
+            let new: Vec<ContentHash> = hashes(entry).filter(|hash| seen.insert(*hash)).collect();
+            size += new.iter().filter_map(|hash| sizes.get(hash)).sum::<u64>();
+            if entry.time < oldest_time || self.limits.quota < size {
+                break;
+            }
+            kept.insert(entry.id.clone());
+        }
+        // Entries that came meanwhile are newer than all we looked at.
+        let looked_at: HashSet<_> = entries.iter().map(|entry| entry.id.clone()).collect();
+        let keep = |entry: &Entry| kept.contains(&entry.id) || !looked_at.contains(&entry.id);
+        let Ok(remaining) = self.log.retain(keep) else { return };
+        let referenced: HashSet<ContentHash> = remaining.iter().flat_map(hashes).collect();
+        let young = i64::try_from(now.saturating_sub(YOUNG).as_secs()).unwrap_or(0);
+        for object in objects {
+            let wanted = object.hash.is_some_and(|hash| referenced.contains(&hash));
+            if !wanted && object.since < young {
+                fs::remove_file(object.path).ok();
+            }
+        }
+    }
+}
+
+fn touch(mark: &Path) {
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(mark);
+    file.and_then(|file| file.set_modified(SystemTime::now())).ok();
+}
+
+fn hashes(entry: &Entry) -> impl Iterator<Item = ContentHash> {
+    entry.changes.iter().flat_map(|change| [change.before.hash(), change.after.hash()]).flatten()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

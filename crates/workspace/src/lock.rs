@@ -1,0 +1,100 @@
+use std::{
+    fs,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{CWD, FlockOperation, Mode, OFlags, flock, openat},
+    io::Errno,
+};
+
+use crate::{ContentHash, FileError};
+
+/// Locks on paths, across threads and processes.
+///
+/// A lock is an `flock` on one of a fixed set of files in a directory of ours:
+/// nothing lies about in the user's tree, and the kernel drops the lock when
+/// its owner dies, however it dies.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    dir: PathBuf,
+}
+
+/// Holds locks until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LockGuard {
+    _files: Vec<OwnedFd>,
+}
+
+/// How long to wait for another writer. One holds a lock for milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Locks {
+    /// Keeps the lock files below the state directory, or in a private
+    /// temporary one where that cannot be written.
+    pub(crate) fn open(state_dir: &Path) -> Result<Self, FileError> {
+        let preferred = state_dir.join("locks");
+        let uid = rustix::process::geteuid().as_raw();
+        let fallback = std::env::temp_dir().join(format!("haft-{uid}")).join("locks");
+        private_dir(&preferred).or_else(|_| private_dir(&fallback)).map(|dir| Self { dir })
+    }
+
+    /// Locks all paths together. Always in the same order, so that two batches
+    /// cannot wait for each other.
+    pub(crate) fn acquire(&self, paths: &[&Path]) -> Result<LockGuard, FileError> {
+        let mut shards: Vec<(String, &Path)> = paths.iter().map(|path| (shard(path), *path)).collect();
+        shards.sort();
+        shards.dedup_by(|a, b| a.0 == b.0);
+        let deadline = Instant::now() + PATIENCE;
+        let mut files = Vec::with_capacity(shards.len());
+        for (shard, path) in shards {
+            files.push(self.acquire_one(&shard, path, deadline)?);
+        }
+        Ok(LockGuard { _files: files })
+    }
+
+    fn acquire_one(&self, shard: &str, path: &Path, deadline: Instant) -> Result<OwnedFd, FileError> {
+        let failed = |errno| FileError::from_errno(path, "lock", errno);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(CWD, self.dir.join(shard), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let mut pause = Duration::from_micros(50);
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::INTR) => (),
+                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(5));
+                }
+                Err(Errno::WOULDBLOCK) => return Err(FileError::Busy { path: path.to_owned() }),
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+    }
+}
+
+/// The lock file of a path. A fixed number of them bounds what lies about; that
+/// two paths sometimes share one costs a short wait.
+fn shard(path: &Path) -> String {
+    let mut name = ContentHash::of(path.as_os_str().as_encoded_bytes()).to_string();
+    name.truncate(2);
+    name
+}
+
+/// Creates a directory only we can enter, and refuses one that is not ours.
+pub(crate) fn private_dir(path: &Path) -> Result<PathBuf, FileError> {
+    let failed = |err| FileError::from_io(path, "create", err);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let found = fs::symlink_metadata(path).map_err(failed)?;
+    let uid = rustix::process::geteuid().as_raw();
+    if !found.is_dir() || found.uid() != uid {
+        return Err(FileError::Denied { path: path.to_owned(), doing: "use" });
+    }
+    Ok(path.to_owned())
+}

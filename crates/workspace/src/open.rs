@@ -1,0 +1,252 @@
+//! Opening exactly what was checked.
+//!
+//! Permission is decided on a resolved path, one without links. Between the
+//! decision and the call somebody may put a link there, so every open below
+//! refuses to follow any.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::fd::{AsFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatFs, fstat, fstatfs, openat, openat2},
+    io::Errno,
+};
+
+use crate::{ContentHash, FileError, FileKind, Stamp};
+
+/// A regular file, open for reading, together with what the kernel said about
+/// it at that moment.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: File,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+impl OpenFile {
+    /// Opens the regular file at a resolved path. Whatever else is there is
+    /// refused at once: a pipe without a writer does not block and a device is
+    /// not touched.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let failed = |errno| FileError::from_errno(path, "open", errno);
+        // `O_PATH` looks at the object without opening it: opening some devices
+        // alone has effects.
+        let probe = open_no_links(path, OFlags::PATH).map_err(failed)?;
+        let seen = regular(path, &probe)?;
+        let fd = open_no_links(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(failed)?;
+        let stamp = Stamp::new(&fstat(&fd).map_err(failed)?);
+        if stamp.id != seen.id {
+            return Err(FileError::Moved { path: path.to_owned() });
+        }
+        Ok(Self { file: File::from(fd), path: path.to_owned(), stamp })
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the kernel said when it was opened.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What the kernel says now.
+    pub(crate) fn restamp(&self) -> Result<Stamp, FileError> {
+        let stat = fstat(&self.file).map_err(|errno| FileError::from_errno(&self.path, "stat", errno))?;
+        Ok(Stamp::new(&stat))
+    }
+
+    /// Loads everything. Reads to the end whatever the size claims to be, and
+    /// stops as soon as `max` is passed.
+    pub fn read_all(&self, max: u64) -> Result<Vec<u8>, FileError> {
+        let too_large = |len| FileError::TooLarge { path: self.path.clone(), len, max };
+        if max < self.stamp.len {
+            return Err(too_large(self.stamp.len));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(self.stamp.len).unwrap_or(0) + 1);
+        let read = self.from_start().take(max + 1).read_to_end(&mut bytes);
+        read.map_err(|err| FileError::from_io(&self.path, "read", err))?;
+        if max < bytes.len() as u64 {
+            return Err(too_large(bytes.len() as u64));
+        }
+        Ok(bytes)
+    }
+
+    /// A reader of its own position, so that nobody else's matters.
+    pub fn from_start(&self) -> FromStart<'_> {
+        FromStart { file: &self.file, offset: 0 }
+    }
+
+    /// The first bytes, at most `max`.
+    pub fn head(&self, max: usize) -> Result<Vec<u8>, FileError> {
+        let mut bytes = vec![0; max];
+        let mut len = 0;
+        while len < max {
+            match rustix::io::pread(&self.file, &mut bytes[len..], len as u64) {
+                Ok(0) => break,
+                Ok(read) => len += read,
+                Err(Errno::INTR) => (),
+                Err(errno) => return Err(FileError::from_errno(&self.path, "read", errno)),
+            }
+        }
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+}
+
+/// Reads an open file from its beginning.
+#[derive(Debug)]
+pub struct FromStart<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let len = rustix::io::pread(self.file, buffer, self.offset)?;
+        self.offset += len as u64;
+        Ok(len)
+    }
+}
+
+/// The fingerprint of the regular file at a resolved path.
+pub fn hash_file(path: &Path) -> Result<ContentHash, FileError> {
+    let open = OpenFile::open(path)?;
+    ContentHash::of_reader(open.from_start()).map_err(|err| FileError::from_io(path, "read", err))
+}
+
+/// Checks that an object is a stored regular file.
+fn regular(path: &Path, fd: &OwnedFd) -> Result<Stamp, FileError> {
+    let failed = |errno| FileError::from_errno(path, "stat", errno);
+    let stat = fstat(fd).map_err(failed)?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let refuse = |kind| FileError::NotRegular { path: path.to_owned(), kind };
+    match kind {
+        FileType::RegularFile => (),
+        // Without links followed, this is a link that came after the check.
+        FileType::Symlink => return Err(FileError::Moved { path: path.to_owned() }),
+        other => return Err(refuse(FileKind::of(other))),
+    }
+    if is_kernel_interface(&fstatfs(fd).map_err(failed)?) {
+        return Err(refuse(FileKind::Kernel));
+    }
+    Ok(Stamp::new(&stat))
+}
+
+/// Whether a file system makes its files up on the fly. By the magic number, so
+/// that another mount point changes nothing.
+fn is_kernel_interface(stat: &StatFs) -> bool {
+    /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
+    /// bpf, selinuxfs, binfmt_misc.
+    const MAGIC: [u64; 11] = [
+        0x9fa0,
+        0x6265_6572,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0x6265_6570,
+        0x0027_e0eb,
+        0x6367_7270,
+        0xcafe_4a11,
+        0xf97c_ff8c,
+        0x4249_4e4d,
+    ];
+    let magic = stat.f_type as u64 & 0xffff_ffff;
+    MAGIC.contains(&magic)
+}
+
+/// Opens a resolved path; a link anywhere on it fails with `ELOOP` (or
+/// `ENOTDIR` on the slow way).
+pub(crate) fn open_no_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match openat2(CWD, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => (),
+            // Old kernels do not know the call; some sandboxes forbid it.
+            Err(Errno::NOSYS | Errno::PERM) => return walk_no_links(path, flags),
+            other => return other,
+        }
+    }
+}
+
+/// The same, one component at a time.
+fn walk_no_links(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut dir = openat(CWD, "/", step, Mode::empty())?;
+    let mut names = path.components().filter_map(|it| match it {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let Some(mut name) = names.next() else { return openat(CWD, "/", flags, Mode::empty()) };
+    for next in names {
+        dir = openat(&dir, name, step, Mode::empty())?;
+        name = next;
+    }
+    openat(&dir, name, flags, Mode::empty())
+}
+
+/// Opens the directory at a resolved path.
+pub(crate) fn open_dir(path: &Path) -> Result<OwnedFd, FileError> {
+    open_no_links(path, OFlags::RDONLY | OFlags::DIRECTORY)
+        .or_else(|errno| match errno {
+            // A directory may be passable without being listable.
+            Errno::ACCESS => open_no_links(path, OFlags::PATH | OFlags::DIRECTORY),
+            errno => Err(errno),
+        })
+        .map_err(|errno| FileError::from_errno(path, "open", errno))
+}
+
+/// Opens the regular file `name` in an open directory.
+pub(crate) fn open_in(dir: impl AsFd, name: &Path, path: &Path) -> Result<OpenFile, FileError> {
+    let failed = |errno| FileError::from_errno(path, "open", errno);
+    let nofollow = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let probe = openat(&dir, name, OFlags::PATH | nofollow, Mode::empty()).map_err(failed)?;
+    let seen = regular(path, &probe)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
+    let fd = openat(&dir, name, flags, Mode::empty()).map_err(failed)?;
+    let stamp = Stamp::new(&fstat(&fd).map_err(failed)?);
+    if stamp.id != seen.id {
+        return Err(FileError::Moved { path: path.to_owned() });
+    }
+    Ok(OpenFile { file: File::from(fd), path: path.to_owned(), stamp })
+}
+
+/// Splits a resolved path into its directory and its name.
+pub(crate) fn split(path: &Path) -> Result<(&Path, &Path), FileError> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok((parent, Path::new(name))),
+        _ => Err(FileError::NotRegular { path: path.to_owned(), kind: FileKind::Directory }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slow_way_gives_the_same_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("d")).unwrap();
+        std::fs::write(root.join("d/f"), "x").unwrap();
+        std::os::unix::fs::symlink("d", root.join("l")).unwrap();
+        std::os::unix::fs::symlink("d/f", root.join("k")).unwrap();
+        for (path, ok) in [("d/f", true), ("l/f", false), ("k", false), ("d/f/x", false), ("gone", false)] {
+            let path = root.join(path);
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            assert_eq!(open_no_links(&path, OFlags::RDONLY).is_ok(), ok, "{path:?}");
+            assert_eq!(walk_no_links(&path, flags).is_ok(), ok, "{path:?}");
+        }
+    }
+}

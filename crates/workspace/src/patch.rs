@@ -1,0 +1,190 @@
+//! What a change looks like to people and programs.
+
+use std::{ops::Range, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+
+use crate::text::{Splice, SpliceError, Text};
+
+/// One part of a patch, in the words of unified diffs.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hunk {
+    /// First line in the old content.
+    pub old_start: u64,
+    /// Lines of the old content.
+    pub old_lines: u64,
+    /// First line in the new content.
+    pub new_start: u64,
+    /// Lines of the new content.
+    pub new_lines: u64,
+    /// The lines, each with ` `, `-` or `+` in front. Line ends are shown (as
+    /// `␍`) only where they differ.
+    pub lines: Vec<String>,
+}
+
+/// Lines shown around a change.
+const CONTEXT: usize = 3;
+
+/// How long a comparison may take before it gets coarser.
+const PATIENCE: Duration = Duration::from_millis(800);
+
+/// The difference between two texts, whose line breaks are as in the file.
+pub fn patch(old: &str, new: &str) -> Vec<Hunk> {
+    patch_at(old, new, 0, 0)
+}
+
+/// The difference some splices make, looking only at their surroundings.
+pub fn patch_of_splices(text: &Text, splices: &[Splice]) -> Result<Vec<Hunk>, SpliceError> {
+    let mut hunks = Vec::new();
+    let mut shift = 0_i64;
+    for group in neighbours(text.view(), splices) {
+        let region = &group.region;
+        let raw = text.raw_range(region);
+        let old = text.literal(&text.raw()[raw]);
+        let mut pieces = Vec::new();
+        let mut done = region.start;
+        for splice in &splices[group.splices.clone()] {
+            pieces.extend_from_slice(&text.raw()[text.raw_range(&(done..splice.range.start))]);
+            pieces.extend_from_slice(&text.spell(splice)?);
+            done = splice.range.end;
+        }
+        pieces.extend_from_slice(&text.raw()[text.raw_range(&(done..region.end))]);
+        let new = text.literal(&pieces);
+        let first = memchr::memchr_iter(b'\n', &text.view().as_bytes()[..region.start]).count();
+        hunks.extend(patch_at(&old, &new, first, shift));
+        let length = |text: &str| i64::try_from(lines(text).len()).unwrap_or(i64::MAX);
+        shift += length(&new) - length(&old);
+    }
+    Ok(hunks)
+}
+
+struct Group {
+    splices: Range<usize>,
+    region: Range<usize>,
+}
+
+/// Puts splices together whose surroundings touch, with the lines they need.
+fn neighbours(view: &str, splices: &[Splice]) -> Vec<Group> {
+    let bytes = view.as_bytes();
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, splice) in splices.iter().enumerate() {
+        let mut start = splice.range.start;
+        for _ in 0..=CONTEXT {
+            start = memchr::memrchr(b'\n', &bytes[..start]).unwrap_or(0);
+        }
+        let start = if start == 0 && !bytes.starts_with(b"\n") { 0 } else { start + 1 };
+        let mut end = splice.range.end;
+        for _ in 0..=CONTEXT {
+            end = memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |it| end + it + 1);
+        }
+        let start = start.min(splice.range.start);
+        match groups.last_mut() {
+            Some(last) if start <= last.region.end => {
+                last.region.end = last.region.end.max(end);
+                last.splices.end = index + 1;
+            }
+            _ => groups.push(Group { splices: index..index + 1, region: start..end }),
+        }
+    }
+    groups
+}
+
+fn patch_at(old: &str, new: &str, first_line: usize, shift: i64) -> Vec<Hunk> {
+    let (old_lines, new_lines) = (lines(old), lines(new));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, &old_lines, &new_lines, Some(deadline));
+    let show = LineShow::of(&old_lines, &new_lines);
+    let mut hunks = Vec::new();
+    for group in group_diff_ops(ops, CONTEXT) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let old_range = first.old_range().start..last.old_range().end;
+        let new_range = first.new_range().start..last.new_range().end;
+        let mut shown = Vec::new();
+        for op in &group {
+            let (tag_old, tag_new) = match op {
+                DiffOp::Equal { .. } => (Some(' '), None),
+                DiffOp::Delete { .. } => (Some('-'), None),
+                DiffOp::Insert { .. } => (None, Some('+')),
+                DiffOp::Replace { .. } => (Some('-'), Some('+')),
+            };
+            if let Some(tag) = tag_old {
+                old_lines[op.old_range()].iter().for_each(|line| show.push(&mut shown, tag, line));
+            }
+            if let Some(tag) = tag_new {
+                new_lines[op.new_range()].iter().for_each(|line| show.push(&mut shown, tag, line));
+            }
+        }
+        hunks.push(Hunk {
+            old_start: start_of(&old_range, first_line, 0),
+            old_lines: old_range.len() as u64,
+            new_start: start_of(&new_range, first_line, shift),
+            new_lines: new_range.len() as u64,
+            lines: shown,
+        });
+    }
+    hunks
+}
+
+/// Unified diffs number an empty range by the line before it.
+fn start_of(range: &Range<usize>, first_line: usize, shift: i64) -> u64 {
+    let line = (first_line + range.start) as u64 + u64::from(!range.is_empty());
+    line.saturating_add_signed(shift)
+}
+
+/// Lines with their ends. A carriage return ends one only where there are no
+/// line feeds.
+fn lines(text: &str) -> Vec<&str> {
+    let end = if text.contains('\n') { '\n' } else { '\r' };
+    text.split_inclusive(end).collect()
+}
+
+/// Whether line ends are worth showing.
+struct LineShow {
+    returns: bool,
+}
+
+impl LineShow {
+    fn of(old: &[&str], new: &[&str]) -> Self {
+        let mut complete = old.iter().chain(new).filter(|line| line.ends_with('\n'));
+        let first = complete.next().map(|line| line.ends_with("\r\n"));
+        let mixed = complete.any(|line| Some(line.ends_with("\r\n")) != first);
+        Self { returns: mixed }
+    }
+
+    fn push(&self, shown: &mut Vec<String>, tag: char, line: &str) {
+        let (text, ended) = match line.strip_suffix('\n').or_else(|| line.strip_suffix('\r')) {
+            Some(text) => (text, true),
+            None => (line, false),
+        };
+        let text = match text.strip_suffix('\r') {
+            Some(text) if !self.returns && line.ends_with('\n') => text,
+            _ => text,
+        };
+        shown.push(format!("{tag}{}", text.replace('\r', "␍")));
+        if !ended {
+            shown.push("\\ No newline at end of file".to_owned());
+        }
+    }
+}
+
+/// A patch as a unified diff, without a header.
+pub fn unified(hunks: &[Hunk]) -> String {
+    let mut out = String::new();
+    for hunk in hunks {
+        let Hunk { old_start, old_lines, new_start, new_lines, lines } = hunk;
+        out.push_str(&format!("@@ -{old_start},{old_lines} +{new_start},{new_lines} @@\n"));
+        for line in lines {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Lines added and removed by a patch.
+pub fn counts(hunks: &[Hunk]) -> (usize, usize) {
+    let count = |tag| hunks.iter().flat_map(|it| &it.lines).filter(|line| line.starts_with(tag)).count();
+    (count('+'), count('-'))
+}

@@ -1,0 +1,296 @@
+//! What has been seen of which file.
+//!
+//! An edit needs text that the model has seen, and a whole file may only be
+//! replaced by someone who has seen all of it. Both are questions about
+//! content, never about times: what was seen is remembered as fingerprints of
+//! the file and of its lines, for as long as the session lives.
+
+mod freshness;
+mod seen;
+mod shown;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use haft_types::{AgentId, CallId};
+use serde::{Deserialize, Serialize};
+
+pub use freshness::{Freshness, WholeSeen};
+use seen::Seen;
+pub use seen::{LinePrint, line_print};
+use shown::Shown;
+
+use crate::ContentHash;
+
+/// Which results the next request still contains. Whoever builds the request
+/// knows; the read state only asks.
+pub trait ContextView: Send + Sync {
+    /// Whether the result of that call will be in the agent's next request, in
+    /// full.
+    fn holds(&self, agent: &AgentId, call: &CallId) -> bool;
+}
+
+/// Nothing is known to be in the request, so everything is shown again.
+#[derive(Clone, Copy, Debug)]
+pub struct NothingInContext;
+
+impl ContextView for NothingInContext {
+    fn holds(&self, _agent: &AgentId, _call: &CallId) -> bool {
+        false
+    }
+}
+
+/// Every result stays in the request, as in a program that plays calls one
+/// after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct EverythingInContext;
+
+impl ContextView for EverythingInContext {
+    fn holds(&self, _agent: &AgentId, _call: &CallId) -> bool {
+        true
+    }
+}
+
+/// Who looks, and by which call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Viewer {
+    /// The agent: what one has seen, another has not.
+    pub agent: AgentId,
+    /// The call whose result shows it.
+    pub call: CallId,
+}
+
+/// Lines of a file that were shown.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// The resolved path.
+    pub path: &'a Path,
+    /// The content of the whole file, where it is known.
+    pub version: Option<ContentHash>,
+    /// The first line shown; lines count from one.
+    pub first: u64,
+    /// Every line that was shown in full.
+    pub lines: Vec<&'a str>,
+    /// How many lines the file has.
+    pub total: u64,
+    /// Whether something within these lines was left out, so that they do not
+    /// count as known.
+    pub clipped: bool,
+    /// All of the text, where it is at hand: what is known of an earlier version
+    /// is found again in it.
+    pub text: Option<&'a str>,
+}
+
+/// What is written into the session log about a view, to restore the state from
+/// there.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SeenRecord {
+    /// The resolved path.
+    #[serde(with = "crate::journal::path_text")]
+    pub path: PathBuf,
+    /// The content of the whole file, where it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<ContentHash>,
+    /// The first line shown.
+    pub first: u64,
+    /// How many lines were shown.
+    pub count: u64,
+    /// How many lines the file had.
+    pub total: u64,
+    /// Whether something within these lines was left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clipped: bool,
+}
+
+/// Something happened to a file that others may want to know: a language
+/// server, an index, conditional skills.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FileEvent {
+    /// It was read.
+    Read {
+        /// The resolved path.
+        path: PathBuf,
+        /// Who read it.
+        viewer: Viewer,
+    },
+    /// It was changed or created.
+    Changed {
+        /// The resolved path.
+        path: PathBuf,
+        /// Who changed it.
+        viewer: Viewer,
+    },
+}
+
+type Listener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
+
+/// What every agent of a session has seen.
+pub struct ReadState {
+    files: Mutex<HashMap<(AgentId, PathBuf), Seen>>,
+    shown: Mutex<Shown>,
+    context: Box<dyn ContextView>,
+    listeners: RwLock<Vec<Listener>>,
+}
+
+impl fmt::Debug for ReadState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadState").finish_non_exhaustive()
+    }
+}
+
+impl ReadState {
+    /// An empty state.
+    pub fn new(context: impl ContextView + 'static) -> Self {
+        Self {
+            files: Mutex::default(),
+            shown: Mutex::default(),
+            context: Box::new(context),
+            listeners: RwLock::default(),
+        }
+    }
+
+    /// Calls this after every read and change. A listener must be quick.
+    pub fn listen(&self, listener: impl Fn(&FileEvent) + Send + Sync + 'static) {
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(listener));
+    }
+
+    /// Tells the listeners.
+    pub fn notify(&self, event: &FileEvent) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for listener in listeners {
+            listener(event);
+        }
+    }
+
+    fn with<T>(&self, agent: &AgentId, path: &Path, act: impl FnOnce(&mut Seen) -> T) -> T {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(files.entry((agent.clone(), path.to_owned())).or_default());
+        forget_texts(&mut files, path);
+        result
+    }
+
+    fn peek<T>(&self, agent: &AgentId, path: &Path, look: impl FnOnce(Option<&Seen>) -> T) -> T {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        look(files.get(&(agent.clone(), path.to_owned())))
+    }
+
+    /// Some lines were shown.
+    pub fn saw(&self, viewer: &Viewer, view: &View<'_>) -> SeenRecord {
+        self.with(&viewer.agent, view.path, |seen| seen.add(view));
+        let count = view.lines.len() as u64;
+        if !view.clipped {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.add(viewer, view);
+        }
+        SeenRecord {
+            path: view.path.to_owned(),
+            version: view.version,
+            first: view.first,
+            count,
+            total: view.total,
+            clipped: view.clipped,
+        }
+    }
+
+    /// Some lines became known without being a Read that a later one could refer
+    /// to, such as those an error message shows.
+    pub fn knows(&self, viewer: &Viewer, view: &View<'_>) {
+        self.with(&viewer.agent, view.path, |seen| seen.add(view));
+    }
+
+    /// Takes up what the session log says was shown. Lines are known again as
+    /// long as the file is the same.
+    pub fn restore(&self, viewer: &Viewer, record: &SeenRecord) {
+        self.with(&viewer.agent, &record.path, |seen| seen.restore(record));
+    }
+
+    /// The agent itself wrote this content, so it knows all of it.
+    pub fn wrote(&self, viewer: &Viewer, path: &Path, version: ContentHash, view: &str) {
+        self.with(&viewer.agent, path, |seen| seen.replace(version, view));
+    }
+
+    /// The agent changed some lines of a file. It knows what it wrote; of the
+    /// rest it knows what it knew.
+    pub fn edited(&self, viewer: &Viewer, path: &Path, version: ContentHash, edits: &[LineEdit<'_>]) {
+        self.with(&viewer.agent, path, |seen| seen.edit(version, edits));
+    }
+
+    /// Whether lines of the current content may be edited by someone who has
+    /// seen what this agent has seen.
+    pub fn freshness(
+        &self,
+        agent: &AgentId,
+        path: &Path,
+        current: &Current<'_>,
+        lines: &Range<u64>,
+    ) -> Freshness {
+        self.peek(agent, path, |seen| freshness::freshness(seen, current, lines))
+    }
+
+    /// The content a file was last seen with, where that is known.
+    pub fn seen_version(&self, agent: &AgentId, path: &Path) -> Option<ContentHash> {
+        self.peek(agent, path, |seen| seen.and_then(|it| it.version))
+    }
+
+    /// The text a file had when all of it was last seen, if it is small.
+    pub fn seen_text(&self, agent: &AgentId, path: &Path) -> Option<Arc<str>> {
+        self.peek(agent, path, |seen| seen.and_then(|it| it.text.clone()))
+    }
+
+    /// Whether all of the current content has been seen.
+    pub fn whole_seen(&self, agent: &AgentId, path: &Path, current: &Current<'_>) -> WholeSeen {
+        self.peek(agent, path, |seen| freshness::whole_seen(seen, current))
+    }
+
+    /// An earlier call whose result still shows exactly these lines of exactly
+    /// this content, and is still in the request.
+    pub fn still_shown(&self, agent: &AgentId, view: &View<'_>) -> Option<CallId> {
+        let calls = {
+            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.covering(agent, view)
+        };
+        calls.into_iter().find(|call| self.context.holds(agent, call))
+    }
+}
+
+/// How much text is kept altogether.
+const KEPT_TEXTS: usize = 16 * 1024 * 1024;
+
+/// Drops texts beyond the bound, but not the one of this file. Only errors get
+/// less helpful by it.
+fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), Seen>, path: &Path) {
+    let size = |seen: &Seen| seen.text.as_ref().map_or(0, |text| text.len());
+    let mut total: usize = files.values().map(size).sum();
+    for ((_, other), seen) in files.iter_mut() {
+        if total <= KEPT_TEXTS {
+            return;
+        }
+        if other != path {
+            total -= size(seen);
+            seen.text = None;
+        }
+    }
+}
+
+/// A file as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct Current<'a> {
+    /// The fingerprint of the whole file.
+    pub version: ContentHash,
+    /// Its text.
+    pub view: &'a str,
+}
+
+/// Some lines were replaced by others.
+#[derive(Clone, Debug)]
+pub struct LineEdit<'a> {
+    /// Lines of the old content; lines count from one.
+    pub old: Range<u64>,
+    /// The lines that came.
+    pub new: Vec<&'a str>,
+}

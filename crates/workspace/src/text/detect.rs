@@ -1,0 +1,215 @@
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{EUC_KR, GBK, SHIFT_JIS, WINDOWS_1252};
+use memchr::memchr;
+
+use super::{Charset, Encoding, plausible::plausibility, view::literal};
+
+/// How much of a file the bytes at hand are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its beginning: the last character may be cut.
+    Head,
+}
+
+/// Finds out how a file is spelt. `None` means that it is no text.
+pub fn detect(bytes: &[u8], extent: Extent) -> Option<Encoding> {
+    if let Some(by_mark) = from_bom(bytes) {
+        return by_mark;
+    }
+    let head = &bytes[..bytes.len().min(8192)];
+    if memchr(0, head).is_some() {
+        return utf16_without_bom(head).map(|charset| Encoding { charset, bom: false });
+    }
+    if looks_binary(head) {
+        return None;
+    }
+    let charset = match Utf8Census::of(bytes, extent) {
+        Utf8Census { strays: 0, .. } => Charset::Utf8,
+        // Text of another encoding contains a valid sequence only by accident,
+        // so a file where they are more common than strays is damaged UTF-8. A
+        // few of either prove nothing.
+        census if 8 <= census.sequences && census.strays * 2 <= census.sequences => Charset::Utf8,
+        census => legacy(bytes, extent, &census),
+    };
+    Some(Encoding { charset, bom: false })
+}
+
+/// The outer `Option` says whether there is a mark, the inner one whether it is
+/// of an encoding we can handle.
+fn from_bom(bytes: &[u8]) -> Option<Option<Encoding>> {
+    let charset = match bytes {
+        // UTF-32 is not spelt by anything we know.
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => return Some(None),
+        [0xef, 0xbb, 0xbf, ..] => Charset::Utf8,
+        [0xff, 0xfe, ..] => Charset::Utf16Le,
+        [0xfe, 0xff, ..] => Charset::Utf16Be,
+        _ => return None,
+    };
+    Some(Some(Encoding { charset, bom: true }))
+}
+
+/// Western text in UTF-16 has a zero in every second byte, always on the same
+/// side. The detector below does not know this case.
+fn utf16_without_bom(head: &[u8]) -> Option<Charset> {
+    let pairs = head.len() / 2;
+    let zeros = |side: usize| head.iter().skip(side).step_by(2).filter(|it| **it == 0).count();
+    let (even, odd) = (zeros(0), zeros(1));
+    if pairs < 2 || !head.len().is_multiple_of(2) {
+        return None;
+    }
+    match () {
+        () if pairs * 2 <= odd * 3 && even == 0 => Some(Charset::Utf16Le),
+        () if pairs * 2 <= even * 3 && odd == 0 => Some(Charset::Utf16Be),
+        () => None,
+    }
+}
+
+/// Text has hardly any control characters.
+fn looks_binary(head: &[u8]) -> bool {
+    let is_control = |it: &&u8| matches!(**it, 1..=6 | 14..=26 | 28..=31 | 127);
+    let controls = head.iter().filter(is_control).count();
+    head.len() / 10 < controls
+}
+
+struct Utf8Census {
+    sequences: usize,
+    strays: usize,
+}
+
+impl Utf8Census {
+    fn of(bytes: &[u8], extent: Extent) -> Self {
+        if std::str::from_utf8(bytes).is_ok() {
+            return Self { sequences: 0, strays: 0 };
+        }
+        let mut census = Self { sequences: 0, strays: 0 };
+        let mut done = 0;
+        for chunk in bytes.utf8_chunks() {
+            census.sequences += chunk.valid().chars().filter(|it| !it.is_ascii()).count();
+            done += chunk.valid().len() + chunk.invalid().len();
+            let cut = extent == Extent::Head && done == bytes.len() && could_continue(chunk.invalid());
+            census.strays += usize::from(!chunk.invalid().is_empty() && !cut);
+        }
+        census
+    }
+}
+
+/// Whether more bytes could have made this a character.
+fn could_continue(invalid: &[u8]) -> bool {
+    match invalid {
+        [] => false,
+        [first, ..] => {
+            let wanted = match first {
+                0xc2..=0xdf => 2,
+                0xe0..=0xef => 3,
+                0xf0..=0xf4 => 4,
+                _ => 0,
+            };
+            invalid.len() < wanted
+        }
+    }
+}
+
+/// How much of a file the statistics look at.
+const SAMPLE: usize = 256 * 1024;
+
+/// Up to how many unusual bytes single words decide instead of statistics.
+const FEW: usize = 48;
+
+fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
+    let sample = telling_part(bytes);
+    let whole = extent == Extent::Whole && sample.len() == bytes.len();
+    if let Some(encoding) = declared(bytes)
+        && decodes(encoding, sample, whole)
+    {
+        return Charset::Legacy(encoding);
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(sample, /*last*/ whole);
+    let guess = detector.guess(/*tld*/ None, Utf8Detection::Deny);
+    let unusual = sample.iter().filter(|it| !it.is_ascii()).count();
+    if unusual <= FEW {
+        return likeliest(sample, unusual, guess, whole);
+    }
+    if census.strays * 2 <= census.sequences {
+        return Charset::Utf8;
+    }
+    // A guess that cannot read the file is worse than the one that reads
+    // anything.
+    let readable = decodes(guess, sample, whole);
+    Charset::Legacy(if readable { guess } else { WINDOWS_1252 })
+}
+
+/// The best reading of a few unusual bytes. The order breaks ties.
+fn likeliest(sample: &[u8], unusual: usize, guess: &'static encoding_rs::Encoding, whole: bool) -> Charset {
+    let mut readings = vec![Charset::Legacy(guess), Charset::Utf8];
+    readings.extend([SHIFT_JIS, GBK, EUC_KR].map(Charset::Legacy));
+    let mut best = (Charset::Legacy(WINDOWS_1252), i64::MIN);
+    for charset in [Charset::Legacy(WINDOWS_1252)].into_iter().chain(readings) {
+        if let Charset::Legacy(encoding) = charset
+            && !decodes(encoding, sample, whole)
+        {
+            continue;
+        }
+        let score = plausibility(&literal(charset, sample), unusual);
+        if best.1 < score {
+            best = (charset, score);
+        }
+    }
+    best.0
+}
+
+/// A part of the file that holds its first unusual bytes.
+fn telling_part(bytes: &[u8]) -> &[u8] {
+    let first = bytes.iter().position(|it| !it.is_ascii()).unwrap_or(0);
+    let start = memchr::memrchr(b'\n', &bytes[..first]).map_or(0, |it| it + 1);
+    let start = if first - start < 4096 { start } else { first };
+    &bytes[start..bytes.len().min(start + SAMPLE)]
+}
+
+fn decodes(encoding: &'static encoding_rs::Encoding, sample: &[u8], whole: bool) -> bool {
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let Some(size) = decoder.max_utf8_buffer_length_without_replacement(sample.len()) else { return false };
+    let mut out = vec![0; size];
+    let (result, ..) = decoder.decode_to_utf8_without_replacement(sample, &mut out, whole);
+    !matches!(result, encoding_rs::DecoderResult::Malformed(..))
+}
+
+/// What the first lines say about themselves: `coding: cp932` of scripts,
+/// `encoding="…"` of XML, `charset=…` of HTML.
+fn declared(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
+    let head = &bytes[..bytes.len().min(1024)];
+    for key in [b"coding".as_slice(), b"charset"] {
+        for found in memchr::memmem::find_iter(head, key) {
+            let rest = &head[found + key.len()..];
+            let skip = rest.iter().take_while(|it| matches!(it, b':' | b'=' | b' ' | b'"' | b'\'')).count();
+            let label: &[u8] = &rest[skip..];
+            let len =
+                label.iter().take_while(|it| it.is_ascii_alphanumeric() || b"-_.:".contains(it)).count();
+            if let Some(encoding) = for_label(&label[..len])
+                && skip != 0
+                && encoding.is_ascii_compatible()
+                && encoding != encoding_rs::UTF_8
+            {
+                return Some(encoding);
+            }
+        }
+    }
+    None
+}
+
+/// Labels of the web, and those of Python and Vim that the web does not know.
+fn for_label(label: &[u8]) -> Option<&'static encoding_rs::Encoding> {
+    let lower = label.to_ascii_lowercase();
+    let label: &[u8] = match lower.as_slice() {
+        b"cp932" | b"ms932" => b"shift_jis",
+        b"cp936" | b"euc-cn" => b"gbk",
+        b"cp949" | b"uhc" | b"euckr" => b"euc-kr",
+        b"cp950" => b"big5",
+        b"eucjp" => b"euc-jp",
+        b"iso8859-1" | b"latin-1" => b"latin1",
+        other => other,
+    };
+    encoding_rs::Encoding::for_label(label)
+}

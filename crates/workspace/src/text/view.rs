@@ -1,0 +1,262 @@
+use std::{fmt, ops::Range};
+
+use super::{
+    Charset, Encoding, Extent, detect,
+    units::{self, Returns},
+};
+
+/// A text file: its bytes, and the view of them that tools work on.
+#[derive(Clone, Debug)]
+pub struct Text {
+    pub(super) source: Source,
+    encoding: Encoding,
+    pub(super) returns: Returns,
+    strays: usize,
+    breaks: LineBreaks,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The view is the file: UTF-8 and line feeds. A byte order mark is the
+    /// first character.
+    Plain(String),
+    /// The view differs from the bytes.
+    Mapped(Mapped),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Mapped {
+    raw: Vec<u8>,
+    view: String,
+    marks: Vec<Mark>,
+}
+
+/// A place in the view and the same place in the file. There is one every few
+/// kilobytes; between them the bytes are stepped over again, which is cheaper
+/// than a table as large as the file.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    view: usize,
+    raw: usize,
+}
+
+const MARK_DISTANCE: usize = 4096;
+
+/// How many line breaks of each style a file has.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LineBreaks {
+    /// Line feeds.
+    pub lf: usize,
+    /// Pairs of carriage return and line feed.
+    pub crlf: usize,
+    /// Lone carriage returns that end lines.
+    pub cr: usize,
+}
+
+impl fmt::Display for LineBreaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { crlf: 0, cr: 0, .. } => f.write_str("LF"),
+            Self { lf: 0, cr: 0, .. } => f.write_str("CRLF"),
+            Self { lf: 0, crlf: 0, .. } => f.write_str("CR"),
+            Self { lf, crlf, .. } => write!(f, "mixed line endings: {crlf} CRLF, {lf} LF"),
+        }
+    }
+}
+
+impl Text {
+    /// Reads a file as text. Bytes that are no text come back as they are.
+    pub fn decode(raw: Vec<u8>) -> Result<Self, Vec<u8>> {
+        match detect(&raw, Extent::Whole) {
+            Some(encoding) => Ok(Self::decode_as(raw, encoding)),
+            None => Err(raw),
+        }
+    }
+
+    /// Reads a file whose encoding is known. Never fails: bytes that spell
+    /// nothing are strays.
+    pub fn decode_as(raw: Vec<u8>, encoding: Encoding) -> Self {
+        let start = encoding.bom_bytes().len();
+        let raw = match (encoding.charset, memchr::memchr(b'\r', &raw)) {
+            (Charset::Utf8, None) => match String::from_utf8(raw) {
+                Ok(text) => {
+                    let lf = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+                    let breaks = LineBreaks { lf, ..LineBreaks::default() };
+                    let source = Source::Plain(text);
+                    return Self { source, encoding, returns: Returns::Paired, strays: 0, breaks };
+                }
+                Err(err) => err.into_bytes(),
+            },
+            _ => raw,
+        };
+        let returns = returns_of(encoding.charset, &raw[start..]);
+        let mut builder = Builder { view: String::with_capacity(raw.len()), ..Builder::default() };
+        builder.run(&raw, start, encoding.charset, returns);
+        let Builder { view, marks, strays, breaks } = builder;
+        Self { source: Source::Mapped(Mapped { raw, view, marks }), encoding, returns, strays, breaks }
+    }
+
+    /// The text, every line break as a line feed, without a byte order mark.
+    pub fn view(&self) -> &str {
+        match &self.source {
+            Source::Plain(text) => &text[self.encoding.bom_bytes().len()..],
+            Source::Mapped(mapped) => &mapped.view,
+        }
+    }
+
+    /// The bytes of the file.
+    pub fn raw(&self) -> &[u8] {
+        match &self.source {
+            Source::Plain(text) => text.as_bytes(),
+            Source::Mapped(mapped) => &mapped.raw,
+        }
+    }
+
+    /// Gives the bytes of the file back.
+    pub fn into_raw(self) -> Vec<u8> {
+        match self.source {
+            Source::Plain(text) => text.into_bytes(),
+            Source::Mapped(mapped) => mapped.raw,
+        }
+    }
+
+    /// How the file is spelt.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// How many places of the file spell nothing.
+    pub fn strays(&self) -> usize {
+        self.strays
+    }
+
+    /// How many line breaks of each style there are.
+    pub fn line_breaks(&self) -> LineBreaks {
+        self.breaks
+    }
+
+    /// The bytes of the file behind a part of the view.
+    pub fn raw_range(&self, view: &Range<usize>) -> Range<usize> {
+        let mut locator = self.locator();
+        locator.seek(view.start)..locator.seek(view.end)
+    }
+
+    /// A part of the file with its line breaks as they are.
+    pub fn literal(&self, raw: &[u8]) -> String {
+        literal(self.encoding.charset, raw)
+    }
+
+    pub(super) fn locator(&self) -> Locator<'_> {
+        Locator { text: self, at: Mark { view: 0, raw: self.encoding.bom_bytes().len() } }
+    }
+}
+
+/// Some bytes as text, every character standing for itself.
+pub(crate) fn literal(charset: Charset, raw: &[u8]) -> String {
+    let mut builder = Builder::default();
+    builder.run(raw, 0, charset, Returns::Literal);
+    builder.view
+}
+
+fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
+    match charset {
+        // A byte search is enough to exclude line feeds, not to find them.
+        Charset::Utf16Le | Charset::Utf16Be => {
+            let mut at = 0;
+            while at < bytes.len() {
+                let unit = units::next(charset, Returns::Literal, &bytes[at..]);
+                if unit.character == '\n' {
+                    return Returns::Paired;
+                }
+                at += unit.len;
+            }
+            Returns::Alone
+        }
+        Charset::Utf8 | Charset::Legacy(_) if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
+        Charset::Utf8 | Charset::Legacy(_) => Returns::Alone,
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    view: String,
+    marks: Vec<Mark>,
+    strays: usize,
+    breaks: LineBreaks,
+}
+
+impl Builder {
+    fn run(&mut self, raw: &[u8], start: usize, charset: Charset, returns: Returns) {
+        let mut at = start;
+        let mut next_mark = 0;
+        let one_byte_ascii = matches!(charset, Charset::Utf8 | Charset::Legacy(_));
+        while at < raw.len() {
+            if next_mark <= self.view.len() {
+                self.marks.push(Mark { view: self.view.len(), raw: at });
+                next_mark = self.view.len() + MARK_DISTANCE;
+            }
+            if one_byte_ascii {
+                let len = plain_ascii(&raw[at..raw.len().min(at + MARK_DISTANCE)]);
+                if let Ok(run) = std::str::from_utf8(&raw[at..at + len])
+                    && len != 0
+                {
+                    self.breaks.lf += memchr::memchr_iter(b'\n', run.as_bytes()).count();
+                    self.view.push_str(run);
+                    at += len;
+                    continue;
+                }
+            }
+            let unit = units::next(charset, returns, &raw[at..]);
+            if unit.character == '\n' {
+                self.count_break(&raw[at..at + unit.len], charset);
+            }
+            self.strays += usize::from(unit.stray);
+            self.view.push(unit.character);
+            at += unit.len;
+        }
+    }
+
+    fn count_break(&mut self, raw: &[u8], charset: Charset) {
+        let width = if matches!(charset, Charset::Utf16Le | Charset::Utf16Be) { 2 } else { 1 };
+        match raw.len() / width {
+            2 => self.breaks.crlf += 1,
+            _ if raw.contains(&b'\r') => self.breaks.cr += 1,
+            _ => self.breaks.lf += 1,
+        }
+    }
+}
+
+/// How many bytes at the start stand for themselves whatever the encoding.
+fn plain_ascii(bytes: &[u8]) -> usize {
+    bytes.iter().position(|it| !it.is_ascii() || *it == b'\r').unwrap_or(bytes.len())
+}
+
+/// Walks from places in the view to places in the file; quickest in ascending
+/// order.
+pub(super) struct Locator<'a> {
+    text: &'a Text,
+    at: Mark,
+}
+
+impl Locator<'_> {
+    /// The place in the file of a character boundary in the view.
+    pub(super) fn seek(&mut self, view: usize) -> usize {
+        let mapped = match &self.text.source {
+            Source::Plain(_) => return view + self.text.encoding.bom_bytes().len(),
+            Source::Mapped(mapped) => mapped,
+        };
+        if view < self.at.view || MARK_DISTANCE < view - self.at.view {
+            let index = mapped.marks.partition_point(|mark| mark.view <= view);
+            if let Some(mark) = index.checked_sub(1).and_then(|it| mapped.marks.get(it)) {
+                self.at = *mark;
+            }
+        }
+        while self.at.view < view && self.at.raw < mapped.raw.len() {
+            let rest = &mapped.raw[self.at.raw..];
+            let unit = units::next(self.text.encoding.charset, self.text.returns, rest);
+            self.at.view += unit.character.len_utf8();
+            self.at.raw += unit.len;
+        }
+        self.at.raw
+    }
+}

@@ -1,0 +1,99 @@
+use std::collections::{HashMap, HashSet};
+
+use super::{UndoError, UndoTarget};
+use crate::{Entry, EntryId};
+
+/// What has become of an entry of the journal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// A change that stands.
+    InEffect,
+    /// A change that was taken back.
+    Undone,
+    /// An undo that stands.
+    Undo,
+    /// An undo that was itself taken back, or the redo that did it.
+    Redo,
+}
+
+/// One line of the history.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HistoryItem {
+    /// What was changed.
+    pub entry: Entry,
+    /// What has become of it.
+    pub standing: Standing,
+}
+
+/// Sorts out what stands. Newest first.
+pub(super) fn history(entries: Vec<Entry>) -> Vec<HistoryItem> {
+    let mut depth: HashMap<EntryId, usize> = HashMap::new();
+    for entry in &entries {
+        let below = entry.undoes.iter().filter_map(|id| depth.get(id)).max();
+        let own = if entry.undoes.is_empty() { 0 } else { below.map_or(1, |it| it + 1) };
+        depth.insert(entry.id.clone(), own);
+    }
+    let mut taken_back: HashSet<EntryId> = HashSet::new();
+    let mut items = Vec::new();
+    for entry in entries.into_iter().rev() {
+        let stands = !taken_back.contains(&entry.id);
+        if stands {
+            taken_back.extend(entry.undoes.iter().cloned());
+        }
+        let standing = match (depth.get(&entry.id).copied().unwrap_or(0), stands) {
+            (0, true) => Standing::InEffect,
+            (0, false) => Standing::Undone,
+            (odd, true) if odd % 2 == 1 => Standing::Undo,
+            _ => Standing::Redo,
+        };
+        items.push(HistoryItem { entry, standing });
+    }
+    items
+}
+
+/// The entries a person means, newest first. Only what stands can be taken
+/// back.
+pub(super) fn find(history: &[HistoryItem], target: &UndoTarget) -> Result<Vec<Entry>, UndoError> {
+    let nothing = |what: String| Err(UndoError::NothingFound(what));
+    let matching: Vec<&HistoryItem> = match target {
+        UndoTarget::Last => history.iter().filter(|it| it.standing == Standing::InEffect).take(1).collect(),
+        UndoTarget::Call(call) => {
+            // Ids of calls repeat between sessions; the latest one is meant.
+            let session = history.iter().find(|it| it.entry.origin.call == *call && is_change(it));
+            let session = session.map(|it| it.entry.origin.session.clone());
+            let same = |it: &&HistoryItem| {
+                it.entry.origin.call == *call && Some(&it.entry.origin.session) == session.as_ref()
+            };
+            history.iter().filter(same).collect()
+        }
+        UndoTarget::Entry(id) => history.iter().filter(|it| it.entry.id == *id).collect(),
+        UndoTarget::Turn(turn) => {
+            history.iter().filter(|it| it.entry.origin.turn.as_ref() == Some(turn)).collect()
+        }
+        UndoTarget::SinceTurn(turn) => {
+            let first = history.iter().rposition(|it| it.entry.origin.turn.as_ref() == Some(turn));
+            history.iter().take(first.map_or(0, |it| it + 1)).collect()
+        }
+    };
+    let changes: Vec<&HistoryItem> = matching.into_iter().filter(|it| is_change(it)).collect();
+    if changes.is_empty() {
+        return nothing(match target {
+            UndoTarget::Last => "there is nothing to undo".to_owned(),
+            UndoTarget::Call(call) => format!("no change of the call {call} is recorded"),
+            UndoTarget::Entry(id) => format!("no change {id} is recorded"),
+            UndoTarget::Turn(turn) | UndoTarget::SinceTurn(turn) => {
+                format!("no change of the turn {} is recorded", turn.as_str())
+            }
+        });
+    }
+    let standing: Vec<Entry> =
+        changes.iter().filter(|it| it.standing == Standing::InEffect).map(|it| it.entry.clone()).collect();
+    if standing.is_empty() {
+        return nothing("this was undone already; redo brings it back".to_owned());
+    }
+    Ok(standing)
+}
+
+fn is_change(item: &HistoryItem) -> bool {
+    matches!(item.standing, Standing::InEffect | Standing::Undone)
+}

@@ -1,0 +1,110 @@
+//! Taking changes back, and bringing them back again.
+//!
+//! Only what is still as the change left it is taken back. A file that somebody
+//! has changed since is reported and stays.
+
+mod history;
+mod plan;
+mod restore;
+
+use std::{fmt, path::PathBuf};
+
+use haft_types::CallId;
+
+pub use history::{HistoryItem, Standing};
+
+use crate::{EntryId, FileError, Journal, Origin, TurnId, Workspace};
+
+/// What to take back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum UndoTarget {
+    /// The latest change that stands.
+    Last,
+    /// What one call changed.
+    Call(CallId),
+    /// One entry of the journal.
+    Entry(EntryId),
+    /// What one turn changed.
+    Turn(TurnId),
+    /// Everything from this turn on.
+    SinceTurn(TurnId),
+}
+
+/// What an undo or redo did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct UndoReport {
+    /// The entry that records it; nothing when nothing was done.
+    pub entry: Option<EntryId>,
+    /// The entries that were taken back.
+    pub undone: Vec<EntryId>,
+    /// Paths that are as they were.
+    pub restored: Vec<PathBuf>,
+    /// Paths that were left alone, and why.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A path that was left alone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Conflict {
+    /// Where.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why nothing could be undone.
+#[derive(Debug)]
+pub enum UndoError {
+    /// Nothing in the journal fits.
+    NothingFound(String),
+    /// There is no journal.
+    NoJournal(String),
+    /// The journal or a file could not be used.
+    File(FileError),
+}
+
+impl fmt::Display for UndoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingFound(what) => f.write_str(what),
+            Self::NoJournal(reason) => write!(f, "there is no record of changes: {reason}"),
+            Self::File(err) => err.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for UndoError {}
+
+impl From<FileError> for UndoError {
+    fn from(err: FileError) -> Self {
+        Self::File(err)
+    }
+}
+
+impl Workspace {
+    fn require_journal(&self) -> Result<&Journal, UndoError> {
+        self.journal().map_err(|reason| UndoError::NoJournal(reason.to_owned()))
+    }
+
+    /// What was changed, newest first.
+    pub fn history(&self) -> Result<Vec<HistoryItem>, UndoError> {
+        Ok(history::history(self.require_journal()?.entries()?))
+    }
+
+    /// Takes changes back.
+    pub fn undo(&self, target: &UndoTarget, origin: &Origin) -> Result<UndoReport, UndoError> {
+        let history = self.history()?;
+        let entries = history::find(&history, target)?;
+        restore::restore(self, &history, entries, origin)
+    }
+
+    /// Brings back what the latest undo took.
+    pub fn redo(&self, origin: &Origin) -> Result<UndoReport, UndoError> {
+        let history = self.history()?;
+        let undo = history.iter().find(|item| item.standing == Standing::Undo);
+        let Some(undo) = undo else {
+            return Err(UndoError::NothingFound("there is no undo to take back".to_owned()));
+        };
+        restore::restore(self, &history, vec![undo.entry.clone()], origin)
+    }
+}

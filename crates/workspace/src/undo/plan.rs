@@ -1,0 +1,106 @@
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::{Conflict, HistoryItem, Standing};
+use crate::{Entry, FileError, FileState, OpenFile, hash_file};
+
+/// One path that is to be put back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Step {
+    pub(super) path: PathBuf,
+    /// What is there now, and must still be when it is put back.
+    pub(super) current: FileState,
+    /// What is to be there.
+    pub(super) wanted: FileState,
+}
+
+/// Works out for each path what it must be now and what it becomes. `entries`
+/// are newest first.
+pub(super) fn plan(
+    history: &[HistoryItem],
+    entries: &[Entry],
+    conflicts: &mut Vec<Conflict>,
+) -> Result<Vec<Step>, FileError> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut broken: Vec<PathBuf> = Vec::new();
+    for change in entries.iter().flat_map(|entry| entry.changes.iter().rev()) {
+        if broken.contains(&change.path) {
+            continue;
+        }
+        match steps.iter_mut().find(|step| step.path == change.path) {
+            None => {
+                let (path, current, wanted) =
+                    (change.path.clone(), change.after.clone(), change.before.clone());
+                steps.push(Step { path, current, wanted });
+            }
+            Some(step) if same(&step.wanted, &change.after) => step.wanted = change.before.clone(),
+            Some(_) => {
+                let reason = "somebody else changed it between the calls; it goes back only to that change";
+                conflicts.push(Conflict { path: change.path.clone(), reason: reason.to_owned() });
+                broken.push(change.path.clone());
+            }
+        }
+    }
+    let mut ready = Vec::new();
+    for mut step in steps {
+        let found = state_of(&step.path)?;
+        if same(&found, &step.current) {
+            step.current = found;
+            ready.push(step);
+        } else if !same(&found, &step.wanted) {
+            conflicts.push(Conflict { reason: reason(history, entries, &step), path: step.path });
+        }
+    }
+    Ok(ready)
+}
+
+fn reason(history: &[HistoryItem], entries: &[Entry], step: &Step) -> String {
+    let later = history.iter().find(|item| {
+        item.standing == Standing::InEffect
+            && !entries.iter().any(|entry| entry.id == item.entry.id)
+            && item.entry.changes.iter().any(|change| change.path == step.path)
+    });
+    match later {
+        Some(item) => {
+            let origin = &item.entry.origin;
+            format!("a later call changed it too ({} {}); undo that first", origin.tool, origin.call)
+        }
+        None => "it was changed by somebody else since; it stays as it is".to_owned(),
+    }
+}
+
+/// Whether two states are the same to an undo. Permission bits alone are no
+/// reason to refuse.
+fn same(a: &FileState, b: &FileState) -> bool {
+    match (a, b) {
+        (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) => a == b,
+        (FileState::Directory { .. }, FileState::Directory { .. }) => true,
+        (a, b) => a == b,
+    }
+}
+
+/// What is at a path.
+pub(super) fn state_of(path: &Path) -> Result<FileState, FileError> {
+    let failed = |err| FileError::from_io(path, "read", err);
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(err)
+            if matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(FileState::Absent);
+        }
+        Err(err) => return Err(failed(err)),
+    };
+    let mode = found.mode() & 0o7777;
+    if found.is_symlink() {
+        return Ok(FileState::Symlink { target: fs::read_link(path).map_err(failed)? });
+    }
+    if found.is_dir() {
+        return Ok(FileState::Directory { mode });
+    }
+    let file = OpenFile::open(path)?;
+    Ok(FileState::File { hash: hash_file(path)?, len: file.stamp().len, mode })
+}

@@ -1,0 +1,232 @@
+use std::{os::fd::OwnedFd, path::Path};
+
+use rustix::{
+    fs::{AtFlags, Mode, mkdirat, renameat, symlinkat, unlinkat},
+    io::Errno,
+};
+
+use super::{
+    Conflict, HistoryItem, UndoError, UndoReport,
+    plan::{Step, plan},
+};
+use crate::{
+    Change, Entry, FileChange, FileError, FileState, Journal, Locked, Origin, Snapshot, Workspace,
+    commit::temporary_name,
+    open::{open_dir, split},
+    text::Bytes,
+};
+
+/// Puts back what some entries changed. They are newest first.
+pub(super) fn restore(
+    workspace: &Workspace,
+    history: &[HistoryItem],
+    entries: Vec<Entry>,
+    origin: &Origin,
+) -> Result<UndoReport, UndoError> {
+    let journal = workspace.require_journal()?;
+    let paths: Vec<&Path> =
+        entries.iter().flat_map(|entry| entry.changes.iter().map(|change| change.path.as_path())).collect();
+    let locked = workspace.lock(&paths)?;
+    let mut report = UndoReport::default();
+    let mut steps = plan(history, &entries, &mut report.conflicts)?;
+    let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
+    let done = before_files(&mut steps, &mut report);
+    let (files, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_about_files);
+    let after: Vec<Step> = others.into_iter().filter(|step| !done.contains(step)).collect();
+    let after = after_files(after, &mut report, AfterFiles::Check);
+    let further = done.iter().chain(&after).map(to_change).collect();
+    let batch = Batch { locked: &locked, journal, origin };
+    report.entry = batch.put_back(files, further, &undone, &mut report)?;
+    after_files(after, &mut report, AfterFiles::Do);
+    report.restored.extend(done.into_iter().map(|step| step.path));
+    if !report.restored.is_empty() {
+        report.undone = undone;
+    }
+    Ok(report)
+}
+
+fn is_about_files(step: &Step) -> bool {
+    let is_file = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
+    is_file(&step.current) && is_file(&step.wanted)
+}
+
+fn to_change(step: &Step) -> FileChange {
+    FileChange { path: step.path.clone(), before: step.current.clone(), after: step.wanted.clone() }
+}
+
+/// Directories come before the files in them, outermost first, and links make
+/// room for the files that replace them.
+fn before_files(steps: &mut [Step], report: &mut UndoReport) -> Vec<Step> {
+    steps.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut done = Vec::new();
+    for step in steps.iter_mut() {
+        let result = match (&step.current, &step.wanted) {
+            (FileState::Absent, FileState::Directory { mode }) => {
+                beside(&step.path, |dir, name| mkdirat(dir, name, Mode::from_raw_mode(*mode)))
+            }
+            (FileState::Symlink { .. }, FileState::File { .. }) => {
+                beside(&step.path, |dir, name| unlinkat(dir, name, AtFlags::empty()))
+            }
+            _ => continue,
+        };
+        match result {
+            Ok(()) => {
+                done.push(step.clone());
+                step.current = FileState::Absent;
+            }
+            Err(err) => report.conflicts.push(Conflict {
+                path: step.path.clone(),
+                reason: format!("it could not be put back: {err}"),
+            }),
+        }
+    }
+    done.retain(|step| !matches!(step.wanted, FileState::File { .. }));
+    done
+}
+
+/// Whether to do it or only to see whether it can be done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum AfterFiles {
+    Check,
+    Do,
+}
+
+/// Links and the removal of directories come after the files, innermost first.
+fn after_files(mut steps: Vec<Step>, report: &mut UndoReport, mode: AfterFiles) -> Vec<Step> {
+    steps.sort_by(|a, b| b.path.cmp(&a.path));
+    let mut done = Vec::new();
+    for step in steps {
+        let result = match (&step.current, &step.wanted, mode) {
+            (
+                FileState::Directory { .. } | FileState::Symlink { .. } | FileState::Absent,
+                _,
+                AfterFiles::Check,
+            ) => Ok(()),
+            (FileState::File { .. }, FileState::Symlink { .. }, AfterFiles::Check) => Ok(()),
+            (FileState::Directory { .. }, FileState::Absent, AfterFiles::Do) => {
+                beside(&step.path, |dir, name| unlinkat(dir, name, AtFlags::REMOVEDIR))
+            }
+            (FileState::Symlink { .. }, FileState::Absent, AfterFiles::Do) => {
+                beside(&step.path, |dir, name| unlinkat(dir, name, AtFlags::empty()))
+            }
+            (_, FileState::Symlink { target }, AfterFiles::Do) => replace_by_link(&step.path, target),
+            _ => Err("it has become something else".to_owned()),
+        };
+        match result {
+            Ok(()) => {
+                if mode == AfterFiles::Do {
+                    report.restored.push(step.path.clone());
+                }
+                done.push(step);
+            }
+            Err(err) => {
+                report.conflicts.push(Conflict { path: step.path, reason: format!("it stays: {err}") });
+            }
+        }
+    }
+    done
+}
+
+/// Puts a link in place of what is there, in one step.
+fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> {
+    let temp = temporary_name();
+    beside(path, |dir, name| {
+        symlinkat(target, dir, &*temp)?;
+        renameat(dir, &*temp, dir, name).inspect_err(|_| {
+            unlinkat(dir, &*temp, AtFlags::empty()).ok();
+        })
+    })
+}
+
+/// Does something with a name in its directory, without following links.
+fn beside(path: &Path, act: impl FnOnce(&OwnedFd, &Path) -> Result<(), Errno>) -> Result<(), String> {
+    let (parent, name) = split(path).map_err(|err| err.to_string())?;
+    let dir = open_dir(parent).map_err(|err| err.to_string())?;
+    act(&dir, name).map_err(|errno| std::io::Error::from(errno).to_string())
+}
+
+struct Batch<'a> {
+    locked: &'a Locked<'a>,
+    journal: &'a Journal,
+    origin: &'a Origin,
+}
+
+impl Batch<'_> {
+    /// Puts all files back in one batch. One that changes under our hands
+    /// becomes a conflict and the rest is tried again.
+    fn put_back(
+        &self,
+        mut steps: Vec<Step>,
+        further: Vec<FileChange>,
+        undone: &[crate::EntryId],
+        report: &mut UndoReport,
+    ) -> Result<Option<crate::EntryId>, UndoError> {
+        loop {
+            if steps.is_empty() && further.is_empty() {
+                return Ok(None);
+            }
+            let mut bases = Vec::new();
+            let mut contents = Vec::new();
+            let mut failed = None;
+            for (at, step) in steps.iter().enumerate() {
+                match self.load(step) {
+                    Ok((base, content)) => {
+                        bases.push(base);
+                        contents.push(content);
+                    }
+                    Err(err) => {
+                        failed = Some((at, err));
+                        break;
+                    }
+                }
+            }
+            let failed = match failed {
+                Some(failed) => failed,
+                None => match self.commit(&steps, &bases, contents, &further, undone) {
+                    Ok(entry) => {
+                        report.restored.extend(steps.into_iter().map(|step| step.path));
+                        return Ok(entry);
+                    }
+                    Err(err) => (err.index, err.error),
+                },
+            };
+            let step = steps.remove(failed.0);
+            report.conflicts.push(Conflict { path: step.path, reason: failed.1.to_string() });
+        }
+    }
+
+    fn load(&self, step: &Step) -> Result<(Option<Snapshot>, Option<Vec<u8>>), FileError> {
+        let base = self.locked.read(&step.path)?.map(|(snapshot, _)| snapshot);
+        if base.as_ref().map(Snapshot::hash) != step.current.hash() {
+            return Err(FileError::Changed { path: step.path.clone(), expected: step.current.hash() });
+        }
+        let content = step.wanted.hash().map(|hash| self.journal.content(&hash)).transpose()?;
+        Ok((base, content))
+    }
+
+    fn commit(
+        &self,
+        steps: &[Step],
+        bases: &[Option<Snapshot>],
+        contents: Vec<Option<Vec<u8>>>,
+        further: &[FileChange],
+        undone: &[crate::EntryId],
+    ) -> Result<Option<crate::EntryId>, crate::CommitError> {
+        let changes: Vec<Change<'_>> = steps
+            .iter()
+            .zip(bases)
+            .zip(contents)
+            .map(|((step, base), content)| Change {
+                path: step.path.clone(),
+                base: base.as_ref(),
+                content: content.map(Bytes::whole),
+                mode: match step.wanted {
+                    FileState::File { mode, .. } => Some(mode),
+                    _ => None,
+                },
+            })
+            .collect();
+        let done = self.locked.commit_as(&changes, self.origin, undone.to_vec(), further.to_vec())?;
+        Ok(done.entry)
+    }
+}

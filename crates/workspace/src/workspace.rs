@@ -1,0 +1,113 @@
+use std::{
+    path::{Path, PathBuf},
+    sync::{PoisonError, RwLock},
+};
+
+use crate::{
+    Change, CommitError, Committed, EntryId, FileChange, FileError, Journal, JournalLimits, OpenFile, Origin,
+    Snapshot,
+    commit::{Setting, commit},
+    lock::{LockGuard, Locks},
+};
+
+/// Where a workspace keeps its own files, and which trees are the user's.
+#[derive(Clone, Debug)]
+pub struct WorkspaceConfig {
+    /// Our own directory, such as `~/.haft`.
+    pub state_dir: PathBuf,
+    /// The directory the session works in, resolved.
+    pub root: PathBuf,
+    /// What the journal may keep.
+    pub limits: JournalLimits,
+}
+
+/// The one way to the file system.
+#[derive(Debug)]
+pub struct Workspace {
+    config: WorkspaceConfig,
+    locks: Locks,
+    journal: Result<Journal, String>,
+    roots: RwLock<Vec<PathBuf>>,
+}
+
+impl Workspace {
+    /// Opens a workspace. A journal that cannot be kept (a read-only home) does
+    /// not prevent work: changes then say that they cannot be undone.
+    pub fn open(config: WorkspaceConfig) -> Result<Self, FileError> {
+        let locks = Locks::open(&config.state_dir)?;
+        let journal = Journal::open(&config.state_dir, &config.root, config.limits);
+        let roots = RwLock::new(vec![config.root.clone()]);
+        Ok(Self { locks, journal: journal.map_err(|err| err.to_string()), roots, config })
+    }
+
+    /// The directory the session works in.
+    pub fn root(&self) -> &Path {
+        &self.config.root
+    }
+
+    /// A further directory (resolved) counts as the user's.
+    pub fn add_root(&self, root: PathBuf) {
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+
+    /// The directories that count as the user's.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The record of changes; the error says why there is none.
+    pub fn journal(&self) -> Result<&Journal, &str> {
+        self.journal.as_ref().map_err(String::as_str)
+    }
+
+    /// Locks some resolved paths against every other writer of ours, in this
+    /// process and in others. Repairs first what a dead one left behind.
+    pub fn lock(&self, paths: &[&Path]) -> Result<Locked<'_>, FileError> {
+        if let Ok(journal) = self.journal() {
+            journal.recover(&self.locks);
+        }
+        Ok(Locked { workspace: self, _guard: self.locks.acquire(paths)? })
+    }
+}
+
+/// Files that nobody else of us writes meanwhile.
+#[derive(Debug)]
+pub struct Locked<'a> {
+    workspace: &'a Workspace,
+    _guard: LockGuard,
+}
+
+impl Locked<'_> {
+    /// Loads a file to change it; `None` when there is none.
+    pub fn read(&self, path: &Path) -> Result<Option<(Snapshot, Vec<u8>)>, FileError> {
+        match OpenFile::open(path) {
+            Ok(file) => Snapshot::load(file).map(Some),
+            Err(FileError::NotFound { .. }) => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Carries out a batch of changes: all of them or none.
+    pub fn commit(&self, changes: &[Change<'_>], origin: &Origin) -> Result<Committed, CommitError> {
+        self.commit_as(changes, origin, Vec::new(), Vec::new())
+    }
+
+    pub(crate) fn commit_as(
+        &self,
+        changes: &[Change<'_>],
+        origin: &Origin,
+        undoes: Vec<EntryId>,
+        further: Vec<FileChange>,
+    ) -> Result<Committed, CommitError> {
+        let roots = self.workspace.roots();
+        let journal = self.workspace.journal().ok();
+        let mut done = commit(changes, &Setting { roots: &roots, journal, origin, undoes, further })?;
+        if let Err(reason) = self.workspace.journal() {
+            done.notes.push(format!("this change cannot be undone: {reason}"));
+        }
+        Ok(done)
+    }
+}

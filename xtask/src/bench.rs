@@ -1,0 +1,66 @@
+//! Benchmarks: ratios against something run beside it, in the same run.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{run, tidy};
+
+/// How often each command is started. Medians of interleaved runs hold still on
+/// a noisy machine.
+const STARTS: usize = 101;
+
+/// Every benchmark, or only those whose name contains one of the words.
+pub(crate) fn run(words: &[String]) -> Result<(), String> {
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    if wanted("start") {
+        start()?;
+    }
+    if wanted("overhead") {
+        run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
+    }
+    Ok(())
+}
+
+/// Start to exit, against the smallest program there is.
+fn start() -> Result<(), String> {
+    run::cargo(&["build", "--release", "--quiet"])?;
+    let haft = target_dir()?.join("release/haft");
+    println!("start to exit, median of {STARTS}, against /bin/true");
+    for args in [&["--version"][..], &["tool", "list"][..]] {
+        let (mut ours, mut base) = (Vec::new(), Vec::new());
+        for _ in 0..STARTS {
+            ours.push(time(&haft, args)?);
+            base.push(time(Path::new("/bin/true"), &[])?);
+        }
+        let (ours, base) = (median(ours), median(base));
+        let ratio = ours.as_secs_f64() / base.as_secs_f64();
+        println!(
+            "  haft {:<12} {ours:>10.1?}  /bin/true {base:>10.1?}  ratio {ratio:.2} (goal 5)",
+            args.join(" ")
+        );
+    }
+    Ok(())
+}
+
+fn target_dir() -> Result<std::path::PathBuf, String> {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => Ok(dir.into()),
+        None => Ok(tidy::root().join("target")),
+    }
+}
+
+fn time(program: &Path, args: &[&str]) -> Result<Duration, String> {
+    let started = Instant::now();
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status().map_err(|err| format!("{}: {err}", program.display()))?;
+    if status.success() { Ok(started.elapsed()) } else { Err(format!("{} failed", program.display())) }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

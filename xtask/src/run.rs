@@ -1,0 +1,25 @@
+use std::process::Command;
+
+/// Runs cargo and fails with the command when it does.
+pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
+    command(&std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo")), args)
+}
+
+/// Runs a command that prints for itself.
+pub(crate) fn command(program: &str, args: &[&str]) -> Result<(), String> {
+    println!("$ {program} {}", args.join(" "));
+    let status = Command::new(program).args(args).status();
+    let status = status.map_err(|err| format!("{program} could not be started: {err}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed: {program} {}", args.join(" "))) }
+}
+
+/// What a command prints, if it works.
+pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|err| format!("{program} could not be started: {err}"))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("failed: {program} {}\n{stderr}", args.join(" ")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,37 @@
+//! What a fresh machine with Rust lacks, pinned.
+
+use crate::run;
+
+/// The test runner.
+const NEXTEST: &str = "0.9.143";
+
+/// Debian packages the tests use for real: `(package, the program it brings)`.
+const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("ripgrep", "rg"), ("strace", "strace")];
+
+/// Installs what is missing. A package that cannot be had is reported, and the
+/// tests that need it say so again.
+pub(crate) fn test_tools() -> Result<(), String> {
+    if run::output("cargo", &["nextest", "--version"]).is_err() {
+        run::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])?;
+    }
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(_, program)| !on_path(program)).map(|(package, _)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    run::command("apt-get", &["update", "-qq"]).ok();
+    let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    install.extend(&missing);
+    if let Err(problem) = run::command("apt-get", &install) {
+        eprintln!(
+            "could not install {}: {problem}; tests that need them are skipped loudly",
+            missing.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}

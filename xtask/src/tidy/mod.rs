@@ -1,0 +1,26 @@
+//! Rules about the repository itself.
+
+mod files;
+mod layers;
+mod licences;
+
+use std::path::PathBuf;
+
+/// Every rule; all problems at once.
+pub(crate) fn check() -> Result<(), String> {
+    let mut problems = Vec::new();
+    problems.extend(layers::check(&root())?);
+    problems.extend(files::check(&root())?);
+    problems.extend(licences::check()?);
+    if problems.is_empty() {
+        println!("tidy: no problems");
+        return Ok(());
+    }
+    Err(format!("tidy:\n- {}", problems.join("\n- ")))
+}
+
+/// The workspace.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map(PathBuf::from).unwrap_or(manifest)
+}
