@@ -33,6 +33,7 @@ async fn role_session() {
             limit: Duration::from_secs(600),
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
+            confinement: None,
             channel: None,
         };
         shell.start(spec).unwrap()

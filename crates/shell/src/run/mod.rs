@@ -9,7 +9,7 @@
 mod cgroup;
 pub(crate) mod collect;
 mod job;
-mod launch;
+pub(crate) mod launch;
 mod lines;
 mod notice;
 mod shell;

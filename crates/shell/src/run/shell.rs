@@ -1,5 +1,5 @@
 use std::{
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     fs::File,
     io::{self, Write as _},
     os::{
@@ -32,6 +32,7 @@ use crate::{
         launch::Launch,
         supervise::{Started, Supervisor},
     },
+    sandbox::Numbers,
 };
 
 /// How a session runs commands.
@@ -106,6 +107,7 @@ pub struct Shell {
 struct Descriptors {
     status: RawFd,
     prelude: RawFd,
+    top: RawFd,
 }
 
 #[derive(Debug)]
@@ -232,10 +234,25 @@ impl Shell {
             (prelude.as_fd(), self.descriptors.prelude),
         ];
         descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
+        let mut argv: Vec<&CStr> = Vec::new();
+        let mut program = bash.as_c_str();
+        let wrapped =
+            spec.confinement.as_ref().map(|it| it.wrap(self.descriptors.for_walls())).transpose()?;
+        let mut environment = self.environment(spec, mark);
+        if let Some(wrapped) = &wrapped {
+            program = &wrapped.program;
+            argv.extend(wrapped.arguments.iter().map(CString::as_c_str));
+            argv.push(&bash);
+            descriptors.extend(wrapped.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)));
+            for (name, value) in &wrapped.variables {
+                environment.extend(entry(OsStr::new(name), OsStr::new(value)));
+            }
+        }
+        argv.extend([c"bash", c"--norc", c"--noprofile", c"-c", &command]);
         let launch = Launch {
-            program: &bash,
-            argv: &[c"bash", c"--norc", c"--noprofile", c"-c", &command],
-            environment: &self.environment(spec, mark),
+            program,
+            argv: &argv,
+            environment: &environment,
             directory: &directory,
             descriptors: &descriptors,
         };
@@ -245,7 +262,8 @@ impl Shell {
         if let Some(group) = &cgroup {
             group.add(pid).ok();
         }
-        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup })
+        let guard = wrapped.map(|it| it.guard);
+        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
     fn environment(&self, spec: &Spec, mark: &Mark) -> Vec<CString> {
@@ -286,7 +304,7 @@ impl Shell {
     /// What bash reads before the command: it hides itself, tells at the end
     /// where the shell is, and defines what the command uses.
     fn prelude(&self, mark: &Mark, definitions: &str) -> String {
-        let Descriptors { status, prelude } = self.descriptors;
+        let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
         let mut text = format!(
             "{mark}unset BASH_ENV\nexec {prelude}<&-\n\
@@ -329,7 +347,11 @@ impl Descriptors {
     fn within_limit() -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
         let top = i32::try_from(limit.min(180)).unwrap_or(180);
-        Self { status: top - 7, prelude: top - 6 }
+        Self { status: top - 7, prelude: top - 6, top }
+    }
+
+    fn for_walls(self) -> Numbers {
+        Numbers { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
     }
 }
 
@@ -341,6 +363,7 @@ fn not_started(shared: &Shared, err: &io::Error) {
         cwd: Cwd::Untold,
         left: Vec::new(),
         out_of_memory: false,
+        violations: Vec::new(),
     });
     shared.phase.send_replace(Phase::Gone(end));
 }

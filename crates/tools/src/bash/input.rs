@@ -86,6 +86,9 @@ pub struct Output {
     /// It ran outside the sandbox because it asked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dangerously_disable_sandbox: Option<bool>,
+    /// What the sandbox kept it from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<String>,
     /// Where all it printed is, when that is more than is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persisted_output_path: Option<PathBuf>,

@@ -9,13 +9,14 @@ use std::{
 use haft_shell::{
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop},
+    sandbox::Confinement,
 };
 use haft_tool::{ContextChange, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{Coverage, Upcoming},
+    ports::{Confined, Coverage, Outside, Upcoming},
     settings::{Background, KeepsDirectory},
 };
 
@@ -56,8 +57,9 @@ impl Run<'_> {
         let reads_only = self.bash.facts.is_read_only(&self.input.command, &start.dir);
         let about =
             Upcoming { call: &self.cx.call_id, command: &self.input.command, cwd: &start.dir, reads_only };
+        let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
-        let job = self.bash.tasks.shell().start(self.spec(&start, limit))?;
+        let job = self.bash.tasks.shell().start(self.spec(&start, limit, walls))?;
         let mut notes: Vec<String> = start.note.iter().cloned().collect();
         if let Coverage::Partial(what) = coverage {
             notes.push(what);
@@ -117,8 +119,19 @@ impl Run<'_> {
         self.cx.agent_id.as_str() == "main"
     }
 
+    fn walls(&self, start: &Start) -> Result<Option<Arc<Confinement>>, ToolError> {
+        let asked = self.input.dangerously_disable_sandbox == Some(true);
+        let about = Confined {
+            command: &self.input.command,
+            cwd: &start.dir,
+            agent: &self.cx.agent_id,
+            outside: if asked { Outside::Agreed } else { Outside::No },
+        };
+        self.bash.confine.choose(&about).walls()
+    }
+
     /// A command that may go on gets the longer limit; the shorter one is ours.
-    fn spec(&self, start: &Start, limit: Duration) -> Spec {
+    fn spec(&self, start: &Start, limit: Duration, confinement: Option<Arc<Confinement>>) -> Spec {
         let limit = if self.may_go_on() { self.life().max(limit) } else { limit };
         Spec {
             call: self.cx.call_id.clone(),
@@ -128,6 +141,7 @@ impl Run<'_> {
             limit,
             variables: Vec::new(),
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
+            confinement,
             channel: None,
         }
     }
@@ -260,6 +274,7 @@ impl Run<'_> {
             let id = self.bash.tasks.adopt(job.clone(), about);
             answer::left(end, &id, &mut output);
         }
+        answer::blocked(job, end, &start.dir, &mut output);
         let lost_output = 0 < output.dropped_bytes && job.loss().1.is_some();
         let meaning = match end.exit {
             Exit::Code(code) if end.stopped.is_none() => {
