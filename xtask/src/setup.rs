@@ -6,7 +6,7 @@ use crate::run;
 const NEXTEST: &str = "0.9.143";
 
 /// Debian packages the tests use for real: `(package, the program it brings)`.
-const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("ripgrep", "rg"), ("bubblewrap", "bwrap")];
+const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("ripgrep", "rg"), ("strace", "strace")];
 
 /// Installs what is missing. A package that cannot be had is reported, and the
 /// tests that need it say so again.

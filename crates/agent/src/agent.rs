@@ -46,6 +46,20 @@ pub struct AgentSettings {
     /// Share of the window, in percent, from which on the conversation is made
     /// shorter.
     pub compact_at_percent: u8,
+    /// What becomes of what is said while the model gives its last answer.
+    pub late_input: LateInput,
+}
+
+/// What becomes of what is said while the model gives its last answer. What is
+/// said while calls run always goes into the next request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LateInput {
+    /// The same prompt goes on with it.
+    #[default]
+    GoOn,
+    /// It stays in the [`Inbox`]: whoever runs the agent makes it the next
+    /// prompt.
+    NextPrompt,
 }
 
 impl AgentSettings {
@@ -61,6 +75,7 @@ impl AgentSettings {
             limits: RunLimits::default(),
             repeats: RepeatLimits::default(),
             compact_at_percent: 85,
+            late_input: LateInput::GoOn,
         }
     }
 }
@@ -211,6 +226,16 @@ impl Agent {
         }
     }
 
+    /// Hears something without answering it.
+    pub fn overhear(&mut self, input: UserInput) {
+        self.add(vec![NewLine {
+            uuid: input.uuid.unwrap_or_else(uuid),
+            message: Message { role: haft_types::Role::User, content: input.content },
+            origin: Origin::User,
+            tool_use_result: None,
+        }]);
+    }
+
     /// Takes in what the person says, unless a hook objects.
     async fn hear(&mut self, input: UserInput) -> Result<(), String> {
         let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
@@ -221,12 +246,7 @@ impl Agent {
         if let Some(stop) = outcome.stop {
             return Err(stop.reason);
         }
-        self.add(vec![NewLine {
-            uuid: input.uuid.unwrap_or_else(uuid),
-            message: Message { role: haft_types::Role::User, content: input.content },
-            origin: Origin::User,
-            tool_use_result: None,
-        }]);
+        self.overhear(input);
         for context in outcome.additional_context {
             self.say(Message::user(context));
         }
@@ -303,7 +323,7 @@ impl Agent {
                 None
             }
             StopReason::Interrupted => None,
-            _ if !self.inbox.is_empty() => None,
+            _ if self.settings.late_input == LateInput::GoOn && !self.inbox.is_empty() => None,
             _ => self.stop(run).await,
         }
     }
@@ -375,12 +395,7 @@ impl Agent {
         for input in self.inbox.take() {
             self.repeats.reset();
             run.messages += 1;
-            self.add(vec![NewLine {
-                uuid: input.uuid.unwrap_or_else(uuid),
-                message: Message { role: haft_types::Role::User, content: input.content },
-                origin: Origin::User,
-                tool_use_result: None,
-            }]);
+            self.overhear(input);
         }
     }
 

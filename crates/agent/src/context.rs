@@ -42,7 +42,7 @@ impl Agent {
     fn fits(&mut self) -> bool {
         let request = self.request();
         let info = self.provider.info(&self.settings.model);
-        let tokens = self.provider.estimate_tokens(&request);
+        let tokens = request.estimate_tokens();
         let limit = info.window * u64::from(self.settings.compact_at_percent) / 100;
         tokens <= limit
     }
@@ -50,7 +50,7 @@ impl Agent {
     /// One step of the ladder; whether anything became shorter.
     pub(crate) async fn shorten(&mut self, step: u32, cancel: &CancellationToken) -> bool {
         let request = self.request();
-        let before = self.provider.estimate_tokens(&request);
+        let before = request.estimate_tokens();
         let (messages, how) = match step {
             1 => (self.with_stubs(), Compaction::Stubs),
             2 => match self.summarised(cancel).await {
@@ -67,7 +67,7 @@ impl Agent {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
         let request = self.request();
-        let after = self.provider.estimate_tokens(&request);
+        let after = request.estimate_tokens();
         self.tell(AgentEvent::Compacted(CompactedEvent { tokens_before: before, tokens_after: after, how }));
         after < before
     }
@@ -97,7 +97,7 @@ impl Agent {
         let ask = Message::user(SUMMARY_REQUEST);
         request.messages = self.with_stubs().into_iter().map(Arc::new).collect();
         request.messages.push(Arc::new(ask));
-        while info.window * 9 / 10 < self.provider.estimate_tokens(&request) && 2 < request.messages.len() {
+        while info.window * 9 / 10 < request.estimate_tokens() && 2 < request.messages.len() {
             request.messages.remove(0);
         }
         let summary = tokio::select! {

@@ -25,7 +25,7 @@ mod repeats;
 mod structured;
 mod turn;
 
-pub use agent::{Agent, AgentSettings, Inbox, UserInput};
+pub use agent::{Agent, AgentSettings, Inbox, LateInput, UserInput};
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,

@@ -4,14 +4,96 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
+use crate::sdk_args::SdkArgs;
+
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
-#[command(name = "haft", version, about, max_term_width = 100)]
+#[command(
+    name = "haft",
+    version,
+    about,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = false,
+    args_override_self = true
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) options: Options,
+}
+
+/// Flags of a run with a model.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct RunArgs {
+    /// What to do; read from standard input when it is not given here.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Work on the prompt without asking anybody, print the answer, and exit.
+    #[arg(short, long)]
+    pub(crate) print: bool,
+    /// How the answer is printed: text, json (one object), stream-json (one object per line).
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+    /// Which model.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Which model when that one cannot answer.
+    #[arg(long)]
+    pub(crate) fallback_model: Option<String>,
+    /// Requests to the model at most.
+    #[arg(long)]
+    pub(crate) max_turns: Option<u32>,
+    /// Dollars at most.
+    #[arg(long)]
+    pub(crate) max_budget_usd: Option<f64>,
+    /// Replaces the system prompt.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) system_prompt: Option<String>,
+    /// Added to the system prompt.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) append_system_prompt: Option<String>,
+    /// JSON Schema the output must follow.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) json_schema: Option<String>,
+    /// Only these tools, separated by commas; empty for none.
+    #[arg(long)]
+    pub(crate) tools: Option<String>,
+    /// Go on with this session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// Go on with the newest session of this directory.
+    #[arg(short, long = "continue", conflicts_with = "resume")]
+    pub(crate) continue_: bool,
+    /// Go on under a new id; the old session stays as it is.
+    #[arg(long)]
+    pub(crate) fork_session: bool,
+    /// Use this id for a new session.
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session_id: Option<uuid::Uuid>,
+    /// Exit with 0 even if calls were denied.
+    #[arg(long)]
+    pub(crate) allow_denials: bool,
+    /// Say more on standard error.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Flags of the Agent SDKs.
+    #[command(flatten)]
+    pub(crate) sdk: SdkArgs,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer.
+    #[default]
+    Text,
+    /// One object at the end.
+    Json,
+    /// One object per line, as it happens.
+    StreamJson,
 }
 
 /// Flags every command takes.
@@ -39,6 +121,9 @@ pub(crate) struct Options {
     /// Settings for this run: a file, or JSON text.
     #[arg(long, global = true, value_name = "FILE-OR-JSON")]
     pub(crate) settings: Option<String>,
+    /// Which settings files are read: user, project, local, separated by commas; empty for none.
+    #[arg(long, global = true, value_name = "LIST")]
+    pub(crate) setting_sources: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,6 +134,23 @@ pub(crate) enum Command {
     /// See what is allowed, and why.
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// Take back what a tool changed; what somebody changed since stays and is reported.
+    Undo {
+        /// Which call, entry or turn; the latest change when nothing is named.
+        id: Option<String>,
+        /// The id names a turn: take back all of it.
+        #[arg(long, requires = "id")]
+        turn: bool,
+    },
+    /// Bring back what the latest undo took.
+    Redo,
+    /// List what tools changed, newest first.
+    History,
+    /// Show what a change did.
+    Diff {
+        /// Which call or entry; the latest change when nothing is named.
+        id: Option<String>,
+    },
     /// Show what this project's settings would run, and agree to it.
     Trust {
         /// Agree without asking.

@@ -13,9 +13,13 @@ mod ask_terminal;
 mod dev_command;
 mod output;
 mod permissions_command;
+mod print_command;
+mod sdk_args;
+mod sdk_command;
 mod show;
 mod tool_command;
 mod trust_command;
+mod undo_command;
 mod wiring;
 
 use std::process::ExitCode;
@@ -28,10 +32,23 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let ended = match args.command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(err) => return sdk_args::refuse(&err),
+    };
+    let Some(command) = args.command else {
+        if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
+            return sdk_command::run(&args.run, &args.options);
+        }
+        return finished(print_command::run(&args.run, &args.options));
+    };
+    let ended = match command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
+        Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
+        Command::Redo => undo_command::redo(&args.options),
+        Command::History => undo_command::history(&args.options),
+        Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
@@ -40,6 +57,10 @@ fn main() -> ExitCode {
             output::print_bytes(&script)
         }
     };
+    finished(ended)
+}
+
+fn finished(ended: output::Ended) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(Failure::ClosedPipe) => ExitCode::from(141),

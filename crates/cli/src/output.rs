@@ -52,3 +52,8 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Ended {
 pub(crate) fn complain(message: &str) {
     writeln!(io::stderr().lock(), "haft: {message}").ok();
 }
+
+/// A line on standard error as it is.
+pub(crate) fn write_error(line: &str) {
+    writeln!(io::stderr().lock(), "{line}").ok();
+}

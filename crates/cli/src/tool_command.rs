@@ -134,7 +134,8 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
 }
 
 async fn call(name: String, input: Value, options: &Options) -> Ended {
-    let mut session = Setup::new(options)?.session(Attended::IfTerminal)?;
+    let setup = Setup::new(options)?;
+    let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
     let tool_use = ToolUse { id: "call-1".into(), name, input };
     let reports = session.run_message(vec![tool_use], &cancel).await;
@@ -146,7 +147,7 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
             print_bytes(for_people(report).as_bytes())?;
         }
     }
-    session.close().await;
+    setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -203,7 +204,7 @@ async fn run_lines(options: &Options) -> Ended {
             print_line(&json_line(&report))?;
         }
     }
-    session.close().await;
+    setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -246,7 +247,7 @@ fn unreadable(id: String, problem: &str) -> Report {
 }
 
 /// Ctrl-C interrupts the calls; a second one ends the program.
-fn cancel_on_interrupt() -> CancellationToken {
+pub(crate) fn cancel_on_interrupt() -> CancellationToken {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
     tokio::spawn(async move {

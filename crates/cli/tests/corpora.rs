@@ -23,8 +23,10 @@ fn prepare(op: &Value) {
         "fifo" => {
             assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
         }
-        // Sockets and odd names matter to the tools, not to the decision.
-        "socket" | "sparse" | "rawfile" => std::fs::write(path.with_extension("stand-in"), "").unwrap(),
+        "socket" => drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+        "sparse" => std::fs::File::create(path).unwrap().set_len(1 << 30).unwrap(),
+        // A name that is not UTF-8: matters to the tools, not to the decision.
+        "rawfile" => (),
         other => panic!("unknown op {other}"),
     }
 }
@@ -76,4 +78,69 @@ fn file_paths() {
     }
     assert_eq!(answers.lines().count(), wanted.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The tree the command tables were made with, as far as decisions look at it.
+fn command_fixture(haft: &Haft) {
+    let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
+    for dir in ["src", "packages", "my dir", "secrets", "out", ".git"] {
+        std::fs::create_dir_all(ws.join(dir)).unwrap();
+    }
+    std::fs::create_dir_all(home.join(".ssh")).unwrap();
+    std::fs::write(ws.join(".env"), "TOKEN=1\n").unwrap();
+    std::fs::write(home.join("outside.txt"), "o\n").unwrap();
+    symlink(".env", ws.join("linkenv")).unwrap();
+    symlink(home.join(".ssh"), ws.join("linkdir")).unwrap();
+    symlink(home.join("outside.txt"), ws.join("outlink")).unwrap();
+}
+
+/// Rows of a table with the answers of `haft`.
+fn judged(name: &str) -> Option<Vec<(Value, String)>> {
+    let rows = std::fs::read_to_string(shared(name)?).unwrap();
+    let haft = Haft::new();
+    command_fixture(&haft);
+    let (ws, home) = (haft.ws().join("proj"), haft.ws().join("home"));
+    let place = |text: &str| {
+        text.replace("/ws/proj", ws.to_str().unwrap()).replace("/home/u", home.to_str().unwrap())
+    };
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(&place(row)).unwrap()).collect();
+    let question = |row: &Value| {
+        let question = json!({
+            "tool": "Bash", "input": {"command": row["command"]}, "cwd": row["cwd"], "home": row["home"],
+            "mode": row["mode"], "rules": row["rules"],
+        });
+        format!("{question}\n")
+    };
+    let questions: String = rows.iter().map(question).collect();
+    let answers = haft.ok(&["permissions", "test", "--batch"], &questions);
+    assert_eq!(answers.lines().count(), rows.len());
+    let decision =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["decision"].as_str().unwrap().to_owned();
+    Some(rows.into_iter().zip(answers.lines().map(decision)).collect())
+}
+
+#[test]
+fn commands_strict() {
+    let Some(rows) = judged("bash_permissions.jsonl") else { return };
+    let wrong = rows.iter().filter(|(row, got)| row["expect"] != got.as_str());
+    let wrong: Vec<String> =
+        wrong.map(|(row, got)| format!("{} {}: got {got}", row["id"], row["command"])).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn commands_that_must_never_be_allowed() {
+    let Some(rows) = judged("bash_permissions_min.jsonl") else { return };
+    let wrong =
+        rows.iter().filter(|(row, got)| !row["expect_one_of"].as_array().unwrap().contains(&json!(got)));
+    let wrong: Vec<String> = wrong.map(|(row, got)| format!("{}: got {got}", row["id"])).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn harmless_commands_are_rarely_asked_about() {
+    let Some(rows) = judged("bash_usability_extra.jsonl") else { return };
+    let asked = rows.iter().filter(|(_, got)| got != "allow");
+    let asked: Vec<&Value> = asked.map(|(row, _)| &row["command"]).collect();
+    assert!(asked.len() <= 4, "{asked:#?}");
 }

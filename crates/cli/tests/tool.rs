@@ -93,3 +93,29 @@ fn a_closed_pipe_is_no_crash() {
         std::process::Command::new("sh").args(["-c", &script]).current_dir(haft.ws()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn changes_can_be_seen_and_taken_back() {
+    let haft = Haft::new();
+    haft.write("a.txt", "one\n");
+    let calls = json!([
+        {"name": "Read", "input": {"file_path": "a.txt"}},
+        {"id": "the-edit", "name": "Edit", "input": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}},
+        {"id": "the-write", "name": "Write", "input": {"file_path": "b.txt", "content": "b\n"}},
+    ]);
+    let reports = haft.reports(&["--permission-mode", "acceptEdits"], &[calls]);
+    assert!(reports.iter().all(|report| report["is_error"] == false), "{reports:?}");
+    let history = haft.ok(&["history"], "");
+    assert_eq!(history.lines().count(), 2, "{history}");
+    let diff = haft.ok(&["diff", "the-edit"], "");
+    assert!(diff.contains("-one") && diff.contains("+two"), "{diff}");
+    haft.ok(&["undo", "the-edit"], "");
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "one\n");
+    haft.ok(&["redo"], "");
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "two\n");
+    // What somebody changed since is theirs.
+    haft.write("b.txt", "mine\n");
+    let kept = haft.run(&["undo", "the-write"], "");
+    assert_eq!(kept.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(haft.ws().join("b.txt")).unwrap(), "mine\n");
+}

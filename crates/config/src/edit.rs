@@ -1,7 +1,7 @@
 //! Changing a JSON text so that it means something new and everything else
 //! stays as it was: order of keys, spelling of numbers, layout.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use serde_json::{Map, Value};
 
@@ -85,14 +85,14 @@ impl Editor<'_> {
     ) {
         // Of a key that stands there twice the last counts; the others go when
         // anything about the key changes, or they would come back to life.
-        let is_last = |at: usize| members[at + 1..].iter().all(|later| later.key != members[at].key);
+        let last: HashMap<&str, usize> = members.iter().enumerate().map(|(at, it)| (&*it.key, at)).collect();
         let keep: Vec<bool> = members
             .iter()
             .enumerate()
-            .map(|(at, member)| new.contains_key(&member.key) && is_last(at))
+            .map(|(at, member)| new.contains_key(&member.key) && last.get(&*member.key) == Some(&at))
             .collect();
         let layout = self.layout(node, members.first().map(|it| it.key_range.start));
-        let fresh = new.iter().filter(|(key, _)| !members.iter().any(|it| it.key == **key));
+        let fresh = new.iter().filter(|(key, _)| !last.contains_key(&***key));
         let fresh: Vec<String> =
             fresh.map(|(key, value)| self.rendered_member(key, value, &layout, node)).collect();
         if !keep.contains(&true) {

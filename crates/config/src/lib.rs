@@ -22,6 +22,7 @@
 //! **Invariant:** only files under `.haft` and `~/.haft` are written.
 
 mod atomic;
+mod change;
 mod document;
 mod edit;
 mod json_file;
@@ -41,6 +42,7 @@ mod store;
 mod trust;
 mod units;
 
+pub use change::SetError;
 pub use json_file::UpdateError;
 pub use keys::known_settings;
 pub use load::{Argument, ArgumentContent, LoadOptions, Loaded};

@@ -15,7 +15,7 @@ use crate::{
     places::Candidate,
     read::{LARGEST, Print, Unread, read},
     settings::Speech,
-    trust::{Admitted, TrustItem, TrustList, admit, folder_key},
+    trust::{Admitted, TrustList, admit, folder_key},
     units::take_apart,
 };
 
@@ -99,8 +99,6 @@ pub struct Loaded {
     /// What of the project waits for a yes.
     pub pending_trust: Option<PendingTrust>,
     pub(crate) watched: Vec<(PathBuf, Print)>,
-    /// What of the project was agreed to and is still there.
-    pub(crate) standing: Vec<TrustItem>,
 }
 
 /// Where trust is kept.
@@ -273,21 +271,14 @@ impl Loader<'_> {
         source: &Arc<Source>,
         document: &Document,
     ) -> Vec<crate::units::Unit> {
-        let Admitted { units, pending, refused, standing } =
+        let Admitted { units, pending, refused, scripts } =
             admit(units, source, &self.trust, &self.folder, self.options.trust);
         for (name, pointer) in refused {
             let message = format!("{name} cannot be set like this by a project; it does not count");
             self.problem(source.place.clone(), document.position(&pointer), message);
         }
-        let scripts = pending.iter().map(|it| &it.item).chain(&standing).flat_map(|it| &it.files);
-        let scripts: Vec<PathBuf> = scripts.map(|it| self.folder.join(&it.path)).collect();
-        for path in scripts {
-            if !self.loaded.watched.iter().any(|(watched, _)| *watched == path) {
-                self.loaded.watched.push((path.clone(), Print::at(&path)));
-            }
-        }
+        self.loaded.watched.extend(scripts);
         self.pending.extend(pending);
-        self.loaded.standing.extend(standing);
         units
     }
 

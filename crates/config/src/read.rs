@@ -37,16 +37,46 @@ pub(crate) enum Unread {
 pub(crate) enum Print {
     Absent,
     Present {
-        device: u64,
-        inode: u64,
-        size: u64,
-        modified: (i64, i64),
-        changed: (i64, i64),
+        stamp: Stamp,
         /// Set while the file was touched so recently that the clock of the
         /// file system may not tell the next change apart: then its content
         /// counts too.
         digest: Option<[u8; 32]>,
     },
+}
+
+/// Everything but the content.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// The largest file whose content is compared while it is young.
+const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
+
+/// What a look at a file tells.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Look {
+    Changed,
+    Same,
+    /// The same, and old enough by now to be known by this.
+    Settled(Print),
 }
 
 /// Clocks of file systems tick every few milliseconds; some every two seconds.
@@ -86,41 +116,43 @@ fn open(path: &Path) -> Result<File, Unread> {
 
 impl Print {
     fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
-        Self::Present {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            digest: if is_settled(metadata) { None } else { digest() },
-        }
+        let digest = if is_settled(metadata) { None } else { digest() };
+        Self::Present { stamp: Stamp::of(metadata), digest }
     }
 
     /// Whether the file at `path` is still in this state. A look costs one
-    /// system call, unless the file was young when it was read.
-    pub(crate) fn still_holds(&self, path: &Path) -> bool {
-        let metadata = std::fs::metadata(path);
-        match (self, metadata) {
-            (Self::Absent, Err(error)) => {
-                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-            }
-            (Self::Present { digest, .. }, Ok(metadata)) => {
-                let same = Self::of(&metadata, || None).without_digest() == self.without_digest();
-                same && digest.is_none_or(|digest| {
-                    let now = read(path, u64::MAX - 1).map(|it| Sha256::digest(&it.bytes).into());
-                    now.is_ok_and(|now: [u8; 32]| now == digest)
-                })
-            }
-            _ => false,
+    /// system call, unless the file was young when it was last read.
+    pub(crate) fn look(&self, path: &Path) -> Look {
+        match (self, std::fs::metadata(path)) {
+            (Self::Absent, Err(_)) => Look::Same,
+            (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
+                _ if Stamp::of(&metadata) != *stamp => Look::Changed,
+                None => Look::Same,
+                Some(digest) => self.compare(path, digest),
+            },
+            _ => Look::Changed,
         }
     }
 
-    fn without_digest(&self) -> Self {
-        match self.clone() {
-            Self::Present { device, inode, size, modified, changed, .. } => {
-                Self::Present { device, inode, size, modified, changed, digest: None }
+    /// Looks at the content too.
+    fn compare(&self, path: &Path, digest: &[u8; 32]) -> Look {
+        match read(path, LARGEST_COMPARED) {
+            Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
+                print if print == *self => Look::Same,
+                print => Look::Settled(print),
+            },
+            Ok(_) | Err(_) => Look::Changed,
+        }
+    }
+
+    /// Everything but the content, as a text.
+    pub(crate) fn without_content(&self) -> String {
+        match self {
+            Self::Absent => String::new(),
+            Self::Present { stamp, .. } => {
+                let Stamp { device, inode, size, modified, changed } = stamp;
+                format!("{device} {inode} {size} {modified:?} {changed:?}")
             }
-            Self::Absent => Self::Absent,
         }
     }
 
@@ -128,7 +160,7 @@ impl Print {
     pub(crate) fn at(path: &Path) -> Self {
         match std::fs::metadata(path) {
             Ok(metadata) => Self::of(&metadata, || {
-                read(path, u64::MAX - 1).ok().map(|it| Sha256::digest(&it.bytes).into())
+                read(path, LARGEST_COMPARED).ok().map(|it| Sha256::digest(&it.bytes).into())
             }),
             Err(_) => Self::Absent,
         }
@@ -152,11 +184,11 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, "aaaa").unwrap();
         let print = read(&path, LARGEST).unwrap().print;
-        assert!(print.still_holds(&path));
+        assert_eq!(print.look(&path), Look::Same);
         let times = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::write(&path, "bbbb").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
-        assert!(!print.still_holds(&path));
+        assert_eq!(print.look(&path), Look::Changed);
     }
 
     #[test]

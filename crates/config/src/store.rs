@@ -1,16 +1,21 @@
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::{Map, Value};
 
 use crate::{
     Layer, LoadOptions, Loaded, PendingTrust, Place, Places, Scope, Source, UpdateError,
+    change::{self, SetError},
     document::Document,
     json_file::JsonFile,
     last_good::LastGood,
     load::{load, trust_file},
+    read::{Look, Print},
     trust::{TrustItem, agree, folder_key, forget},
     units::take_apart,
 };
@@ -26,16 +31,29 @@ pub struct SettingsStore {
     options: RwLock<LoadOptions>,
     current: RwLock<Arc<Loaded>>,
     last_good: LastGood,
-    /// One reload at a time: the second would do the same again.
-    reloading: Mutex<()>,
+    /// The files that were read, in the state in which they were read. Whoever
+    /// holds this is the only one who reads.
+    watched: Mutex<Vec<(PathBuf, Print)>>,
+    /// Set when we have changed a file ourselves since it was read. Who changes
+    /// many things in a row pays for reading once, when somebody looks.
+    stale: AtomicBool,
 }
 
 impl SettingsStore {
     /// Reads the settings. This always succeeds; what is wrong is in the result.
     pub fn open(places: Places, options: LoadOptions) -> Self {
         let last_good = LastGood::below(places.state.as_deref());
-        let current = RwLock::new(Arc::new(load(&places, &options, &last_good)));
-        Self { places, options: RwLock::new(options), current, last_good, reloading: Mutex::new(()) }
+        let mut loaded = load(&places, &options, &last_good);
+        let watched = Mutex::new(std::mem::take(&mut loaded.watched));
+        let current = RwLock::new(Arc::new(loaded));
+        Self {
+            places,
+            options: RwLock::new(options),
+            current,
+            last_good,
+            watched,
+            stale: AtomicBool::new(false),
+        }
     }
 
     /// Where the settings live.
@@ -45,6 +63,13 @@ impl SettingsStore {
 
     /// What counts now.
     pub fn current(&self) -> Arc<Loaded> {
+        if self.stale.load(Ordering::Acquire) {
+            return self.reload();
+        }
+        self.as_read()
+    }
+
+    fn as_read(&self) -> Arc<Loaded> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -52,17 +77,20 @@ impl SettingsStore {
     /// again if so. Costs one system call for each file; call it whenever fresh
     /// settings matter.
     pub fn reload_if_changed(&self) -> Option<Arc<Loaded>> {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.current();
-        let changed = current.watched.iter().any(|(path, print)| !print.still_holds(path));
-        changed.then(|| self.read_again())
+        let mut watched = self.watched();
+        let changed = self.stale.load(Ordering::Acquire) || have_changed(&mut watched);
+        changed.then(|| self.read_again(&mut watched))
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Vec<(PathBuf, Print)>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Other settings from the command line, as an SDK may send them.
     pub fn set_options(&self, options: LoadOptions) -> Arc<Loaded> {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched();
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
-        self.read_again()
+        self.read_again(&mut watched)
     }
 
     /// The options in force.
@@ -70,15 +98,18 @@ impl SettingsStore {
         self.options.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn read_again(&self) -> Arc<Loaded> {
-        let loaded = Arc::new(load(&self.places, &self.options(), &self.last_good));
+    fn read_again(&self, watched: &mut Vec<(PathBuf, Print)>) -> Arc<Loaded> {
+        // Before reading: a change that comes while we read makes it stale again.
+        self.stale.store(false, Ordering::Release);
+        let mut loaded = load(&self.places, &self.options(), &self.last_good);
+        *watched = std::mem::take(&mut loaded.watched);
+        let loaded = Arc::new(loaded);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&loaded);
         loaded
     }
 
     fn reload(&self) -> Arc<Loaded> {
-        let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        self.read_again()
+        self.read_again(&mut self.watched())
     }
 
     /// Changes one settings file. `change` sees the newest content and changes
@@ -110,16 +141,56 @@ impl SettingsStore {
             // else had made it.
             let _pending = self.agree(&items);
         }
-        self.reload();
+        self.stale.store(true, Ordering::Release);
         Ok(updated.result)
+    }
+
+    /// Sets one setting, named with dots. Null takes it away.
+    pub fn set(&self, scope: Scope, name: &str, value: &Value) -> Result<(), SetError> {
+        let key = change::key_of(name).ok_or_else(|| SetError::Unknown(name.to_owned()))?;
+        match key.shape.misfit(value).filter(|_| !value.is_null()) {
+            Some(expected) => Err(SetError::Misfit { name: name.to_owned(), expected }),
+            None => self.update(scope, |it| change::set(it, name, value.clone())).map_err(SetError::Update),
+        }
+    }
+
+    /// Adds texts to a list such as `permissions.allow`; what is there already
+    /// is not added again.
+    pub fn add_to_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
+        self.change_list(scope, name, |list| {
+            for text in texts {
+                if !list.iter().any(|it| it == text) {
+                    list.push(text.as_str().into());
+                }
+            }
+        })
+    }
+
+    /// Takes texts out of a list.
+    pub fn remove_from_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
+        self.change_list(scope, name, |list| list.retain(|it| !texts.iter().any(|text| it == text)))
+    }
+
+    /// Replaces a list.
+    pub fn replace_list(&self, scope: Scope, name: &str, texts: &[String]) -> Result<(), UpdateError> {
+        let fresh: Vec<Value> = texts.iter().map(|text| text.as_str().into()).collect();
+        self.change_list(scope, name, |list| list.clone_from(&fresh))
+    }
+
+    fn change_list(
+        &self,
+        scope: Scope,
+        name: &str,
+        mut change: impl FnMut(&mut Vec<Value>),
+    ) -> Result<(), UpdateError> {
+        self.update(scope, |settings| change::list(settings, name, &mut change))
     }
 
     /// Agrees to what was shown, exactly as it was shown.
     pub fn trust(&self, pending: &PendingTrust) -> Result<Arc<Loaded>, UpdateError> {
         let items: Vec<TrustItem> = pending.items.iter().map(|it| it.item.clone()).collect();
-        let standing: Vec<String> = self.current().standing.iter().map(TrustItem::id).collect();
         let folder = folder_key(&pending.folder);
-        self.update_trust(|file| agree(file, &folder, &items, |id| standing.iter().any(|it| it == id)))?;
+        self.update_trust(|file| agree(file, &folder, &items))?;
         Ok(self.reload())
     }
 
@@ -135,7 +206,7 @@ impl SettingsStore {
             return Ok(());
         }
         let folder = folder_key(&self.real_project());
-        self.update_trust(|file| agree(file, &folder, items, |_| true))
+        self.update_trust(|file| agree(file, &folder, items))
     }
 
     fn update_trust(&self, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), UpdateError> {
@@ -160,6 +231,19 @@ impl SettingsStore {
         let source = Source { layer, place: Place::File(path.to_owned()), base, text: Arc::clone(&text) };
         let findings = take_apart(&Document { text, value }, &source);
         let project = self.real_project();
-        findings.units.iter().map(|unit| TrustItem::of(unit, &project)).collect()
+        findings.units.iter().map(|unit| TrustItem::of(unit, &project).0).collect()
     }
+}
+
+/// Whether any file has changed. What has settled meanwhile is remembered in
+/// the form that is cheaper to compare.
+fn have_changed(watched: &mut [(PathBuf, Print)]) -> bool {
+    for (path, print) in watched {
+        match print.look(path) {
+            Look::Changed => return true,
+            Look::Same => (),
+            Look::Settled(settled) => *print = settled,
+        }
+    }
+    false
 }

@@ -24,7 +24,7 @@ pub(crate) const MARK: &str = "HAFT_HOOK_RUN";
 
 /// How long a hook may tidy up after SIGTERM. Short, because a timeout is a
 /// promise to the person who waits.
-const GRACE: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(50);
 
 /// How long to wait for a killed process to be gone. Only one that sits in the
 /// kernel, on a dead network disk for instance, takes longer.

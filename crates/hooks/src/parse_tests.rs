@@ -96,3 +96,40 @@ fn what_cannot_work_as_asked_is_said() {
     let (definitions, _) = parse(&json!({"SessionEnd": [{"hooks": [hook]}]}));
     assert_eq!(definitions[0].timeout, Duration::from_secs(60));
 }
+
+fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
+    use proptest::prelude::*;
+    let words = ["command", "http", "x", "(", "", "closed"];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(words.to_vec()).prop_map(Value::from),
+    ];
+    let names =
+        ["hooks", "matcher", "type", "command", "args", "url", "timeout", "if", "on_error", "headers"];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((prop::sample::select(names.to_vec()), inner), 0..5).prop_map(|it| {
+                Value::Object(it.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+        ]
+    })
+}
+
+proptest::proptest! {
+    /// What is not a definition is never silently nothing: either a hook stays
+    /// in the list, or the list was empty.
+    #[test]
+    fn any_definition_is_kept_or_named(groups in any_json()) {
+        let (definitions, problems) = parse(&json!({"PreToolUse": groups}));
+        let wanted = match &groups {
+            Value::Array(groups) => groups.iter().any(|it| it["hooks"].as_array().is_none_or(|it| !it.is_empty())),
+            _ => true,
+        };
+        proptest::prop_assert_eq!(!definitions.is_empty(), wanted);
+        let broken = definitions.iter().filter(|it| matches!(it.handler, Handler::Unusable(_))).count();
+        proptest::prop_assert!(broken <= problems.len());
+    }
+}

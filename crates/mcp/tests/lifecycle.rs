@@ -388,6 +388,30 @@ async fn resources_prompts_and_templates_are_read() {
 }
 
 #[tokio::test]
+async fn the_model_reaches_resources_with_tools() {
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![fixture.fake("srv", "grown"), fixture.fake("gone", "die_at_start")]);
+    fixture.manager.settled(PATIENCE).await;
+    let tools = haft_mcp::resource_tools(&fixture.manager);
+    let call = |name: &str, input: Value| {
+        let tool = tools.iter().find(|it| it.name() == name).unwrap();
+        run(Arc::clone(tool), input, context())
+    };
+    let listed = call("ListMcpResources", json!({"server": "srv"})).await.unwrap().content.to_text();
+    assert_eq!(listed, "srv: fake://a a\nsrv: fake://{x} t");
+    let all = call("ListMcpResources", json!({})).await.unwrap().content.to_text();
+    assert!(all.contains("srv: fake://a") && all.contains("(not listed) gone:"), "{all}");
+    let err = call("ListMcpResources", json!({"server": "nope"})).await.unwrap_err();
+    assert!(err.message.contains("there are: gone, srv"), "{}", err.message);
+    let read = call("ReadMcpResource", json!({"server": "srv", "uri": "fake://a"})).await.unwrap();
+    assert_eq!(read.content.to_text(), "[resource fake://a]\ncontent of fake://a");
+    fixture.call("mcp__srv__echo", json!({})).await.unwrap();
+    let refreshed = call("RefreshMcpTools", json!({"server": "srv"})).await.unwrap();
+    assert_eq!(refreshed.data[0]["toolCount"], 2);
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn names_are_legal_unique_and_lead_back() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("3f2b8c1e-1111-2222-3333-444455556666", "odd_names")]);

@@ -13,11 +13,20 @@ use crate::{
 pub(crate) enum Target {
     /// `{base}/v1/messages`.
     Messages { base: String },
+    /// `{base}/v1/projects/…/models/MODEL:streamRawPredict`.
+    Vertex { base: String, project: String, region: String },
+    /// `{base}/model/MODEL/invoke-with-response-stream`.
+    #[cfg(feature = "bedrock")]
+    Bedrock { base: String },
+    /// `{base}/chat/completions`.
+    Chat { base: String },
+    /// `{base}/responses`.
+    Responses { base: String },
 }
 
 impl Target {
     /// The address of a request.
-    pub(crate) fn url(&self, _model: &str, purpose: Purpose) -> String {
+    pub(crate) fn url(&self, model: &str, purpose: Purpose) -> String {
         match self {
             Self::Messages { base } => {
                 let base = base.trim_end_matches('/');
@@ -27,12 +36,37 @@ impl Target {
                     Purpose::Count => format!("{base}/v1/messages/count_tokens"),
                 }
             }
+            Self::Vertex { base, project, region } => {
+                let base = base.trim_end_matches('/');
+                let models =
+                    format!("{base}/v1/projects/{project}/locations/{region}/publishers/anthropic/models");
+                match purpose {
+                    Purpose::Answer => format!("{models}/{}:streamRawPredict", wire_model(model)),
+                    Purpose::Count => format!("{models}/count-tokens:rawPredict"),
+                }
+            }
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock { base } => {
+                let base = base.trim_end_matches('/');
+                let model = crate::cloud::aws::path_segment(wire_model(model));
+                match purpose {
+                    Purpose::Answer => format!("{base}/model/{model}/invoke-with-response-stream"),
+                    Purpose::Count => format!("{base}/model/{model}/count-tokens"),
+                }
+            }
+            Self::Chat { base } => format!("{}/chat/completions", base.trim_end_matches('/')),
+            Self::Responses { base } => format!("{}/responses", base.trim_end_matches('/')),
         }
     }
 
     pub(crate) fn base(&self) -> &str {
         match self {
-            Self::Messages { base } => base,
+            Self::Messages { base }
+            | Self::Vertex { base, .. }
+            | Self::Chat { base }
+            | Self::Responses { base } => base,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock { base } => base,
         }
     }
 }
@@ -46,6 +80,12 @@ pub(crate) enum Auth {
     Header { name: &'static str, key: KeySource },
     /// A bearer token.
     Bearer(KeySource),
+    /// Google's application default credentials.
+    #[cfg(feature = "vertex")]
+    Google(crate::cloud::google::GoogleTokens),
+    /// An AWS signature.
+    #[cfg(feature = "bedrock")]
+    Aws(crate::cloud::aws::AwsSigner),
 }
 
 impl Auth {
@@ -54,14 +94,19 @@ impl Auth {
         match self {
             Self::None => false,
             Self::Header { key, .. } | Self::Bearer(key) => key.forget().await,
+            #[cfg(feature = "vertex")]
+            Self::Google(_) => false,
+            #[cfg(feature = "bedrock")]
+            Self::Aws(_) => false,
         }
     }
 
     /// Adds what proves it.
+    #[cfg_attr(not(feature = "bedrock"), expect(unused_variables, reason = "only signatures look at them"))]
     pub(crate) async fn sign(
         &self,
-        _url: &str,
-        _body: &Bytes,
+        url: &str,
+        body: &Bytes,
         headers: &mut HeaderMap,
     ) -> Result<(), ModelError> {
         match self {
@@ -77,6 +122,15 @@ impl Auth {
                 headers.insert(reqwest::header::AUTHORIZATION, value);
                 Ok(())
             }
+            #[cfg(feature = "vertex")]
+            Self::Google(tokens) => {
+                let token = tokens.get().await?;
+                let value = sensitive(&format!("Bearer {}", token.expose()))?;
+                headers.insert(reqwest::header::AUTHORIZATION, value);
+                Ok(())
+            }
+            #[cfg(feature = "bedrock")]
+            Self::Aws(signer) => signer.sign(url, body, headers).await,
         }
     }
 }
@@ -99,9 +153,4 @@ pub(crate) fn fixed_headers(list: &[(String, String)]) -> Result<HeaderMap, Mode
         out.append(name, value);
     }
     Ok(out)
-}
-
-/// The model's name as paths and bodies take it.
-pub(crate) fn path_model(model: &str) -> &str {
-    wire_model(model)
 }

@@ -17,14 +17,18 @@ use crate::{
     endpoint::{Auth, Target},
     failure,
     http::LazyClient,
-    lint::{Cure, LintRules, Linted, Linter, diagnose},
+    lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
     retry::Hint,
     stream::Emitter,
     wire::{
-        Decoder, Encoded, MessageCache, Meter,
+        Decoder, Encoded, MessageCache, Meter, chat,
+        chat_events::{ChatDecoder, Dialects},
         framing::Framing,
         messages::{self, FeatureBetas, Host, Purpose},
         messages_events::MessagesDecoder,
+        openai::ChatOptions,
+        responses,
+        responses_events::ResponsesDecoder,
     },
 };
 
@@ -40,6 +44,8 @@ const MAX_BODY: usize = 512 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Messages(Host),
+    Chat(ChatOptions),
+    Responses,
 }
 
 /// Everything an answer needs.
@@ -85,29 +91,43 @@ impl Engine {
             // Whoever speaks this form is a Claude, whatever it is called.
             Form::Messages(_) if info.id.is_empty() => self.catalog.get("claude"),
             Form::Messages(_) => info,
+            // No reference is followed here, whatever the model knows.
+            Form::Chat(_) | Form::Responses => ModelInfo { tool_references: false, ..info },
         }
     }
 
     fn rules(&self) -> LintRules {
         match self.form {
             Form::Messages(_) => LintRules::messages(),
+            Form::Chat(ref options) if options.send_reasoning => {
+                LintRules { thinking: ThinkingRule::All, ..LintRules::chat() }
+            }
+            Form::Chat(_) => LintRules::chat(),
+            Form::Responses => LintRules::responses(),
         }
     }
 
     fn encode(&self, linted: &Linted, info: &ModelInfo, purpose: Purpose) -> Encoded {
+        let (cache, meter) = (&self.cache, &self.meter);
         match &self.form {
             Form::Messages(host) => {
-                let (betas, cache, meter) = (&self.betas, &self.cache, &self.meter);
+                let betas = &self.betas;
                 messages::Encoder { host: *host, info, betas, cache, meter }.encode(linted, purpose)
             }
+            Form::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
+            Form::Responses => responses::Encoder { info, cache, meter }.encode(linted),
         }
     }
 
     fn decoder(&self, request: &Request) -> Decoder {
+        let (model, tools) = (request.model.as_str(), Arc::clone(&request.tools));
         match self.form {
-            Form::Messages(_) => {
-                Decoder::Messages(MessagesDecoder::new(&request.model, Arc::clone(&request.tools)))
+            Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
+            Form::Chat(_) => {
+                let dialects = if self.info(model).dialects { Dialects::Looked } else { Dialects::Ignored };
+                Decoder::Chat(ChatDecoder::new(model, tools, dialects))
             }
+            Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
         }
     }
 
@@ -135,7 +155,7 @@ impl Engine {
         let mut max_tokens = None;
         'lint: loop {
             let (mut linted, repairs) = self.lint(&request, &info).await;
-            repairs.into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
+            self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, Purpose::Answer);
             loop {
@@ -244,7 +264,9 @@ impl Engine {
         let url = self.target.url(&request.model, purpose);
         let mut headers = self.headers.clone();
         headers.insert("content-type", reqwest::header::HeaderValue::from_static("application/json"));
-        if let Form::Messages(Host::Direct | Host::Vertex) = self.form {
+        if let Form::Messages(host) = self.form
+            && !host.has_betas_in_body()
+        {
             headers.insert("anthropic-version", reqwest::header::HeaderValue::from_static("2023-06-01"));
             if !encoded.betas.is_empty()
                 && let Ok(value) = encoded.betas.join(",").parse()
@@ -291,10 +313,9 @@ impl Engine {
         let mut body = response.bytes_stream();
         let mut seen = 0;
         loop {
-            let limit = match decoder.assembler().is_writing_text() {
-                true => self.patience.idle_text,
-                false => self.patience.idle,
-            };
+            // Only this form says when text ends.
+            let in_text = matches!(self.form, Form::Messages(_)) && decoder.assembler().is_writing_text();
+            let limit = if in_text { self.patience.idle_text } else { self.patience.idle };
             let piece = match tokio::time::timeout(limit, body.next()).await {
                 Err(_) => return Err(ModelError::Stalled { after: limit }),
                 Ok(None) => return decoder.end(),
@@ -322,9 +343,12 @@ impl Engine {
     /// Counts the tokens of a request at the provider; estimates them where it
     /// cannot count.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
+        if !matches!(self.form, Form::Messages(_)) {
+            return Ok(request.estimate_tokens());
+        }
         let info = self.info(&request.model);
         let (linted, _) = self.lint(&request, &info).await;
-        let encoded = self.encode(&linted, &info, Purpose::Count);
+        let encoded = self.count_body(&linted, &info);
         let response =
             self.send(&linted.request, &encoded, Purpose::Count).await.map_err(|failed| failed.error)?;
         let body: Bytes = response.bytes().await.map_err(network)?;
@@ -334,12 +358,16 @@ impl Engine {
         count.ok_or_else(|| ModelError::protocol("the count has no number"))
     }
 
-    /// Estimates the tokens of a request without asking anybody.
-    pub(crate) fn estimate(&self, request: &Request) -> u64 {
-        let info = self.info(&request.model);
-        let (linted, _) = self.linter.lint(request, &info, &self.rules());
-        let encoded = self.encode(&linted, &info, Purpose::Count);
-        self.meter.estimate(&request.model, encoded.size)
+    fn count_body(&self, linted: &Linted, info: &ModelInfo) -> Encoded {
+        #[cfg(feature = "bedrock")]
+        if let Form::Messages(Host::Bedrock) = self.form {
+            use base64::{Engine as _, engine::general_purpose::STANDARD};
+            let encoded = self.encode(linted, info, Purpose::Answer);
+            let inner = STANDARD.encode(&encoded.body);
+            let body = serde_json::json!({"input": {"invokeModel": {"body": inner}}}).to_string();
+            return Encoded { body: Bytes::from(body), ..encoded };
+        }
+        self.encode(linted, info, Purpose::Count)
     }
 }
 

@@ -20,8 +20,11 @@
 
 mod answer;
 mod catalog;
+mod cloud;
+mod dialect;
 mod endpoint;
 mod engine;
+mod env;
 mod error;
 mod event;
 mod failure;
@@ -30,6 +33,7 @@ mod key;
 mod lint;
 mod name;
 mod provider;
+mod replay;
 mod request;
 mod retry;
 mod schema;
@@ -40,17 +44,24 @@ mod wire;
 
 pub use answer::Answer;
 pub use catalog::{Above, Catalog, ModelInfo, Price, ThinkingSupport};
+#[cfg(feature = "bedrock")]
+pub use cloud::aws::AwsLogin;
+pub use env::{KeySettings, ProviderChoice};
 pub use error::ModelError;
 pub use event::{BadCall, CallProblem, Event, EventStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
 pub use lint::{
     ImageLimit, LintRules, Linted, Linter, MediaPort, MediaRules, Repair, RepairKind, ShrunkImage,
+    ThinkingRule,
 };
 pub use name::wire_name;
-pub use provider::{AnthropicLogin, BoxFuture, Common, HttpProvider, Provider};
+pub use provider::{
+    AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
+};
+pub use replay::{Exchange, Normalise, Recorder, Replay};
 pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ToolChoice};
 pub use retry::{Patience, RetryPolicy};
 pub use schema::{WireSchema, wire_schema};
 pub use secret::Secret;
 pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
-pub use wire::messages::FeatureBetas;
+pub use wire::{messages::FeatureBetas, openai::ChatOptions};

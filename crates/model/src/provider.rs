@@ -8,7 +8,7 @@ use crate::{
     http::LazyClient,
     lint::Linter,
     stream::generate,
-    wire::messages::Host,
+    wire::{messages::Host, openai::ChatOptions},
 };
 
 /// A boxed future that can move between threads.
@@ -30,11 +30,9 @@ pub trait Provider: Send + Sync {
     /// Asks.
     fn stream(&self, request: Request) -> EventStream;
 
-    /// How many tokens a request has, counted by the provider.
+    /// How many tokens a request has, counted by the provider; an estimate
+    /// where it does not count ([`Request::estimate_tokens`]).
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>>;
-
-    /// How many tokens a request has, about, without asking anybody.
-    fn estimate_tokens(&self, request: &Request) -> u64;
 
     /// Does early what the first request would have to wait for.
     fn warm_up(&self) {}
@@ -110,6 +108,83 @@ impl HttpProvider {
         let target = Target::Messages { base: base_url.to_owned() };
         Self::new("anthropic", Form::Messages(Host::Direct), target, auth, common)
     }
+
+    /// Claude in Microsoft Foundry; `base_url` ends in `/anthropic`.
+    pub fn foundry(base_url: &str, login: FoundryLogin, common: Common) -> Result<Self, ModelError> {
+        let auth = match login {
+            FoundryLogin::ApiKey(key) => Auth::Header { name: "api-key", key },
+            FoundryLogin::Bearer(token) => Auth::Bearer(token),
+        };
+        let target = Target::Messages { base: base_url.to_owned() };
+        Self::new("foundry", Form::Messages(Host::Direct), target, auth, common)
+    }
+
+    /// Claude on Google Vertex.
+    pub fn vertex(place: VertexPlace, login: VertexLogin, mut common: Common) -> Result<Self, ModelError> {
+        let base = place.base_url.unwrap_or_else(|| vertex_base(&place.region));
+        let auth = match login {
+            VertexLogin::Token(token) => Auth::Bearer(token),
+            VertexLogin::None => Auth::None,
+            #[cfg(feature = "vertex")]
+            VertexLogin::Default => Auth::Google(Default::default()),
+        };
+        common.betas = common.betas.for_cloud();
+        let target = Target::Vertex { base, project: place.project, region: place.region };
+        Self::new("vertex", Form::Messages(Host::Vertex), target, auth, common)
+    }
+
+    /// Claude on AWS Bedrock. Without a `base_url`, the region's own address.
+    #[cfg(feature = "bedrock")]
+    pub fn bedrock(
+        region: &str,
+        base_url: Option<&str>,
+        login: crate::AwsLogin,
+        mut common: Common,
+    ) -> Result<Self, ModelError> {
+        use crate::{
+            AwsLogin,
+            cloud::aws::{AwsKeys, AwsSigner},
+        };
+        let base =
+            base_url.map_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"), str::to_owned);
+        let auth = match login {
+            AwsLogin::Default { profile } => Auth::Aws(AwsSigner::new(region, AwsKeys::Chain { profile })),
+            AwsLogin::Keys { access_key, secret_key, session_token } => {
+                let keys = AwsKeys::Static { access_key, secret_key, session_token };
+                Auth::Aws(AwsSigner::new(region, keys))
+            }
+            AwsLogin::Bearer(token) => Auth::Bearer(token),
+            AwsLogin::None => Auth::None,
+        };
+        common.betas = common.betas.for_cloud();
+        Self::new("bedrock", Form::Messages(Host::Bedrock), Target::Bedrock { base }, auth, common)
+    }
+
+    /// Any server that speaks OpenAI's Chat Completions at `base_url` (which
+    /// ends in `/v1` as a rule): OpenAI, gateways, servers of local models.
+    pub fn openai_chat(
+        base_url: &str,
+        key: Option<KeySource>,
+        options: ChatOptions,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Chat { base: base_url.to_owned() };
+        Self::new("openai", Form::Chat(options), target, bearer(key), common)
+    }
+
+    /// Any server that speaks OpenAI's Responses at `base_url`.
+    pub fn openai_responses(
+        base_url: &str,
+        key: Option<KeySource>,
+        common: Common,
+    ) -> Result<Self, ModelError> {
+        let target = Target::Responses { base: base_url.to_owned() };
+        Self::new("openai", Form::Responses, target, bearer(key), common)
+    }
+}
+
+fn bearer(key: Option<KeySource>) -> Auth {
+    key.map_or(Auth::None, Auth::Bearer)
 }
 
 /// How Anthropic knows who asks.
@@ -121,6 +196,46 @@ pub enum AnthropicLogin {
     Bearer(KeySource),
     /// Not at all, for gateways that add it.
     None,
+}
+
+/// How Foundry knows who asks.
+#[derive(Debug)]
+pub enum FoundryLogin {
+    /// `api-key`.
+    ApiKey(KeySource),
+    /// A token of Entra ID.
+    Bearer(KeySource),
+}
+
+/// Where on Vertex.
+#[derive(Clone, Debug)]
+pub struct VertexPlace {
+    /// The project.
+    pub project: String,
+    /// The region, or `global`.
+    pub region: String,
+    /// Another address than the region's, for gateways.
+    pub base_url: Option<String>,
+}
+
+/// How Vertex knows who asks.
+#[derive(Debug)]
+pub enum VertexLogin {
+    /// An access token; a helper command can print one.
+    Token(KeySource),
+    /// What Google's own tools would use.
+    #[cfg(feature = "vertex")]
+    Default,
+    /// Nobody, for gateways that add it.
+    None,
+}
+
+fn vertex_base(region: &str) -> String {
+    match region {
+        "global" => "https://aiplatform.googleapis.com".to_owned(),
+        "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com"),
+        region => format!("https://{region}-aiplatform.googleapis.com"),
+    }
 }
 
 impl Provider for HttpProvider {
@@ -139,10 +254,6 @@ impl Provider for HttpProvider {
 
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
         Box::pin(Arc::clone(&self.engine).count(request))
-    }
-
-    fn estimate_tokens(&self, request: &Request) -> u64 {
-        self.engine.estimate(request)
     }
 
     fn warm_up(&self) {

@@ -72,6 +72,13 @@ impl Request {
         }
     }
 
+    /// How many tokens the request has, about: a pure function of what it
+    /// says, so that a replay decides as the run did. What a provider counted
+    /// for an earlier request is the better base for a long conversation.
+    pub fn estimate_tokens(&self) -> u64 {
+        crate::wire::estimate_request(self)
+    }
+
     /// The request as plain data, the same for every provider: what recordings
     /// are matched by.
     pub fn to_json(&self) -> Value {

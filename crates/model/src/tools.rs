@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bytes::Bytes;
@@ -42,6 +42,14 @@ impl ToolDef {
             extra: Map::new(),
         }
     }
+
+    /// The same, with its input streamed as the model writes it: for tools with
+    /// large inputs, which else come in one piece after a long silence.
+    #[must_use]
+    pub fn with_eager_input(mut self) -> Self {
+        self.extra.insert("eager_input_streaming".to_owned(), json!(true));
+        self
+    }
 }
 
 /// Where a tool comes from. Built-in ones come first and share a cache
@@ -76,6 +84,7 @@ pub struct ToolSet {
     tools: Vec<Arc<WireTool>>,
     by_wire_name: HashMap<String, usize>,
     repairs: Vec<Repair>,
+    weight: OnceLock<usize>,
     encoded: Mutex<HashMap<Encoding, Bytes>>,
 }
 
@@ -176,6 +185,15 @@ impl ToolSet {
     /// The definitions that are offered, in order.
     pub fn definitions(&self) -> Vec<&ToolDef> {
         self.tools.iter().map(|tool| &tool.def).collect()
+    }
+
+    /// Bytes of what the model sees from the start.
+    pub(crate) fn weight(&self) -> usize {
+        *self.weight.get_or_init(|| {
+            let seen = self.tools.iter().filter(|tool| !tool.is_deferred());
+            seen.map(|tool| tool.wire_name.len() + tool.def.description.len() + tool.schema.to_string().len())
+                .sum()
+        })
     }
 
     /// Whether there are none.

@@ -21,6 +21,7 @@
 mod agent;
 mod auto;
 mod builder;
+mod command;
 mod decision;
 mod expansion;
 mod explain;
@@ -45,6 +46,7 @@ mod update;
 pub use agent::{AgentRights, Delegation};
 pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest};
 pub use builder::PolicyBuilder;
+pub use command::ShellCommands;
 pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
 pub use explain::{Preview, explain, preview};
 pub use names::Names;

@@ -107,11 +107,17 @@ impl Gate {
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
-            return Err(Failure { notes, ..ToolError::new(ErrorKind::GateFailed, message).into() });
+            return Err(Failure {
+                notes: Box::new(notes),
+                ..ToolError::new(ErrorKind::GateFailed, message).into()
+            });
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
-            return Err(Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() });
+            return Err(Failure {
+                notes: Box::new(notes),
+                ..ToolError::new(ErrorKind::Denied, message).into()
+            });
         }
         let call = match before.rewrite {
             None => call,
@@ -189,7 +195,14 @@ impl Gate {
         let subject = Subject::new(tool.as_ref(), call, cx, self.mode());
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
             Some(answer) => answer,
-            None => self.ask.ask(question).await,
+            None => {
+                let answer = self.ask.ask(question).await;
+                self.permissions.person_answered(match answer {
+                    Answer::Allow { .. } => Behavior::Allow,
+                    Answer::Deny { .. } => Behavior::Deny,
+                });
+                answer
+            }
         }
     }
 
@@ -203,7 +216,7 @@ impl Gate {
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
         let message = format!("{} was not allowed to run: {reason}", tool.name());
-        let notes = Notes { stop, ..Notes::default() };
+        let notes = Box::new(Notes { stop, ..Notes::default() });
         Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
     }
 }

@@ -36,14 +36,14 @@ const GRACE: Duration = Duration::from_millis(400);
 /// A call that failed, with what goes beside the error.
 pub(crate) struct Failure {
     pub(crate) error: ToolError,
-    pub(crate) notes: Notes,
+    pub(crate) notes: Box<Notes>,
     /// Session changes that hold although the call failed.
     pub(crate) changes: Vec<ContextChange>,
 }
 
 impl From<ToolError> for Failure {
     fn from(error: ToolError) -> Self {
-        Self { error, notes: Notes::default(), changes: Vec::new() }
+        Self { error, notes: Box::default(), changes: Vec::new() }
     }
 }
 
@@ -70,7 +70,7 @@ impl Pipeline {
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
             Err(Failure { error, notes, changes }) => {
-                (Report { changes, ..Report::failure(id, name, error) }, notes)
+                (Report { changes, ..Report::failure(id, name, error) }, *notes)
             }
         };
         report.new_messages.extend(notes.context.into_iter().map(Message::user));
@@ -287,7 +287,7 @@ fn finished(
             if let Some(objection) = objection {
                 error.message = format!("{}\n{objection}", error.message);
             }
-            Err(Failure { error, notes, changes: loaded.into_iter().collect() })
+            Err(Failure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
         }
     }
 }

@@ -1,5 +1,11 @@
 //! Every stage of a tool call, seen from outside: `tool_use` in, one report out.
-#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+#![allow(
+    clippy::type_complexity,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "test code"
+)]
 
 mod common;
 
@@ -33,7 +39,7 @@ async fn every_failing_stage_gives_one_report() {
         ),
         ("Probe", json!({"fail": true}), Failed, "told to fail"),
         ("Probe", json!({"panic": "call"}), Internal, "Probe crashed (told to panic)"),
-        ("Probe", json!({"panic": "is_read_only"}), Internal, "told to panic"),
+        ("Probe", json!({"panic": "is_read_only"}), Internal, "asked to panic in a question"),
     ] {
         check(Setup::default(), name, input, Some(kind), text).await;
     }

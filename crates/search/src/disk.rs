@@ -2,7 +2,7 @@
 //! link, none blocks on a pipe, none opens a device.
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, CString, OsStr},
     fs::File,
     io::{self, Read},
     mem::MaybeUninit,
@@ -62,11 +62,6 @@ impl Root {
     /// Opens a regular file below.
     pub(crate) fn open_file(&self, rel: &[u8]) -> io::Result<(File, Stat)> {
         regular(open_below(self.fd.as_fd(), rel, FILE)?)
-    }
-
-    /// What is below at this place, links not followed.
-    pub(crate) fn stat(&self, rel: &[u8]) -> io::Result<Stat> {
-        Ok(fstat(open_below(self.fd.as_fd(), rel, OFlags::PATH)?)?)
     }
 }
 
@@ -137,6 +132,11 @@ pub(crate) fn stat_target(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> 
     Ok(statat(dir, name, AtFlags::empty())?)
 }
 
+/// What the link of this name says; nothing if it is gone.
+pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> Vec<u8> {
+    rustix::fs::readlinkat(dir, name, Vec::new()).map(CString::into_bytes).unwrap_or_default()
+}
+
 fn regular(fd: OwnedFd) -> io::Result<(File, Stat)> {
     let stat = fstat(&fd)?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -187,7 +187,7 @@ pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
         0xf97c_ff8c,
         0x4249_4e4d,
     ];
-    #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the width differs by platform")]
+    #[expect(clippy::cast_sign_loss, reason = "the width differs by platform")]
     let magic = fstatfs(fd)?.f_type as u64 & 0xffff_ffff;
     Ok(MAGIC.contains(&magic))
 }

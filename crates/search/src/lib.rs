@@ -1,19 +1,45 @@
-//! Finding things in trees of files.
+//! Finding things in trees of files: by name ([`GlobRun`]), by content
+//! ([`GrepRun`]), by what is defined and used where ([`Index`], [`Finder`]), or
+//! just what is there ([`TreeRun`]). Built on ripgrep's libraries, in process.
+//!
+//! **Does not know** tools, rules or models. Whether a file may be shown it asks
+//! its caller; what to do with an encoding nobody declared, too ([`Guess`]).
+//!
+//! **Invariant:** no symbolic link is followed, no pipe, socket or device is
+//! opened, and everything below a [`Root`] is reached from its open directory,
+//! so a tree that changes during a search cannot lead it elsewhere.
+//!
+//! **Invariant:** every search can be stopped ([`Stop`]), uses a few threads,
+//! and keeps no more in memory than its answer needs.
+//!
+//! **Invariant:** what was left out is counted by reason. An answer that is not
+//! whole says so.
+//!
+//! **Invariant:** the same tree gives the same answer, whatever thread was
+//! first.
 
 mod disk;
 mod glob;
 mod grep;
+mod index;
+mod rank;
 pub mod show;
 mod stop;
+mod symbols;
+mod tree;
 mod walk;
 
 pub use disk::{Kind, Root, open_file};
 pub use glob::{GlobProblem, GlobRun, Globbed, Hit, Plan};
 pub use grep::{
-    FileHits, GrepRun, Grepped, LeftOut, Line, LineKind, Mode, Page, PatternProblem, Query, QueryOptions,
-    Totals,
+    FileHits, GrepRun, Grepped, Guess, LeftOut, Line, LineKind, Mode, Page, PatternProblem, Query,
+    QueryOptions, Totals,
 };
+pub use index::{Index, Refresh, Refreshed};
+pub use rank::{Answer, AnswerLimits, Ask, Definition, Finder, Place};
 pub use stop::{Stop, StopReason};
+pub use symbols::{Lang, Scratch, Symbol, SymbolKind, symbols};
+pub use tree::{Dir, Item, LeftOutEntry, Tree, TreeRun};
 pub use walk::{
     Entry, Filter, Globs, Limits, Needs, Tally, UnknownType, Unreadable, VCS_DIRS, Visitor, Walk, file_type,
 };

@@ -1,5 +1,5 @@
 //! The answers are `rg`'s, on random trees with random ignore files.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 use std::{
     collections::BTreeSet,

@@ -1,6 +1,6 @@
 //! The shared corpora, judged with the facts.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
 mod judging;
 

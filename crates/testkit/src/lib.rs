@@ -16,11 +16,13 @@
 //! **Invariant:** nothing is random and nothing depends on the clock but the
 //! recorded times: the same requests get the same bytes.
 
+mod answer;
 mod connection;
 mod eventstream;
 mod forms;
 mod pdf;
 mod record;
+mod render;
 mod route;
 mod rules;
 mod script;
@@ -30,12 +32,11 @@ mod signature;
 mod sigv4;
 mod steps;
 mod tokens;
+mod turn;
 
 pub use record::Recorded;
 pub use route::Form;
-pub use script::{
-    AwsKey, ByteFault, Cut, ErrorReply, Forced, Limits, Matcher, Piece, Script, ScriptError, Stall, Times,
-    ToolPiece, Turn, UsageReply, When,
-};
+pub use script::{AwsKey, Forced, Limits, Script, ScriptError};
 pub use server::MockModel;
 pub use signature::signature_of;
+pub use turn::{ByteFault, Cut, ErrorReply, Matcher, Piece, Stall, Times, ToolPiece, Turn, UsageReply, When};

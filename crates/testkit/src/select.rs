@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     Form,
-    script::{Times, Turn, When},
+    turn::{Times, Turn, When},
 };
 
 /// The parts of a request that turns are chosen by.

@@ -11,20 +11,18 @@ use axum::{
     extract::{ConnectInfo, DefaultBodyLimit, State},
     http::{HeaderMap, Method, Response, StatusCode, Uri},
 };
-use base64::Engine as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
     Form, Recorded, Script, Turn,
+    answer::{Reply, answer},
     connection::{Breakable, Breaker},
-    forms::{self, Asked},
-    route::{Ask, Route},
-    rules::{self, ForceCounts, Issued, Judge, Refusal},
-    script::{ErrorReply, Matcher, Piece},
-    select::{self, Seen},
-    signature_of, sigv4,
-    steps::{self, End, Step},
+    forms,
+    route::Route,
+    rules::{ForceCounts, Issued, Refusal},
+    steps::{self, End},
+    turn::Matcher,
 };
 
 /// A scripted model server on loopback. Dropping it stops it.
@@ -36,19 +34,19 @@ pub struct MockModel {
 }
 
 #[derive(Debug)]
-struct Shared {
-    script: Script,
+pub(crate) struct Shared {
+    pub(crate) script: Script,
     started: Instant,
     state: Mutex<Live>,
-    issued: Issued,
-    forced: ForceCounts,
+    pub(crate) issued: Issued,
+    pub(crate) forced: ForceCounts,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Live {
-    turns: Vec<Turn>,
-    used: Vec<usize>,
+pub(crate) struct Live {
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) used: Vec<usize>,
     requests: Vec<Recorded>,
     count: usize,
 }
@@ -151,7 +149,7 @@ fn check_patterns(script: &Script) -> io::Result<()> {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, Live> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, Live> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,21 +169,12 @@ impl Shared {
         index
     }
 
-    fn update(&self, index: usize, change: impl FnOnce(&mut Recorded)) {
+    pub(crate) fn update(&self, index: usize, change: impl FnOnce(&mut Recorded)) {
         let mut state = self.state();
         if let Some(request) = state.requests.iter_mut().rev().find(|request| request.index == index) {
             change(request);
         }
     }
-}
-
-/// What a request is answered with.
-enum Reply {
-    Refused(Refusal),
-    Error(ErrorReply),
-    Json(Value),
-    Stream { content_type: &'static str, steps: Vec<Step> },
-    Drop,
 }
 
 async fn handle(
@@ -232,140 +221,6 @@ async fn handle(
         tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
     }
     respond(&shared, route.form, index, reply, &breaker)
-}
-
-/// Judges a request and picks its turn.
-fn answer(shared: &Shared, route: &Route, request: &Recorded, index: usize) -> (Reply, Option<Turn>) {
-    match judged(shared, route, request) {
-        Err(refusal) => (Reply::Refused(refusal), None),
-        Ok(_) if route.ask == Ask::Models => {
-            (Reply::Json(json!({"data": [{"type": "model", "id": "mock"}], "has_more": false})), None)
-        }
-        Ok((_, _, count)) if route.ask == Ask::Count => {
-            let name = if route.form == Form::Bedrock { "inputTokens" } else { "input_tokens" };
-            (Reply::Json(json!({name: count})), None)
-        }
-        Ok((model, body, count)) => played(shared, route, index, &model, &body, count),
-    }
-}
-
-/// The model, the body and its tokens, if the request is right.
-fn judged(shared: &Shared, route: &Route, request: &Recorded) -> Result<(String, Value, u64), Refusal> {
-    check_key(shared, route, request)?;
-    if route.ask == Ask::Models {
-        return Ok((String::new(), Value::Null, 0));
-    }
-    let mut body = rules::parse(&shared.script, &request.body)?;
-    if route.ask == Ask::Count && route.form == Form::Bedrock {
-        let inner = body["input"]["invokeModel"]["body"].as_str().unwrap_or_default();
-        let inner = base64::engine::general_purpose::STANDARD.decode(inner).unwrap_or_default();
-        body = rules::parse(&shared.script, &inner)?;
-    }
-    let model = match (&route.model, body["model"].as_str()) {
-        (Some(model), None) => model.clone(),
-        (None, Some(model)) => model.to_owned(),
-        (Some(_), Some(_)) => return rules::refuse("model", "Extra inputs are not permitted"),
-        (None, None) => String::new(),
-    };
-    let judge = Judge { script: &shared.script, issued: &shared.issued, forced: &shared.forced };
-    let count = judge.judge(route.form, &model, &body)?;
-    if shared.script.strict && route.ask == Ask::Answer && route.form == Form::Messages {
-        if request.header("anthropic-version").is_none() {
-            return rules::refuse("anthropic-version", "header is required");
-        }
-        if body.get("max_tokens").is_none() {
-            return rules::refuse("max_tokens", "Field required");
-        }
-    }
-    Ok((model, body, count))
-}
-
-fn check_key(shared: &Shared, route: &Route, request: &Recorded) -> Result<(), Refusal> {
-    if let (Form::Bedrock, Some(key)) = (route.form, &shared.script.aws) {
-        return sigv4::check(key, request);
-    }
-    let Some(key) = &shared.script.api_key else { return Ok(()) };
-    let bearer = request.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
-    let given = request.header("x-api-key").or(request.header("api-key")).or(bearer);
-    if given == Some(key.as_str()) {
-        return Ok(());
-    }
-    Err(Refusal { status: 401, kind: "authentication_error", message: "invalid x-api-key".to_owned() })
-}
-
-fn played(
-    shared: &Shared,
-    route: &Route,
-    index: usize,
-    model: &str,
-    body: &Value,
-    count: u64,
-) -> (Reply, Option<Turn>) {
-    let seen = Seen::of(route.form, model, body);
-    let mut state = shared.state();
-    let Live { turns, used, .. } = &mut *state;
-    let Some(at) = select::take(turns, used, &seen) else {
-        let message =
-            format!("mock-model: no turn left for request {index} (last user text: {:?})", seen.last_user);
-        return (Reply::Refused(Refusal::invalid(message)), None);
-    };
-    let turn = turns[at].clone();
-    drop(state);
-    shared.update(index, |request| request.turn = Some(at));
-    remember_thinking(shared, &turn, model, body);
-    let asked = Asked {
-        index,
-        model,
-        input_tokens: count,
-        bytes_per_token: shared.script.bytes_per_token,
-        delta_chars: shared.script.delta_chars,
-    };
-    let streamed = match route.ask {
-        Ask::Stream => true,
-        Ask::Answer => body["stream"] == true,
-        _ => false,
-    };
-    (reply_of(&turn, route.form, &asked, streamed), Some(turn))
-}
-
-fn reply_of(turn: &Turn, form: Form, asked: &Asked<'_>, streamed: bool) -> Reply {
-    if turn.drop {
-        return Reply::Drop;
-    }
-    if let Some(error) = &turn.error {
-        return Reply::Error(error.clone());
-    }
-    let content_type = match form {
-        _ if !streamed => "application/json",
-        Form::Bedrock => "application/vnd.amazon.eventstream",
-        _ => "text/event-stream; charset=utf-8",
-    };
-    let steps = match (&turn.raw, form) {
-        (Some(raw), _) => vec![Step::Bytes(raw.clone().into_bytes())],
-        (None, Form::Messages) if streamed => forms::messages::stream(turn, asked),
-        (None, Form::Bedrock) if streamed => forms::bedrock::stream(turn, asked),
-        (None, Form::Chat) if streamed => forms::chat::stream(turn, asked),
-        (None, Form::Responses) if streamed => forms::responses::stream(turn, asked),
-        (None, form) => {
-            let whole = match form {
-                Form::Messages | Form::Bedrock => forms::messages::whole(turn, asked),
-                Form::Chat => forms::chat::whole(turn, asked),
-                Form::Responses => forms::responses::whole(turn, asked),
-            };
-            vec![Step::Bytes(whole.to_string().into_bytes())]
-        }
-    };
-    Reply::Stream { content_type, steps: steps::with_faults(steps, turn) }
-}
-
-/// What was signed, and what stood before it.
-fn remember_thinking(shared: &Shared, turn: &Turn, model: &str, body: &Value) {
-    let length = body["messages"].as_array().map_or(0, Vec::len);
-    for piece in &turn.reply {
-        if let Piece::Thinking(text) = piece {
-            shared.issued.add(signature_of(text, model), rules::prefix(body, length));
-        }
-    }
 }
 
 fn respond(

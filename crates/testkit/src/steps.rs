@@ -4,7 +4,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 
-use crate::script::{Cut, Stall, Turn};
+use crate::turn::{Cut, Stall, Turn};
 
 /// One thing that happens to a body.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_workspace::Files;
 
@@ -18,9 +19,13 @@ mod files;
 mod finding;
 pub mod glob;
 pub mod grep;
+pub mod ls;
 pub mod monitor;
+pub mod multi_edit;
+pub mod notebook_edit;
 pub mod read;
 pub mod repl;
+pub mod search;
 pub mod sleep;
 pub mod task_output;
 pub mod task_stop;
@@ -45,17 +50,42 @@ pub struct Services {
     pub read: read::ReadLimits,
     /// Keeps edits from breaking files that decide what is allowed.
     pub config_check: Arc<dyn ConfigCheck>,
+    /// Commands that run, and those that go on in the background.
+    pub tasks: Arc<Tasks>,
+    /// What is known about a command before it runs.
+    pub commands: Arc<dyn bash::CommandFacts>,
+    /// The directories commands may stay in.
+    pub roots: Arc<dyn bash::Workspace>,
+    /// Time limits and the like of commands.
+    pub bash: bash::BashSettings,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
+    let tasks = || Arc::clone(&services.tasks);
+    let bash =
+        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash);
     vec![
+        erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),
         erase(edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(glob::Glob::new(services.find)),
         erase(grep::Grep::new(services.find)),
+        erase(ls::Ls::new(services.find)),
+        erase(monitor::Monitor::new(tasks(), monitor::Neighbourhood::default())),
+        erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read)),
+        erase(repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars)),
+        erase(search::Search::new(services.find)),
+        erase(sleep::Sleep::new(tasks())),
+        erase(task_output::TaskOutput::new(
+            tasks(),
+            Arc::new(task_output::NoOtherTasks),
+            services.bash.shown_chars,
+        )),
+        erase(task_stop::TaskStop::new(tasks(), Arc::new(task_output::NoOtherTasks))),
         erase(todo_write::TodoWrite::default()),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
     ]

@@ -6,12 +6,13 @@ mod finding_rig;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
 
 use finding_rig::Rig;
-use haft_tool::{DynTool, ErrorKind, LineStyle, erase};
+use haft_tool::{DynTool, ErrorKind, LineStyle, ReadScope, erase};
 use haft_tools::{FindSettings, grep::Grep};
 use serde_json::{Value, json};
 
@@ -86,6 +87,7 @@ async fn answers_come_in_pages() {
     for (input, want) in [
         (json!({"head_limit": 2}), "f00.txt\nf01.txt\n[files 1-2 of 12; next page: offset 2]"),
         (json!({"head_limit": 2, "offset": 10}), "f10.txt\nf11.txt"),
+        (json!({"head_limit": 2, "offset": u64::MAX}), "No entries at this offset: there are 12 files"),
         (json!({"head_limit": 2, "offset": 12}), "No entries at this offset: there are 12 files"),
         (
             json!({"head_limit": 3, "offset": 1, "output_mode": "content"}),
@@ -127,7 +129,7 @@ async fn no_matches_says_what_was_not_looked_at() {
     rig.write("bin", b"\0needle");
     rig.write("bin2", b"\0");
     fs::create_dir(rig.ws.join("locked")).unwrap();
-    fs::set_permissions(rig.ws.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(rig.ws.join("locked"), fs::Permissions::from_mode(0o0)).unwrap();
     let can_read_anyway = fs::read_dir(rig.ws.join("locked")).is_ok();
     let unreadable = if can_read_anyway { "" } else { ", 1 unreadable (locked: permission denied)" };
     let text = rig.text(&grep(), json!({"pattern": "needle"})).await;
@@ -337,6 +339,38 @@ async fn a_search_can_be_stopped() {
     assert_eq!(output.data["timedOut"], true);
     let text = output.content.to_text();
     assert!(text.contains("[stopped after 0 s") && text.contains("not everything"), "{text}");
+}
+
+/// Says that it was asked, and answers when it is let.
+struct Slow {
+    asked: tokio::sync::Notify,
+    let_go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl ReadScope for Slow {
+    fn may_read(&self, _path: &Path) -> bool {
+        self.asked.notify_one();
+        self.let_go.lock().unwrap().recv().ok();
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_does_not_hold_the_call() {
+    let mut rig = Rig::new(&[("a.txt", "x\n")]);
+    let (let_go, receiver) = std::sync::mpsc::channel();
+    let slow = Arc::new(Slow { asked: tokio::sync::Notify::new(), let_go: std::sync::Mutex::new(receiver) });
+    rig.scope = Some(Arc::clone(&slow) as Arc<dyn ReadScope>);
+    let cx = rig.context();
+    let (tool, input, cancel) = (grep(), json!({"pattern": "x"}), cx.cancel.clone());
+    let call = rig.run(&tool, &input, cx);
+    let cancelled = async {
+        slow.asked.notified().await;
+        cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(call, cancelled);
+    assert_eq!(result.unwrap_err().kind, ErrorKind::Interrupted);
+    drop(let_go);
 }
 
 #[tokio::test]

@@ -73,6 +73,7 @@ impl Files {
             lines: all[index(lines.start)..index(lines.end).max(index(lines.start))].to_vec(),
             total,
             clipped: false,
+            text: Some(text.view()),
         };
         self.reads.saw(viewer, &view);
         self.reads.notify(&FileEvent::Read { path: path.to_owned(), viewer: viewer.clone() });

@@ -3,7 +3,14 @@
 //!
 //! The faults come from `strace`, which stops a child at the N-th call of a
 //! kind, for every N.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+#![allow(
+    clippy::type_complexity,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "test code"
+)]
 
 mod support;
 
@@ -94,7 +101,6 @@ const DONE: i32 = 10;
 const REFUSED: i32 = 11;
 
 #[test]
-#[ignore = "started by the tests below"]
 fn child() {
     let Some(root) = std::env::var_os("ROOT").map(PathBuf::from) else { return };
     let action = std::env::var("ACTION").unwrap();
@@ -119,7 +125,7 @@ fn run_child(scratch: &Scratch, action: Action, fault: &str) -> Option<i32> {
             &format!("inject={fault}"),
         ])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--test-threads=1"])
+        .args(["--exact", "child", "--test-threads=1"])
         .env("ROOT", &scratch.root)
         .env("ACTION", format!("{action:?}"))
         .stdout(Stdio::null())
@@ -240,7 +246,7 @@ fn count_calls(call: &str, action: Action) -> usize {
         .args(["-f", "-qq", "-e", &format!("trace={call}"), "-o"])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--test-threads=1"])
+        .args(["--exact", "child", "--test-threads=1"])
         .env("ROOT", &scratch.root)
         .env("ACTION", format!("{action:?}"))
         .stdout(Stdio::null())

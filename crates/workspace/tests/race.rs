@@ -47,7 +47,6 @@ fn increment(workspace: &Workspace, path: &Path, index: usize) -> Result<(), Fil
 }
 
 #[test]
-#[ignore = "started by the test below"]
 fn child() {
     let Some(root) = std::env::var_os("ROOT").map(PathBuf::from) else { return };
     let index: usize = std::env::var("INDEX").unwrap().parse().unwrap();
@@ -75,7 +74,7 @@ struct Writer {
 impl Writer {
     fn start(scratch: &Scratch, index: usize) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .args(["--exact", "child", "--nocapture"])
             .env("ROOT", &scratch.root)
             .env("INDEX", index.to_string())
             .stdin(Stdio::piped())
@@ -185,7 +184,7 @@ fn a_dead_owner_blocks_nobody() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0\n0\n0\n0\n");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lock_holder", "--ignored", "--nocapture"])
+        .args(["--exact", "lock_holder", "--nocapture"])
         .env("ROOT", &scratch.root)
         .stdout(Stdio::piped())
         .spawn()
@@ -204,7 +203,6 @@ fn a_dead_owner_blocks_nobody() {
 }
 
 #[test]
-#[ignore = "started by the test above"]
 fn lock_holder() {
     let Some(root) = std::env::var_os("ROOT").map(PathBuf::from) else { return };
     let workspace = support::open(&root.parent().unwrap().join("state"), &root);

@@ -36,6 +36,7 @@ fn view<'a>(content: &'a str, first: u64, last: u64) -> View<'a> {
         lines: all[first as usize - 1..(last as usize).min(all.len())].to_vec(),
         total: all.len() as u64,
         clipped: false,
+        text: Some(content),
     }
 }
 
@@ -88,8 +89,13 @@ fn parts_are_known_as_parts() {
     assert_eq!(whole(&content), WholeSeen::Yes);
     assert_eq!(whole(&changed), WholeSeen::Changed);
     state.saw(&viewer("r"), &view(&changed, 1, 20));
-    assert_eq!(whole(&changed), WholeSeen::Partly { seen: 20, total: 100 });
-    assert_eq!(freshness(&state, &changed, 50, 50), Freshness::ChangedElsewhere(vec![]));
+    assert_eq!(whole(&changed), WholeSeen::Yes);
+    // What changed and was not shown again is neither known nor forgotten.
+    let again = changed.replace("line 60\n", "LINE 60\n");
+    state.saw(&viewer("r"), &view(&again, 1, 20));
+    assert_eq!(whole(&again), WholeSeen::Partly { seen: 99, total: 100 });
+    assert_eq!(freshness(&state, &again, 50, 50), Freshness::Fresh);
+    assert_eq!(freshness(&state, &again, 60, 60), Freshness::Stale);
 }
 
 #[test]

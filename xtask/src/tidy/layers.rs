@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("model", &["types"]),
     ("config", &["types", "paths", "permission", "hooks"]),
     ("agent", &["types", "tool", "permission", "hooks", "runtime", "model"]),
-    ("sdk", &["types", "permission", "hooks", "agent", "mcp"]),
+    ("sdk", &["types", "tool", "permission", "hooks", "runtime", "model", "agent", "mcp"]),
     (
         "haft",
         &[

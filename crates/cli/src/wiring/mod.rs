@@ -1,5 +1,6 @@
 //! Builds a session out of flags, settings and the machine.
 
+mod agent;
 mod keep;
 mod policy;
 mod rules_text;
@@ -8,21 +9,24 @@ mod settings_access;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
+    time::Duration,
 };
 
-use haft_config::{Argument, Feature, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
+use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
 use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
 use haft_runtime::{
-    Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
+    Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
+use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_types::SessionId;
+use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
-pub(crate) use policy::{command_judge, policy_of_rules};
+pub(crate) use policy::policy_of_rules;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
 
@@ -55,6 +59,12 @@ pub(crate) struct Setup {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) options: Options,
     pub(crate) session_id: SessionId,
+    /// Only these tools, if somebody said so.
+    pub(crate) only_tools: Option<Vec<String>>,
+    /// The program that embeds us, if it answers questions.
+    pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// The commands of the session, once its tools are there.
+    tasks: OnceLock<Arc<Tasks>>,
 }
 
 impl Setup {
@@ -64,7 +74,10 @@ impl Setup {
         let cwd = cwd(options)?;
         let places = Places::detect(&cwd, &|name| std::env::var_os(name));
         let arguments = options.settings.iter().map(|value| Argument::settings(value, &cwd)).collect();
-        let load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
+        let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
+        if let Some(sources) = &options.setting_sources {
+            load.layers = setting_sources(sources)?;
+        }
         let store = Arc::new(SettingsStore::open(places, load));
         let loaded = store.current();
         for notice in loaded.problems.iter().chain(&loaded.warnings) {
@@ -77,6 +90,9 @@ impl Setup {
             loaded,
             options: options.clone(),
             session_id: uuid::Uuid::new_v4().to_string().into(),
+            only_tools: None,
+            asker: None,
+            tasks: OnceLock::new(),
         })
     }
 
@@ -91,6 +107,11 @@ impl Setup {
         self.state_dir().join("sessions").join(self.session_id.as_str())
     }
 
+    /// The files of the project, and the record of what changed in them.
+    pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
+        services::workspace(&self.state_dir(), &self.cwd)
+    }
+
     /// The built-in tools this session may use.
     pub(crate) fn tools(&self, policy: &Policy) -> Result<Vec<Arc<dyn DynTool>>, Failure> {
         let services = services::of_session(self)?;
@@ -98,7 +119,7 @@ impl Setup {
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
             denied: denied.map(|tool| tool.name().to_owned()).collect(),
-            only: None,
+            only: self.only_tools.clone(),
             features: self.features(&base),
         };
         Ok(visible(&base, &visibility))
@@ -146,6 +167,18 @@ impl Setup {
         Ok(Session::new(Arc::new(Pipeline::new(gate, results)), pool, state))
     }
 
+    /// The session is over: ends what hooks and commands left running.
+    pub(crate) async fn close(&self, session: &Session) {
+        /// How long processes may take to go.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        session.close().await;
+        let Some(tasks) = self.tasks.get().cloned() else { return };
+        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await;
+        if !ended.unwrap_or(true) {
+            complain("some processes of this session are still running");
+        }
+    }
+
     /// Takes over settings that changed since they were read.
     pub(crate) fn refresh(&mut self, session: &Session) {
         let Some(loaded) = self.store.reload_if_changed() else { return };
@@ -171,9 +204,12 @@ impl Setup {
     fn gate(&self, policy: Policy, attended: Attended) -> Gate {
         let keep = keep::KeepInSettings { store: Arc::clone(&self.store) };
         let hooks =
-            SessionHooks::new(self.hooks(), self.session_id.clone(), self.session_dir().join("log.jsonl"));
+            SessionHooks::new(self.hooks(), self.session_id.clone(), self.log_path(self.session_id.as_str()));
         let gate =
             Gate::of_session(Arc::new(Permissions::new(policy))).with_hooks(hooks).with_keep(Arc::new(keep));
+        if let Some(asker) = &self.asker {
+            return gate.with_ask(Arc::clone(asker));
+        }
         let asks = attended == Attended::IfTerminal
             && !self.loaded.settings.permissions.deny_instead_of_prompting
             && AskTerminal::is_there();
@@ -201,6 +237,19 @@ impl Setup {
         };
         (settings.hooks.clone(), ports)
     }
+}
+
+/// The files `--setting-sources` names.
+fn setting_sources(text: &str) -> Result<Vec<Layer>, Failure> {
+    let layer = |name: &str| match name {
+        "user" => Ok(Layer::User),
+        "project" => Ok(Layer::Project),
+        "local" => Ok(Layer::Local),
+        other => {
+            Err(Failure::Message(format!("`{other}` is no settings source; use user, project or local")))
+        }
+    };
+    text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(layer).collect()
 }
 
 /// The directory to work in.

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use haft_config::{Layer, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Origin, PlainWords, Policy, PolicyBuilder,
+    Behavior, Boundary, CommandJudge, Destination, Origin, Policy, PolicyBuilder, ShellCommands,
 };
 use haft_types::PermissionMode;
 
@@ -12,8 +12,8 @@ use super::{Setup, absolute, split_rules};
 use crate::output::Failure;
 
 /// What takes command lines apart.
-pub(crate) fn command_judge() -> Arc<dyn CommandJudge> {
-    Arc::new(PlainWords)
+fn command_judge() -> Arc<dyn CommandJudge> {
+    Arc::new(ShellCommands)
 }
 
 /// The policy of a session.

@@ -2,7 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use haft_tools::{FindSettings, KnownShapes, Services, config::SettingsAccess, read::ReadLimits};
+use haft_shell::run::{Shell, ShellConfig, Tasks};
+use haft_tools::{
+    FindSettings, KnownShapes, Services,
+    bash::{AnalysedFacts, BashSettings},
+    config::SettingsAccess,
+    read::ReadLimits,
+};
 use haft_types::SessionId;
 use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
 
@@ -15,7 +21,17 @@ use crate::output::Failure;
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))
+    let services =
+        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    setup.tasks.set(Arc::clone(&services.tasks)).ok();
+    Ok(services)
+}
+
+/// The files of the project, and the record of what changed in them.
+pub(super) fn workspace(state_dir: &Path, cwd: &Path) -> Result<Workspace, Failure> {
+    let root = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    let config = WorkspaceConfig { state_dir: state_dir.to_owned(), root, limits: JournalLimits::default() };
+    Ok(Workspace::open(config).map_err(|err| err.to_string())?)
 }
 
 /// A directory that goes when it is dropped.
@@ -39,10 +55,16 @@ fn services(
     cwd: &Path,
     session: Option<SessionId>,
 ) -> Result<Services, Failure> {
-    let root = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-    let config = WorkspaceConfig { state_dir: state_dir.to_owned(), root, limits: JournalLimits::default() };
-    let workspace = Workspace::open(config).map_err(|err| err.to_string())?;
+    let workspace = workspace(state_dir, cwd)?;
+    let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
+    let shell =
+        Shell::open(ShellConfig::new(id, state_dir)).map_err(|err| format!("commands cannot run: {err}"))?;
+    let roots = workspace.roots();
     Ok(Services {
+        tasks: Tasks::new(shell),
+        commands: Arc::new(AnalysedFacts { home: super::home(), roots: roots.clone() }),
+        roots: Arc::new(roots),
+        bash: BashSettings::from_env(),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
         files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),

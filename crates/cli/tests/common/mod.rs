@@ -1,5 +1,6 @@
 //! The real binary in a scratch home and project.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
 
 use std::{
     io::Write as _,
@@ -51,9 +52,15 @@ impl Haft {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A program that does not read its input closes the pipe: that is fine.
-        child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
-        child.wait_with_output().unwrap()
+        let mut input = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // Written beside reading, or two full pipes would wait for each other.
+            scope.spawn(move || {
+                // A program that does not read its input closes the pipe: that is fine.
+                input.write_all(stdin.as_bytes()).ok();
+            });
+            child.wait_with_output().unwrap()
+        })
     }
 
     /// Standard output of a run that must succeed.

@@ -1,4 +1,7 @@
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -47,34 +50,31 @@ impl TrustList {
         self.records.iter().any(|record| record.id == id)
     }
 
-    /// What was agreed to under the same name, if it was something else.
-    pub(crate) fn before(&self, item: &TrustItem) -> Option<TrustItem> {
-        let same = |record: &&Record| record.name == item.name && record.kind == kind_word(item.kind);
-        // Several allow rules share a name; then nothing stands for one of them.
-        let mut found = self.records.iter().filter(same);
-        match (found.next(), found.next()) {
-            (Some(record), None) => Some(record.to_item(item.kind)),
-            _ => None,
-        }
+    /// What was last agreed to under the same name and is not there any more:
+    /// most likely what this item was before it changed. With its id.
+    pub(crate) fn before(&self, item: &TrustItem, there: &HashSet<String>) -> Option<(String, TrustItem)> {
+        let fits = |record: &&Record| {
+            record.name == item.name && record.kind == kind_word(item.kind) && !there.contains(&record.id)
+        };
+        let found = self.records.iter().rev().find(fits);
+        found.map(|record| (record.id.clone(), record.to_item(item.kind)))
     }
 }
 
-/// Adds items to a trust file, and takes out those of the same folder that
-/// `keep` does not want any more.
-pub(crate) fn agree(
-    file: &mut Map<String, Value>,
-    folder: &str,
-    items: &[TrustItem],
-    keep: impl Fn(&str) -> bool,
-) {
-    let known = TrustList::read(file, folder);
-    let mut records: Vec<Record> = known.records.into_iter().filter(|it| keep(&it.id)).collect();
+/// How much is remembered for one directory. What was agreed to stays agreed
+/// to while branches come and go, but not without end.
+const MOST_RECORDS: usize = 1000;
+
+/// Adds items to a trust file.
+pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
+    let mut records = TrustList::read(file, folder).records;
     for item in items {
         let record = Record::of(item);
-        if !records.iter().any(|it| it.id == record.id) {
-            records.push(record);
-        }
+        records.retain(|it| it.id != record.id);
+        records.push(record);
     }
+    let surplus = records.len().saturating_sub(MOST_RECORDS.max(items.len()));
+    records.drain(..surplus);
     let folders = file.entry("folders").or_insert_with(|| json!({}));
     if !folders.is_object() {
         *folders = json!({});

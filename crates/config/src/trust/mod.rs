@@ -9,7 +9,7 @@
 mod files;
 mod list;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -19,6 +19,7 @@ pub(crate) use list::{TrustList, agree, folder_key, forget};
 use crate::{
     Origin, Source,
     keys::FromProject,
+    read::Print,
     units::{Entry, Unit},
 };
 
@@ -99,7 +100,8 @@ impl TrustItem {
     }
 
     /// What a unit of a project's settings is to trust.
-    pub(crate) fn of(unit: &Unit, project: &std::path::Path) -> Self {
+    /// Also the scripts it names, each in the state in which it was read.
+    pub(crate) fn of(unit: &Unit, project: &std::path::Path) -> (Self, Vec<(PathBuf, Print)>) {
         let kind = match (&unit.entry, unit.path.first().map(String::as_str)) {
             (Entry::Hook { .. }, _) => ItemKind::Hook,
             (_, Some("mcpServers")) => ItemKind::McpServer,
@@ -108,11 +110,12 @@ impl TrustItem {
             _ if unit.name() == "permissions.additionalDirectories" => ItemKind::Directory,
             _ => ItemKind::Setting,
         };
-        let files = match kind {
+        let named = match kind {
             ItemKind::Hook | ItemKind::McpServer | ItemKind::Setting => files::named_in(&unit.value, project),
             ItemKind::Environment | ItemKind::AllowRule | ItemKind::Directory => Vec::new(),
         };
-        Self { kind, name: unit.name(), text: sorted(&unit.value).to_string(), files }
+        let (files, prints) = named.into_iter().map(|it| (it.file, (it.path, it.print))).unzip();
+        (Self { kind, name: unit.name(), text: sorted(&unit.value).to_string(), files }, prints)
     }
 }
 
@@ -143,8 +146,8 @@ pub(crate) struct Admitted {
     pub(crate) pending: Vec<PendingItem>,
     /// Settings no project can ever decide, with their pointers.
     pub(crate) refused: Vec<(String, String)>,
-    /// What was agreed to and is still there.
-    pub(crate) standing: Vec<TrustItem>,
+    /// The scripts that were looked at.
+    pub(crate) scripts: Vec<(PathBuf, Print)>,
 }
 
 /// Whether somebody is asked, or has answered for everything.
@@ -166,32 +169,51 @@ pub(crate) fn admit(
     mode: TrustMode,
 ) -> Admitted {
     let mut admitted = Admitted::default();
+    let mut waiting = Vec::new();
+    let mut there = HashSet::new();
     for unit in units {
-        let (never, tightens) = match unit.key.from_project {
-            FromProject::Tightens => (false, true),
-            FromProject::NeedsTrust => (false, false),
-            FromProject::TightensIf(test) => (false, test(&unit.value)),
-            FromProject::Never => (true, false),
-            FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
-        };
-        if never {
-            admitted.refused.push((unit.name(), unit.pointer));
-            continue;
-        }
-        let tightens = tightens || unit.entry == Entry::NoElements;
-        if tightens || mode == TrustMode::Assume {
-            admitted.units.push(unit);
-            continue;
-        }
-        let item = TrustItem::of(&unit, project);
-        if list.trusts(&item) {
-            admitted.standing.push(item);
-            admitted.units.push(unit);
-        } else {
-            let before = list.before(&item);
-            let origin = Origin { source: Arc::clone(source), pointer: unit.pointer };
-            admitted.pending.push(PendingItem { item, before, origin });
+        match standing_of(&unit, mode) {
+            Standing::Never => admitted.refused.push((unit.name(), unit.pointer)),
+            Standing::Counts => admitted.units.push(unit),
+            Standing::Asks => {
+                let (item, scripts) = TrustItem::of(&unit, project);
+                admitted.scripts.extend(scripts);
+                if list.trusts(&item) {
+                    there.insert(item.id());
+                    admitted.units.push(unit);
+                } else {
+                    waiting.push((item, unit.pointer));
+                }
+            }
         }
     }
+    for (item, pointer) in waiting {
+        let (used, before) = list.before(&item, &there).unzip();
+        there.extend(used);
+        let origin = Origin { source: Arc::clone(source), pointer };
+        admitted.pending.push(PendingItem { item, before, origin });
+    }
     admitted
+}
+
+/// What a project may say with one unit.
+enum Standing {
+    Counts,
+    Asks,
+    Never,
+}
+
+fn standing_of(unit: &Unit, mode: TrustMode) -> Standing {
+    let (never, tightens) = match unit.key.from_project {
+        FromProject::Tightens => (false, true),
+        FromProject::NeedsTrust => (false, false),
+        FromProject::TightensIf(test) => (false, test(&unit.value)),
+        FromProject::Never => (true, false),
+        FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
+    };
+    match (never, tightens || unit.entry == Entry::NoElements || mode == TrustMode::Assume) {
+        (true, _) => Standing::Never,
+        (false, true) => Standing::Counts,
+        (false, false) => Standing::Asks,
+    }
 }

@@ -229,6 +229,13 @@ impl Manager {
         server.reconnect().await.map(drop).map_err(|it| AskError(it.reason))
     }
 
+    /// Reads a server's list of tools again, connecting first if necessary.
+    pub async fn refresh(&self, server: &str) -> Result<(), AskError> {
+        let server = self.find(server)?;
+        let session = server.session().await.map_err(|it| AskError(it.reason))?;
+        server.take_tools(&session).await.map_err(|err| AskError(err.to_string()))
+    }
+
     /// Switches a server on or off for this session.
     pub async fn set_enabled(&self, server: &str, enabled: Enabled) -> Result<(), AskError> {
         self.find(server)?.set_enabled(enabled).await;

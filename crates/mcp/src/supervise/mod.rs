@@ -9,7 +9,8 @@ mod server;
 mod status;
 
 pub(crate) use call::{CallFailure, CallOptions};
-pub use manager::{Manager, ManagerOptions};
+pub use manager::{AskError, Manager, ManagerOptions};
+pub(crate) use manifest::write_atomically;
 pub use server::Enabled;
 pub(crate) use server::{Context, Server};
 pub use status::{Event, Noise, ServerState, ServerStatus};

@@ -63,6 +63,8 @@ impl EventStream {
     }
 }
 
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
 #[derive(Default)]
 struct Decoder {
     buffer: Vec<u8>,
@@ -82,10 +84,13 @@ impl Decoder {
 
     fn feed(&mut self, chunk: &[u8]) -> Result<(), String> {
         self.buffer.extend_from_slice(chunk);
-        if !self.begun && 3 <= self.buffer.len() {
+        if !self.begun {
+            if self.buffer.len() < BOM.len() && BOM.starts_with(&self.buffer) {
+                return Ok(());
+            }
             self.begun = true;
-            if self.buffer.starts_with(b"\xEF\xBB\xBF") {
-                self.buffer.drain(..3);
+            if self.buffer.starts_with(BOM) {
+                self.buffer.drain(..BOM.len());
             }
         }
         let mut start = 0;

@@ -116,3 +116,19 @@ pub fn is_alive(pid: i32) -> bool {
     // A zombie is not alive; its parent just has not looked yet.
     !state.is_empty() && !state.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
 }
+
+/// The path of an example program, built if it is not there yet.
+pub fn example(name: &str) -> String {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    let path = path.join("examples").join(name);
+    if !path.exists() {
+        let built = std::process::Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "haft-mcp", "--example", name])
+            .status()
+            .unwrap();
+        assert!(built.success(), "{name} cannot be built");
+    }
+    path.display().to_string()
+}

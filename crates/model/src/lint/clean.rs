@@ -7,25 +7,16 @@ use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolU
 use serde_json::{Value, json};
 
 use super::{
-    RepairKind, Report,
+    RepairKind, Report, ThinkingRule,
     media::{self, ImageFault, ImageLimit, MediaPort, MediaRules},
     text::{clean_text, clean_value},
 };
 use crate::name::{wire_id, wire_name};
 
-/// What thinking may go back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ThinkingPolicy {
-    /// What this model wrote and signed.
-    Signed,
-    /// None: the form has no place for it, or it was refused.
-    None,
-}
-
 /// What a message is judged by.
 pub(crate) struct Judge<'a> {
     pub(crate) model: &'a str,
-    pub(crate) thinking: ThinkingPolicy,
+    pub(crate) thinking: ThinkingRule,
     pub(crate) media: &'a MediaRules,
     pub(crate) images: bool,
     pub(crate) documents: bool,
@@ -83,17 +74,17 @@ impl Judge<'_> {
                     Fix::Become(texts.into_iter().map(|text| MessageBlock::Text { text }).collect())
                 }
             },
-            (Role::Assistant, MessageBlock::Thinking { signature, model, .. }) => {
-                self.thinking(!signature.is_empty(), model.as_deref(), report)
+            (Role::Assistant, MessageBlock::Thinking { thinking, signature, model }) => {
+                self.thinking(thinking, signature, model.as_deref(), report)
             }
             (Role::Assistant, MessageBlock::RedactedThinking { data, model }) => {
-                self.thinking(!data.is_empty(), model.as_deref(), report)
+                self.thinking(data, data, model.as_deref(), report)
             }
             (Role::Assistant, MessageBlock::ToolUse(call)) => call_fix(call, report),
             (Role::User, MessageBlock::ToolResult { .. }) => self.result(block, attached, report),
             (Role::User, MessageBlock::Image { source }) => self.image(source, report).into_message(),
-            (Role::User, MessageBlock::Document { source, .. }) => {
-                self.document(source, report).into_message()
+            (Role::User, MessageBlock::Document { source, title }) => {
+                self.document(source, title.as_deref(), report).into_message()
             }
             (Role::Assistant, MessageBlock::Other(value)) => self.other(value, report),
             (role, _) => {
@@ -122,12 +113,23 @@ impl Judge<'_> {
         }
     }
 
-    fn thinking(&self, signed: bool, model: Option<&str>, report: &mut Report) -> Fix<MessageBlock> {
-        if self.thinking == ThinkingPolicy::None {
+    fn thinking(
+        &self,
+        text: &str,
+        signature: &str,
+        model: Option<&str>,
+        report: &mut Report,
+    ) -> Fix<MessageBlock> {
+        if self.thinking == ThinkingRule::None {
             return Fix::Drop;
         }
-        if !signed {
+        if signature.is_empty() && self.thinking == ThinkingRule::Signed {
             report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "it was cut before it was signed");
+            return Fix::Drop;
+        }
+        // Untouched or not at all, and with a NUL in it nobody takes it.
+        if text.contains('\0') || signature.contains('\0') {
+            report.add(RepairKind::ThinkingLeftOut, "thinking".to_owned(), "there is a NUL in it");
             return Fix::Drop;
         }
         match model {
@@ -209,7 +211,7 @@ impl Judge<'_> {
                 Fix::Become(texts) => Fix::Become(texts.into_iter().map(Block::text).collect()),
             },
             Block::Image { source } => self.image(source, report),
-            Block::Document { source, .. } => self.document(source, report),
+            Block::Document { source, title } => self.document(source, title.as_deref(), report),
             Block::ToolReference { tool_name } => {
                 let wire = wire_name(tool_name);
                 if wire == *tool_name {
@@ -271,7 +273,7 @@ impl Judge<'_> {
         }
     }
 
-    fn document(&self, source: &MediaSource, report: &mut Report) -> Fix<Block> {
+    fn document(&self, source: &MediaSource, title: Option<&str>, report: &mut Report) -> Fix<Block> {
         let number = media::fingerprint(source);
         let mut replaced = |why: String| {
             let words = Block::text(format!("[document removed: {why}]"));
@@ -292,6 +294,7 @@ impl Judge<'_> {
             return replaced("this model reads no PDFs".to_owned());
         }
         let MediaSource::Base64 { media_type, data } = source else { return Fix::Keep };
+        let clean_title = title.and_then(clean_text);
         let bytes = media::decoded(data);
         let pages = self.pages(&bytes);
         match pages {
@@ -300,10 +303,11 @@ impl Judge<'_> {
                 let most = self.media.pdf_pages;
                 replaced(format!("it has {pages} pages, the limit is {most}; read it in parts with `pages`"))
             }
-            Some(_) if media_type != "application/pdf" => {
+            Some(_) if media_type != "application/pdf" || clean_title.is_some() => {
                 let source =
                     MediaSource::Base64 { media_type: "application/pdf".to_owned(), data: data.clone() };
-                Fix::Become(vec![Block::Document { source, title: None }])
+                let title = clean_title.or_else(|| title.map(str::to_owned));
+                Fix::Become(vec![Block::Document { source, title }])
             }
             Some(_) => Fix::Keep,
         }

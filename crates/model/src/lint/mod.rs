@@ -24,7 +24,7 @@ use std::{
 use haft_types::{Block, Message, MessageBlock};
 
 use crate::{ModelInfo, Request, tools::WireTool};
-use clean::{Judge, ThinkingPolicy};
+use clean::Judge;
 pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
 pub(crate) use refusal::{Cure, diagnose};
 use refused::Refused;
@@ -37,8 +37,8 @@ use wide::{References, Shrunk};
 pub struct LintRules {
     /// Pictures and documents.
     pub media: MediaRules,
-    /// Whether the form has a place for thinking.
-    pub thinking: bool,
+    /// What thinking may go back.
+    pub thinking: ThinkingRule,
     /// Whether blocks of the provider's own tools may go back.
     pub server_blocks: bool,
     /// Whether calls in the conversation need tools in the request.
@@ -48,13 +48,40 @@ pub struct LintRules {
 impl LintRules {
     /// Anthropic's rules, also at Bedrock, Vertex and Foundry.
     pub fn messages() -> Self {
-        Self { media: MediaRules::default(), thinking: true, server_blocks: true, calls_need_tools: true }
+        Self {
+            media: MediaRules::default(),
+            thinking: ThinkingRule::Signed,
+            server_blocks: true,
+            calls_need_tools: true,
+        }
     }
 
-    /// The rules of OpenAI's forms.
-    pub fn openai() -> Self {
-        Self { media: MediaRules::default(), thinking: false, server_blocks: false, calls_need_tools: false }
+    /// The rules of OpenAI's Chat Completions, and of all who speak it.
+    pub fn chat() -> Self {
+        Self {
+            media: MediaRules::default(),
+            thinking: ThinkingRule::None,
+            server_blocks: false,
+            calls_need_tools: false,
+        }
     }
+
+    /// The rules of OpenAI's Responses.
+    pub fn responses() -> Self {
+        Self { thinking: ThinkingRule::Signed, ..Self::chat() }
+    }
+}
+
+/// What thinking may go back to a provider. It always goes back only to the
+/// model that wrote it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum ThinkingRule {
+    /// What is signed.
+    Signed,
+    /// All of it.
+    All,
+    /// None: the form has no place for it.
+    None,
 }
 
 /// A request that can be sent.
@@ -70,6 +97,8 @@ pub struct Linted {
     pub without_tools: Vec<String>,
     /// Fields the provider refused.
     pub without_fields: Vec<String>,
+    /// Beta features the provider refused; an empty name means all.
+    pub without_betas: Vec<String>,
     /// Whether a tool nobody can call has to be declared.
     pub placeholder_tool: bool,
     /// The limit of the answer the provider asked for.
@@ -91,15 +120,17 @@ struct State {
     refused: Refused,
     refused_tools: Vec<String>,
     refused_fields: Vec<String>,
-    /// What the memory below was made for.
-    seen_for: u64,
-    seen: HashMap<usize, Seen>,
+    refused_betas: Vec<String>,
+    /// Messages that were looked at: for what, and at which address.
+    seen: HashMap<(u64, usize), Seen>,
 }
 
 /// A message that was looked at, and what it became.
+#[derive(Clone)]
 struct Seen {
     original: Weak<Message>,
     clean: Arc<Message>,
+    repairs: Vec<Repair>,
 }
 
 impl Linter {
@@ -117,7 +148,8 @@ impl Linter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a request that is taken, and says what is new about that.
+    /// Makes a request that is taken, and says what had to be done for it.
+    /// [`Linter::news`] tells which of that nobody was told yet.
     pub fn lint(&self, request: &Request, info: &ModelInfo, rules: &LintRules) -> (Linted, Vec<Repair>) {
         let mut report = Report::default();
         report.repairs.extend(request.tools.repairs().iter().cloned());
@@ -128,6 +160,7 @@ impl Linter {
         let state = self.state();
         refused::replace(&mut out.messages, &state.refused);
         let (without_tools, without_fields) = (state.refused_tools.clone(), state.refused_fields.clone());
+        let without_betas = state.refused_betas.clone();
         drop(state);
         wide::limit_media(&mut out.messages, &judge, &self.shrunk, &mut report);
         let follows_references =
@@ -143,16 +176,17 @@ impl Linter {
             follows_references,
             without_tools,
             without_fields,
+            without_betas,
             placeholder_tool,
             max_tokens: None,
         };
-        (linted, self.news(report))
+        (linted, report.repairs)
     }
 
     fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> Judge<'a> {
         Judge {
             model: &request.model,
-            thinking: if rules.thinking { ThinkingPolicy::Signed } else { ThinkingPolicy::None },
+            thinking: rules.thinking,
             media: &rules.media,
             images: info.images,
             documents: info.documents,
@@ -163,37 +197,46 @@ impl Linter {
 
     /// Looks at every message, at those seen before only by their address.
     fn clean(&self, request: &Request, judge: &Judge<'_>, report: &mut Report) -> Vec<Arc<Message>> {
-        let mut state = self.state();
-        let seen_for =
-            hash_of(&(judge.model, judge.thinking == ThinkingPolicy::None, judge.images, judge.documents));
-        if state.seen_for != seen_for {
-            state.seen_for = seen_for;
-            state.seen.clear();
-        }
-        if state.seen.len() > 2 * request.messages.len() + 64 {
-            state.seen.retain(|_, seen| seen.original.strong_count() > 0);
-        }
+        let seen_for = hash_of(&(judge.model, judge.thinking, judge.images, judge.documents));
+        let known = self.known(request, seen_for);
+        let mut news = Vec::new();
         let mut out = Vec::with_capacity(request.messages.len());
-        for message in &request.messages {
-            let address = Arc::as_ptr(message).addr();
-            let known = state.seen.get(&address).filter(|seen| seen.original.as_ptr().addr() == address);
-            let known =
-                known.filter(|seen| seen.original.strong_count() > 0).map(|seen| Arc::clone(&seen.clean));
-            let clean = known.unwrap_or_else(|| {
-                let clean = judge.clean(message, report);
-                let seen = Seen { original: Arc::downgrade(message), clean: Arc::clone(&clean) };
-                state.seen.insert(address, seen);
-                clean
+        for (message, known) in request.messages.iter().zip(known) {
+            // Not under the lock: a picture may have to be made smaller.
+            let seen = known.unwrap_or_else(|| {
+                let mut own = Report::default();
+                let clean = judge.clean(message, &mut own);
+                let seen = Seen { original: Arc::downgrade(message), clean, repairs: own.repairs };
+                news.push(((seen_for, Arc::as_ptr(message).addr()), seen.clone()));
+                seen
             });
-            out.push(clean);
+            report.repairs.extend(seen.repairs);
+            out.push(seen.clean);
         }
+        self.state().seen.extend(news);
         out
     }
 
-    /// The repairs nobody was told of yet.
-    fn news(&self, report: Report) -> Vec<Repair> {
+    /// What is known of each message.
+    fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<Seen>> {
         let mut state = self.state();
-        report.repairs.into_iter().filter(|repair| state.told.insert(hash_of(repair))).collect()
+        if state.seen.len() > 4 * request.messages.len() + 256 {
+            state.seen.retain(|_, seen| seen.original.strong_count() > 0);
+        }
+        let known = request.messages.iter().map(|message| {
+            let address = Arc::as_ptr(message).addr();
+            let seen = state.seen.get(&(seen_for, address))?;
+            // An address may belong to another message by now.
+            let same = seen.original.as_ptr().addr() == address && seen.original.strong_count() > 0;
+            same.then(|| seen.clone())
+        });
+        known.collect()
+    }
+
+    /// The repairs nobody was told of yet. From now on they have been.
+    pub fn news(&self, repairs: Vec<Repair>) -> Vec<Repair> {
+        let mut state = self.state();
+        repairs.into_iter().filter(|repair| state.told.insert(hash_of(repair))).collect()
     }
 
     /// Remembers what the provider refused, so that this and every later
@@ -237,6 +280,11 @@ impl State {
                 self.refused_tools.push(name.clone());
                 new.then(|| format!("tool {name}"))
             }
+            Cure::Beta(name) => {
+                let new = !self.refused_betas.contains(name);
+                self.refused_betas.push(name.clone());
+                new.then(|| format!("beta feature {name}"))
+            }
             Cure::Field(field) => {
                 let new = !self.refused_fields.contains(field);
                 self.refused_fields.push(field.clone());
@@ -247,6 +295,8 @@ impl State {
                 let new = self.refused.insert(number, reason.to_owned()).is_none();
                 new.then(|| "media".to_owned())
             }
+            // Only the wire knows what an item is; it has been looked up.
+            Cure::Item(_) => None,
             Cure::MaxTokens(_) => Some("max_tokens".to_owned()),
         }
     }

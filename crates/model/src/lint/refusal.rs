@@ -14,10 +14,14 @@ pub(crate) enum Cure {
     /// Replace the picture or document that came last: one is bad, and nobody
     /// says which.
     LastMedia,
+    /// Replace the block an item of the wire's own list came from.
+    Item(usize),
     /// Leave out one tool, by its place.
     Tool(usize),
     /// Leave out a field the provider does not know.
     Field(String),
+    /// Do not ask for a beta feature; an empty name means all of them.
+    Beta(String),
     /// Ask for a shorter answer.
     MaxTokens(u64),
 }
@@ -27,10 +31,11 @@ impl Cure {
     /// own: `origins` says which message and block each item came from.
     pub(crate) fn at_origin(self, origins: &[(usize, Option<usize>)]) -> Option<Self> {
         match self {
-            Self::Block { message, .. } if !origins.is_empty() => {
+            Self::Block { message, .. } | Self::Item(message) if !origins.is_empty() => {
                 let (message, block) = *origins.get(message)?;
                 Some(Self::Block { message, block: block.unwrap_or(0), inner: None })
             }
+            Self::Item(_) => None,
             other => Some(other),
         }
     }
@@ -52,16 +57,23 @@ const OPTIONAL_FIELDS: [&str; 9] = [
 struct Patterns {
     place: Regex,
     inner: Regex,
+    item: Regex,
     tool: Regex,
     exceed: Regex,
     most_output: Regex,
+    beta: Regex,
 }
 
 static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
     Some(Patterns {
         place: Regex::new(r"messages[.\[]+(\d+)\]?\.content[.\[]+(\d+)").ok()?,
         inner: Regex::new(r"^\]?\.tool_result\.content[.\[]+(\d+)").ok()?,
-        tool: Regex::new(r"^tools[.\[]+(\d+)").ok()?,
+        item: Regex::new(r"(?:messages|input)[.\[]+(\d+)\]").ok()?,
+        tool: Regex::new(r"tools[.\[]+(\d+)\]?\.").ok()?,
+        beta: Regex::new(
+            r"Unexpected value\(s\) `([^`]+)` for the `anthropic-beta` header|invalid beta flag",
+        )
+        .ok()?,
         exceed: Regex::new(r"exceed context limit: (\d+) \+ \d+ > (\d+)").ok()?,
         most_output: Regex::new(r"max_tokens: \d+ > (\d+)|supports at most (\d+) completion tokens").ok()?,
     })
@@ -80,6 +92,9 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
         let most = found.get(1).or(found.get(2))?.as_str().parse().ok()?;
         return Some(Cure::MaxTokens(most));
     }
+    if let Some(found) = patterns.beta.captures(message) {
+        return Some(Cure::Beta(found.get(1).map_or_else(String::new, |name| name.as_str().to_owned())));
+    }
     if is_about_thinking(message) {
         return Some(Cure::Thinking);
     }
@@ -95,8 +110,11 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
     {
         return Some(Cure::LastMedia);
     }
-    let found = patterns.tool.captures(message)?;
-    Some(Cure::Tool(found[1].parse().ok()?))
+    if let Some(found) = patterns.tool.captures(message) {
+        return Some(Cure::Tool(found[1].parse().ok()?));
+    }
+    let found = patterns.item.captures(message)?;
+    Some(Cure::Item(found[1].parse().ok()?))
 }
 
 fn is_about_thinking(message: &str) -> bool {
@@ -155,7 +173,16 @@ mod tests {
             ),
             ("max_tokens: 200000 > 64000, which is the maximum allowed", Some(Cure::MaxTokens(64_000))),
             ("prompt is too long: 211539 tokens > 200000 maximum", None),
+            (
+                "Unexpected value(s) `new-2026` for the `anthropic-beta` header. Please",
+                Some(Cure::Beta("new-2026".to_owned())),
+            ),
+            ("invalid beta flag", Some(Cure::Beta(String::new()))),
             ("Could not process image", Some(Cure::LastMedia)),
+            ("Invalid 'tools[2].function.name': string does not match", Some(Cure::Tool(2))),
+            ("Invalid 'messages[4]': bad image", Some(Cure::Item(4))),
+            ("Invalid 'input[2].arguments': not a JSON object", Some(Cure::Item(2))),
+            ("messages.3: `tool_use` ids were found without `tool_result` blocks", None),
             ("messages: at least one message is required", None),
         ] {
             assert_eq!(diagnose(message), want, "{message}");

@@ -13,7 +13,7 @@ use super::{
     arguments::{parse_arguments, salvage},
     surrogates::Joiner,
 };
-use crate::{BadCall, CallProblem, Event, StopReason, ToolSet};
+use crate::{BadCall, CallProblem, Event, StopReason, ToolSet, dialect::coerce};
 
 /// Puts an answer together.
 pub(crate) struct Assembler {
@@ -24,6 +24,7 @@ pub(crate) struct Assembler {
     handed_out: usize,
     usage: Usage,
     stopped: bool,
+    coerces: bool,
     out: Vec<Event>,
 }
 
@@ -58,8 +59,19 @@ impl Assembler {
             handed_out: 0,
             usage: Usage::default(),
             stopped: false,
+            coerces: false,
             out: Vec::new(),
         }
+    }
+
+    /// Turns text in inputs into lists and objects where the schema allows
+    /// nothing else, for models that write them so.
+    pub(crate) fn coerce_inputs(&mut self) {
+        self.coerces = true;
+    }
+
+    pub(crate) fn tools(&self) -> &ToolSet {
+        &self.tools
     }
 
     /// The events since the last time.
@@ -183,7 +195,12 @@ impl Assembler {
     fn release(&mut self) {
         let Some(Call { id, name, json }) = self.held.take() else { return };
         match parse_arguments(&json) {
-            Ok(input) => {
+            Ok(mut input) => {
+                let tool =
+                    self.tools.tools().iter().find(|tool| tool.def.name == name).filter(|_| self.coerces);
+                if let (Some(tool), Value::Object(fields)) = (tool, &mut input) {
+                    coerce(fields, &tool.schema);
+                }
                 self.handed_out += 1;
                 self.out.push(Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input })));
             }

@@ -13,32 +13,35 @@ use super::Size;
 #[derive(Debug, Default)]
 pub(crate) struct MessageCache(Mutex<HashMap<usize, Entry>>);
 
+/// A message on the wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Bytes,
+    pub(crate) size: Size,
+    /// Where the form splits a message: the block each item begins with.
+    pub(crate) items: Arc<[Option<usize>]>,
+}
+
 #[derive(Debug)]
 struct Entry {
     message: Weak<Message>,
-    bytes: Bytes,
-    size: Size,
+    piece: Piece,
 }
 
 impl MessageCache {
     /// The bytes of a message, made by `encode` if they are not there.
-    pub(crate) fn get(
-        &self,
-        message: &Arc<Message>,
-        encode: impl FnOnce() -> (Bytes, Size),
-    ) -> (Bytes, Size) {
+    pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> Piece) -> Piece {
         let address = Arc::as_ptr(message).addr();
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = entries.get(&address)
             && entry.message.as_ptr().addr() == address
             && entry.message.strong_count() > 0
         {
-            return (entry.bytes.clone(), entry.size);
+            return entry.piece.clone();
         }
-        let (bytes, size) = encode();
-        let entry = Entry { message: Arc::downgrade(message), bytes: bytes.clone(), size };
-        entries.insert(address, entry);
-        (bytes, size)
+        let piece = encode();
+        entries.insert(address, Entry { message: Arc::downgrade(message), piece: piece.clone() });
+        piece
     }
 
     /// Forgets messages nobody holds any more.

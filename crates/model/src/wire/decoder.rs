@@ -1,11 +1,15 @@
 use serde_json::Value;
 
-use super::{Assembler, messages_events::MessagesDecoder};
+use super::{
+    Assembler, chat_events::ChatDecoder, messages_events::MessagesDecoder, responses_events::ResponsesDecoder,
+};
 use crate::{Event, ModelError};
 
 /// Reads one answer in one of the forms.
 pub(crate) enum Decoder {
     Messages(MessagesDecoder),
+    Chat(ChatDecoder),
+    Responses(ResponsesDecoder),
 }
 
 impl Decoder {
@@ -13,6 +17,8 @@ impl Decoder {
     pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.feed(data),
+            Self::Chat(decoder) => decoder.feed(data),
+            Self::Responses(decoder) => decoder.feed(data),
         }
     }
 
@@ -20,6 +26,8 @@ impl Decoder {
     pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.end(),
+            Self::Chat(decoder) => decoder.end(),
+            Self::Responses(decoder) => decoder.end(),
         }
     }
 
@@ -27,12 +35,16 @@ impl Decoder {
     pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
         match self {
             Self::Messages(decoder) => decoder.whole(body),
+            Self::Chat(decoder) => decoder.whole(body),
+            Self::Responses(decoder) => decoder.whole(body),
         }
     }
 
     pub(crate) fn assembler(&mut self) -> &mut Assembler {
         match self {
             Self::Messages(decoder) => decoder.assembler(),
+            Self::Chat(decoder) => decoder.assembler(),
+            Self::Responses(decoder) => decoder.assembler(),
         }
     }
 }

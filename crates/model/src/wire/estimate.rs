@@ -5,6 +5,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use haft_types::{Block, MessageBlock};
+
+use super::messages_content::Media;
+use crate::{ModelInfo, Request, lint::Linted};
+
 /// Bytes of text and code per token, on the careful side.
 const BYTES_PER_TOKEN: f64 = 3.1;
 /// How much more than estimated is reckoned with.
@@ -24,6 +29,45 @@ impl Size {
     fn raw(self) -> f64 {
         self.text as f64 / BYTES_PER_TOKEN + self.media as f64
     }
+}
+
+/// The tokens of a request, about.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+pub(crate) fn estimate_request(request: &Request) -> u64 {
+    let mut size = Size { text: request.tools.weight(), media: 0 };
+    size.text += request.system.iter().map(|part| part.text.len()).sum::<usize>();
+    for block in request.messages.iter().flat_map(|message| &message.content) {
+        add_block(&mut size, block);
+    }
+    size.raw().ceil() as u64
+}
+
+/// What a block costs besides its text.
+const PER_BLOCK: usize = 12;
+
+fn add_block(size: &mut Size, block: &MessageBlock) {
+    size.text += PER_BLOCK;
+    let mut media = Media::default();
+    match block {
+        MessageBlock::Text { text } => size.text += text.len(),
+        MessageBlock::Thinking { thinking, signature, .. } => size.text += thinking.len() + signature.len(),
+        MessageBlock::RedactedThinking { data, .. } => size.text += data.len(),
+        MessageBlock::Image { source } => media.add(source, true),
+        MessageBlock::Document { source, .. } => media.add(source, false),
+        MessageBlock::ToolUse(call) => size.text += call.name.len() + call.input.to_string().len(),
+        MessageBlock::ToolResult { content, .. } => {
+            for inner in &content.0 {
+                match inner {
+                    Block::Text { text } => size.text += text.len(),
+                    Block::Image { source } => media.add(source, true),
+                    Block::Document { source, .. } => media.add(source, false),
+                    Block::ToolReference { tool_name } => size.text += tool_name.len(),
+                }
+            }
+        }
+        MessageBlock::Other(value) => size.text += value.to_string().len(),
+    }
+    size.media += media.tokens;
 }
 
 /// Estimates tokens, and learns from what the provider counted.
@@ -49,6 +93,18 @@ impl Meter {
     pub(crate) fn room(&self, model: &str, size: Size, window: u64) -> u64 {
         let input = (self.estimate(model, size) as f64 * MARGIN).ceil() as u64 + 16;
         window.saturating_sub(input)
+    }
+
+    /// The longest answer that may be asked for.
+    pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: Size) -> u64 {
+        let request = &linted.request;
+        // The longer window was asked for by name.
+        let window = if request.model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window };
+        let room = self.room(&request.model, size, window);
+        let told = linted.max_tokens.unwrap_or(u64::MAX);
+        let wanted = u64::from(request.max_tokens).min(info.max_output).min(told);
+        // Where there is no room at all, the provider shall say so.
+        wanted.min(room.max(1)).max(1)
     }
 
     /// Learns how many tokens a request really had.

@@ -2,6 +2,8 @@
 
 use reqwest::header::HeaderMap;
 
+#[cfg(feature = "bedrock")]
+use super::messages::Host;
 use super::sse::SseParser;
 use crate::{ModelError, engine::Form};
 
@@ -9,6 +11,9 @@ use crate::{ModelError, engine::Form};
 pub(crate) enum Framing {
     /// Server-sent events.
     Sse(SseParser),
+    /// AWS's binary messages.
+    #[cfg(feature = "bedrock")]
+    EventStream(crate::cloud::eventstream::EventStreamParser),
     /// Not at all: the body is one JSON object.
     Whole,
 }
@@ -21,8 +26,15 @@ impl Framing {
             return Self::Whole;
         }
         match form {
-            Form::Messages(_) => Self::Sse(SseParser::default()),
+            #[cfg(feature = "bedrock")]
+            Form::Messages(Host::Bedrock) => Self::event_stream(),
+            Form::Messages(_) | Form::Chat(_) | Form::Responses => Self::Sse(SseParser::default()),
         }
+    }
+
+    #[cfg(feature = "bedrock")]
+    pub(crate) fn event_stream() -> Self {
+        Self::EventStream(crate::cloud::eventstream::EventStreamParser::default())
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -34,6 +46,8 @@ impl Framing {
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<String>) -> Result<(), ModelError> {
         match self {
             Self::Whole => Ok(()),
+            #[cfg(feature = "bedrock")]
+            Self::EventStream(parser) => parser.feed(bytes, out),
             Self::Sse(parser) => {
                 let mut events = Vec::new();
                 let fed = parser.feed(bytes, &mut events);

@@ -7,10 +7,12 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use haft_types::{Block, MediaSource, Message, MessageBlock};
 use serde_json::{Map, Value, json};
 
-use super::{Encoded, MessageCache, Meter, Size};
+use super::{
+    Encoded, MessageCache, Meter, Size,
+    messages_content::{encode_message, mark, marked_blocks},
+};
 use crate::{
     CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted, tools::Encoding,
     tools::WireTool,
@@ -27,8 +29,23 @@ pub(crate) enum Host {
     /// Vertex: the path names the model, the body says a version.
     Vertex,
     /// Bedrock: so too, and beta features are in the body.
+    #[cfg(feature = "bedrock")]
     Bedrock,
 }
+
+impl Host {
+    /// Whether the body says what headers and paths say elsewhere.
+    pub(crate) fn has_betas_in_body(self) -> bool {
+        match self {
+            Self::Direct | Self::Vertex => false,
+            #[cfg(feature = "bedrock")]
+            Self::Bedrock => true,
+        }
+    }
+}
+
+/// What deferred tools are called by Google and Amazon.
+const CLOUD_TOOL_REFERENCES: &str = "tool-search-tool-2025-10-19";
 
 /// Names of beta features, by what needs them.
 #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
@@ -58,6 +75,16 @@ impl Default for FeatureBetas {
     }
 }
 
+impl FeatureBetas {
+    /// The same, with the clouds' own names where nobody chose another.
+    pub(crate) fn for_cloud(mut self) -> Self {
+        if self.tool_references == Self::default().tool_references {
+            self.tool_references = Some(CLOUD_TOOL_REFERENCES.to_owned());
+        }
+        self
+    }
+}
+
 /// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
     pub(crate) host: Host,
@@ -83,7 +110,13 @@ impl Encoder<'_> {
         out.push(b'{');
         match self.host {
             Host::Direct => field(&mut out, "model", &json!(wire_model(&request.model))),
-            Host::Vertex => field(&mut out, "anthropic_version", &json!("vertex-2023-10-16")),
+            Host::Vertex => {
+                field(&mut out, "anthropic_version", &json!("vertex-2023-10-16"));
+                if purpose == Purpose::Count {
+                    field(&mut out, "model", &json!(wire_model(&request.model)));
+                }
+            }
+            #[cfg(feature = "bedrock")]
             Host::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
         }
         let mut marks = self.tools(&mut out, linted);
@@ -92,7 +125,7 @@ impl Encoder<'_> {
         let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks));
         size.text += messages.text;
         size.media += messages.media;
-        if self.host == Host::Bedrock && !betas.is_empty() {
+        if self.host.has_betas_in_body() && !betas.is_empty() {
             field(&mut out, "anthropic_beta", &json!(betas));
         }
         self.settings(&mut out, linted, size, purpose);
@@ -146,14 +179,14 @@ impl Encoder<'_> {
             }
             let here: Vec<usize> =
                 marked.iter().filter(|(owner, _)| *owner == at).map(|(_, block)| *block).collect();
-            let (bytes, weight) = if here.is_empty() {
+            let piece = if here.is_empty() {
                 self.cache.get(message, || encode_message(message, &here, request.cache))
             } else {
                 encode_message(message, &here, request.cache)
             };
-            out.extend_from_slice(&bytes);
-            size.text += weight.text;
-            size.media += weight.media;
+            out.extend_from_slice(&piece.bytes);
+            size.text += piece.size.text;
+            size.media += piece.size.media;
         }
         out.push(b']');
         size
@@ -176,7 +209,7 @@ impl Encoder<'_> {
         if let Some(edits) = &request.context_management {
             fields.insert("context_management".to_owned(), edits.clone());
         }
-        let limit = self.limit(linted, size);
+        let limit = self.meter.limit(self.info, linted, size);
         match thinking_value(request.thinking, limit) {
             Value::Null => {}
             thinking => {
@@ -222,21 +255,9 @@ impl Encoder<'_> {
         }
         fields.insert("max_tokens".to_owned(), json!(limit));
         // The path says so at Bedrock.
-        if self.host != Host::Bedrock {
+        if !self.host.has_betas_in_body() {
             fields.insert("stream".to_owned(), json!(true));
         }
-    }
-
-    /// The longest answer that may be asked for.
-    fn limit(&self, linted: &Linted, size: Size) -> u64 {
-        let request = &linted.request;
-        let window = window_of(&request.model, self.info);
-        let room = self.meter.room(&request.model, size, window);
-        let wanted = u64::from(request.max_tokens)
-            .min(self.info.max_output)
-            .min(linted.max_tokens.unwrap_or(u64::MAX));
-        // Where there is no room at all, the provider shall say so.
-        wanted.min(room.max(1)).max(1)
     }
 
     fn needed_betas(&self, linted: &Linted) -> Vec<String> {
@@ -257,6 +278,9 @@ impl Encoder<'_> {
         out.extend(needs.into_iter().filter(|(needed, _)| *needed).filter_map(|(_, name)| name.clone()));
         let mut seen = Vec::new();
         out.retain(|name| {
+            if linted.without_betas.iter().any(|refused| refused.is_empty() || refused == name) {
+                return false;
+            }
             let new = !seen.contains(name);
             seen.push(name.clone());
             new
@@ -270,24 +294,12 @@ pub(crate) fn wire_model(model: &str) -> &str {
     model.strip_suffix("[1m]").unwrap_or(model)
 }
 
-/// The model's window, with the longer one where it was asked for.
-pub(crate) fn window_of(model: &str, info: &ModelInfo) -> u64 {
-    if model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window }
-}
-
 fn field(out: &mut Vec<u8>, name: &str, value: &Value) {
     if out.len() > 1 {
         out.push(b',');
     }
     // Writing to memory does not fail.
     let _ = write!(out, "\"{name}\":{value}");
-}
-
-fn mark(cache: CachePolicy) -> Value {
-    match cache {
-        CachePolicy::OneHour => json!({"type": "ephemeral", "ttl": "1h"}),
-        _ => json!({"type": "ephemeral"}),
-    }
 }
 
 /// The tool that carries the mark: the last built-in one that is really sent.
@@ -343,124 +355,6 @@ fn system(out: &mut Vec<u8>, request: &Request) -> usize {
         CachePolicy::Off => 0,
         _ => 1 + usize::from(own.is_some()),
     }
-}
-
-/// How many blocks back the provider looks for what it has cached.
-const LOOKBACK: usize = 18;
-
-/// The blocks that carry marks: the last one, and when the last turn is longer
-/// than the provider looks back, one in it that is near enough to the mark of
-/// the request before. No mark is ever put into what was sent before, so two
-/// requests differ first where the older one ended.
-fn marked_blocks(request: &Request, marks: usize) -> Vec<(usize, usize)> {
-    if request.cache == CachePolicy::Off || marks == 0 {
-        return Vec::new();
-    }
-    let Some(last) = request.messages.len().checked_sub(1) else { return Vec::new() };
-    let Some(block) = request.messages[last].content.iter().rposition(can_be_marked) else {
-        return Vec::new();
-    };
-    let mut out = vec![(last, block)];
-    let before = request.messages[..last].iter().rposition(|message| message.role == haft_types::Role::User);
-    if let Some(before) = before
-        && marks > 1
-    {
-        let new = request.messages.iter().enumerate().skip(before + 1).flat_map(|(at, message)| {
-            message.content.iter().enumerate().map(move |(index, block)| ((at, index), block))
-        });
-        let new: Vec<_> = new.collect();
-        if new.len() > LOOKBACK {
-            let near = new[..LOOKBACK].iter().rev().find(|(_, block)| can_be_marked(block));
-            out.extend(near.map(|(place, _)| *place).filter(|place| *place != (last, block)));
-        }
-    }
-    out
-}
-
-fn can_be_marked(block: &MessageBlock) -> bool {
-    !matches!(
-        block,
-        MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. } | MessageBlock::Other(_)
-    )
-}
-
-/// A message with cache marks on some of its blocks.
-fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> (Bytes, Size) {
-    let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
-    let mut out = Vec::with_capacity(256);
-    let mut media = Media::default();
-    let _ = write!(out, "{{\"role\":\"{role}\",\"content\":[");
-    for (at, block) in message.content.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        encode_block(&mut out, block, &mut media);
-        if marked.contains(&at) && out.last() == Some(&b'}') {
-            out.pop();
-            let _ = write!(out, ",\"cache_control\":{}}}", mark(cache));
-        }
-    }
-    out.extend_from_slice(b"]}");
-    let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
-    (Bytes::from(out), size)
-}
-
-/// Media of a message.
-#[derive(Default)]
-pub(crate) struct Media {
-    pub(crate) bytes: usize,
-    pub(crate) tokens: u64,
-}
-
-impl Media {
-    /// Pictures cost by their size, at most 1600 tokens; documents by their
-    /// length, for lack of better.
-    pub(crate) fn add(&mut self, source: &MediaSource, is_image: bool) {
-        match source {
-            MediaSource::Base64 { data, .. } => {
-                self.bytes += data.len();
-                self.tokens += if is_image { 1600 } else { (data.len() as u64 / 40).max(1500) };
-            }
-            MediaSource::Url { .. } => self.tokens += 1600,
-        }
-    }
-}
-
-fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut Media) {
-    // What the log keeps about thinking is not for the provider.
-    let bare = match block {
-        MessageBlock::Thinking { thinking, signature, .. } => {
-            Some(json!({"type": "thinking", "thinking": thinking, "signature": signature}))
-        }
-        MessageBlock::RedactedThinking { data, .. } => {
-            Some(json!({"type": "redacted_thinking", "data": data}))
-        }
-        MessageBlock::Image { source } => {
-            media.add(source, true);
-            None
-        }
-        MessageBlock::Document { source, .. } => {
-            media.add(source, false);
-            None
-        }
-        MessageBlock::ToolResult { content, .. } => {
-            for inner in &content.0 {
-                match inner {
-                    Block::Image { source } => media.add(source, true),
-                    Block::Document { source, .. } => media.add(source, false),
-                    _ => {}
-                }
-            }
-            None
-        }
-        _ => None,
-    };
-    let written = match bare {
-        Some(bare) => serde_json::to_writer(&mut *out, &bare),
-        None => serde_json::to_writer(&mut *out, block),
-    };
-    // Plain data always serialises; a broken block would be an invalid body.
-    debug_assert!(written.is_ok());
 }
 
 /// How thinking is asked for. A budget is smaller than the answer; where that

@@ -3,20 +3,30 @@
 mod arguments;
 mod assembler;
 mod cache;
+pub(crate) mod chat;
+pub(crate) mod chat_events;
 mod decoder;
 mod estimate;
 pub(crate) mod framing;
 pub(crate) mod messages;
+mod messages_content;
 pub(crate) mod messages_events;
+pub(crate) mod openai;
+pub(crate) mod responses;
+pub(crate) mod responses_events;
 pub(crate) mod sse;
 mod surrogates;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 
+#[cfg(test)]
+pub(crate) use arguments::parse_arguments;
 pub(crate) use assembler::Assembler;
 pub(crate) use cache::MessageCache;
 pub(crate) use decoder::Decoder;
-pub(crate) use estimate::{Meter, Size};
+pub(crate) use estimate::{Meter, Size, estimate_request};
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]

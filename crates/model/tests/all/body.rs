@@ -277,3 +277,25 @@ async fn fields_a_gateway_does_not_know_are_left_out() {
         mock.requests().iter().map(|it| it.json()["tools"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [2, 1, 1]);
 }
+
+#[tokio::test]
+async fn a_beta_feature_nobody_knows_is_not_asked_for_again() {
+    let refusal = "Unexpected value(s) `new-2026` for the `anthropic-beta` header.";
+    let mock = mock([Turn::error(400, "invalid_request_error", refusal), Turn::text("x").always()]).await;
+    let provider = anthropic(&mock, quick());
+    let asked = Request { betas: vec!["new-2026".to_owned(), "old-2025".to_owned()], ..say("x") };
+    ask(&provider, asked.clone()).await.unwrap();
+    ask(&provider, asked).await.unwrap();
+    let sent: Vec<String> =
+        mock.requests().iter().map(|it| it.header("anthropic-beta").unwrap().to_owned()).collect();
+    assert_eq!(sent, ["new-2026,old-2025", "old-2025", "old-2025"]);
+}
+
+#[tokio::test]
+async fn counting_tells_nothing_and_takes_nothing_away() {
+    let mock = mock([Turn::text("x")]).await;
+    let provider = anthropic(&mock, quick());
+    let asked = request([Message::user("a\0b")]);
+    haft_model::Provider::count_tokens(&provider, asked.clone()).await.unwrap();
+    assert_eq!(ask(&provider, asked).await.unwrap().repairs.len(), 1);
+}

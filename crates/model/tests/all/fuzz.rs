@@ -5,7 +5,7 @@ use haft_testkit::{Piece, Script, Turn};
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 
-use crate::support::{anthropic, ask, quick, say, start};
+use crate::support::{anthropic, ask, cases, quick, say, start};
 
 /// A real stream with things done to it.
 fn damaged() -> impl Strategy<Value = String> {
@@ -72,7 +72,7 @@ fn no_stream_hangs_or_breaks_the_client() {
     common.retry.most = 1;
     let provider = anthropic(&mock, common);
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: 200,
+        cases: cases(200),
         failure_persistence: None,
         ..ProptestConfig::default()
     });

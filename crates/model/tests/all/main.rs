@@ -3,8 +3,10 @@
 
 mod body;
 mod faults;
+mod forms;
 mod fuzz;
 mod lint;
 mod property;
+mod replay;
 mod stream;
 mod support;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     lint::{base64, png},
-    support::{MODEL, anthropic, ask, quick, start},
+    support::{MODEL, Make, anthropic, ask, cases, chat, quick, responses, start},
 };
 
 const OTHER: &str = "claude-sonnet-4-6";
@@ -108,7 +108,7 @@ fn block() -> impl Strategy<Value = MessageBlock> {
             MessageBlock::ToolResult { tool_use_id: id.into(), content: Content(content), is_error }
         }),
         1 => source().prop_map(|source| MessageBlock::Image { source }),
-        1 => source().prop_map(|source| MessageBlock::Document { source, title: Some("t".to_owned()) }),
+        1 => (source(), text()).prop_map(|(source, title)| MessageBlock::Document { source, title: Some(title) }),
         1 => prop_oneof![
             Just(json!({"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"q": "\u{1}"}})),
             Just(json!({"type": "text"})),
@@ -131,12 +131,11 @@ pub fn tools() -> ToolSet {
     ToolSet::new([ToolDef::new("Read", "d", json!({"type": "object"})), late])
 }
 
-#[test]
-fn every_history_is_taken() {
+fn check(make: Make, model: &str, usual: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mock =
         runtime.block_on(start(Script { keep_requests: Some(1), ..Script::of([Turn::text("ok").always()]) }));
-    let provider = anthropic(&mock, quick());
+    let provider = make(&mock, quick());
     let set = Arc::new(tools());
     let thinking = prop_oneof![
         Just(Thinking::Default),
@@ -144,13 +143,13 @@ fn every_history_is_taken() {
         Just(Thinking::Budget { tokens: 1500 })
     ];
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: 400,
+        cases: cases(usual),
         failure_persistence: None,
         ..ProptestConfig::default()
     });
     runner
         .run(&(history(), thinking, any::<bool>()), |(messages, thinking, with_tools)| {
-            let mut asked = Request { thinking, ..Request::new(MODEL, messages) };
+            let mut asked = Request { thinking, ..Request::new(model, messages) };
             if with_tools {
                 asked.tools = Arc::clone(&set);
             }
@@ -163,4 +162,19 @@ fn every_history_is_taken() {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn every_history_is_taken() {
+    check(anthropic, MODEL, 400);
+}
+
+#[test]
+fn every_history_is_taken_by_chat() {
+    check(chat, "gpt-4.1", 150);
+}
+
+#[test]
+fn every_history_is_taken_by_responses() {
+    check(responses, "gpt-5", 150);
 }

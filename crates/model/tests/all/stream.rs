@@ -213,6 +213,6 @@ async fn tokens_are_counted_and_estimated() {
     let provider = anthropic(&mock, quick());
     let request = say(&"word ".repeat(2000));
     let counted = provider.count_tokens(request.clone()).await.unwrap();
-    let estimated = provider.estimate_tokens(&request);
+    let estimated = request.estimate_tokens();
     assert!(counted > 2000 && estimated.abs_diff(counted) < counted / 2, "{counted} {estimated}");
 }

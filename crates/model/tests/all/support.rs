@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use haft_model::{
-    Answer, AnthropicLogin, Common, Event, HttpProvider, KeySource, ModelError, Patience, Provider, Request,
-    RetryPolicy, ToolDef, ToolSet,
+    Answer, AnthropicLogin, ChatOptions, Common, Event, HttpProvider, KeySource, ModelError, Patience,
+    Provider, Request, RetryPolicy, ToolDef, ToolSet,
 };
 use haft_testkit::{MockModel, Script, Turn};
 use haft_types::Message;
@@ -30,6 +30,55 @@ pub async fn start(script: Script) -> MockModel {
 
 pub fn anthropic(mock: &MockModel, common: Common) -> HttpProvider {
     HttpProvider::anthropic(&mock.url(), AnthropicLogin::ApiKey(KeySource::value("sk-test")), common).unwrap()
+}
+
+pub fn chat(mock: &MockModel, common: Common) -> HttpProvider {
+    let key = Some(KeySource::value("sk-test"));
+    HttpProvider::openai_chat(&format!("{}/v1", mock.url()), key, ChatOptions::default(), common).unwrap()
+}
+
+pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
+    HttpProvider::openai_responses(&format!("{}/v1", mock.url()), Some(KeySource::value("sk-test")), common)
+        .unwrap()
+}
+
+pub fn foundry(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::FoundryLogin::ApiKey(KeySource::value("sk-test"));
+    HttpProvider::foundry(&format!("{}/anthropic", mock.url()), login, common).unwrap()
+}
+
+pub fn vertex(mock: &MockModel, common: Common) -> HttpProvider {
+    let place = haft_model::VertexPlace {
+        project: "p1".to_owned(),
+        region: "global".to_owned(),
+        base_url: Some(mock.url()),
+    };
+    HttpProvider::vertex(place, haft_model::VertexLogin::Token(KeySource::value("sk-test")), common).unwrap()
+}
+
+#[cfg(feature = "bedrock")]
+pub fn bedrock(mock: &MockModel, common: Common) -> HttpProvider {
+    let login = haft_model::AwsLogin::Keys {
+        access_key: "AKIDEXAMPLE".to_owned(),
+        secret_key: haft_model::Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+        session_token: Some(haft_model::Secret::new("token")),
+    };
+    HttpProvider::bedrock("us-east-1", Some(&mock.url()), login, common).unwrap()
+}
+
+pub type Make = fn(&MockModel, Common) -> HttpProvider;
+
+/// Every way to reach the mock.
+pub fn forms() -> Vec<(&'static str, &'static str, Make)> {
+    vec![
+        ("anthropic", MODEL, anthropic),
+        ("foundry", MODEL, foundry),
+        ("vertex", "claude-opus-4-6@20260101", vertex),
+        #[cfg(feature = "bedrock")]
+        ("bedrock", "us.anthropic.claude-opus-4-6-v1:0", bedrock),
+        ("chat", "gpt-5", chat),
+        ("responses", "gpt-5", responses),
+    ]
 }
 
 pub fn tools() -> Arc<ToolSet> {
@@ -69,4 +118,9 @@ pub async fn events(provider: &dyn Provider, request: Request) -> (Vec<Event>, O
         }
     }
     (out, None)
+}
+
+/// How many cases a property is tried with; more when somebody asks for it.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("HAFT_TEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

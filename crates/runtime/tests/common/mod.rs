@@ -155,17 +155,12 @@ pub struct Rig {
     pub dir: tempfile::TempDir,
 }
 
+#[derive(Default)]
 pub struct Setup {
     pub hooks: haft_hooks::Hooks,
     pub ask: Option<Arc<dyn Ask>>,
     pub extra: Vec<Arc<dyn DynTool>>,
     pub timeout: Option<Duration>,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self { hooks: haft_hooks::Hooks::default(), ask: None, extra: Vec::new(), timeout: None }
-    }
 }
 
 impl Setup {

@@ -145,7 +145,7 @@ fn listed<M>(entry: &Entry<'_, M>) -> Option<Stat> {
 }
 
 /// The time of the last change in nanoseconds.
-#[expect(clippy::unnecessary_cast, clippy::allow_attributes, reason = "the width differs by platform")]
+#[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
 pub(crate) fn modified(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime as i64) * 1_000_000_000 + i128::from(stat.st_mtime_nsec as i64)
 }

@@ -4,6 +4,8 @@
 //! character. Searching asks "is it in there", so where the guess finds nothing
 //! the other readings that make sense are tried as well.
 
+use std::borrow::Cow;
+
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
@@ -45,7 +47,7 @@ pub(crate) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
 
 /// Whether bytes that are no UTF-8 are text of another encoding, rather than
 /// damaged UTF-8: such text holds a valid sequence only by accident.
-pub(crate) fn is_legacy(bytes: &[u8]) -> bool {
+fn is_legacy(bytes: &[u8]) -> bool {
     let (mut sequences, mut strays) = (0_usize, 0_usize);
     let sample = &bytes[..bytes.len().min(SAMPLE)];
     for chunk in sample.utf8_chunks() {
@@ -58,27 +60,62 @@ pub(crate) fn is_legacy(bytes: &[u8]) -> bool {
 /// How much of a file the statistics look at.
 const SAMPLE: usize = 256 * 1024;
 
-/// The likeliest encoding of text that is no UTF-8.
-pub(crate) fn guess(bytes: &[u8]) -> &'static Encoding {
+/// Tells the encoding of a text that is no UTF-8; `None` reads it as damaged
+/// UTF-8. A port: who reads files and who searches them should agree, and this
+/// crate does not know who reads.
+pub type Guess = fn(&[u8]) -> Option<&'static Encoding>;
+
+/// The likeliest encoding, by statistics alone.
+pub(crate) fn guess(bytes: &[u8]) -> Option<&'static Encoding> {
+    if !is_legacy(bytes) {
+        return None;
+    }
     let first = bytes.iter().position(|it| !it.is_ascii()).unwrap_or(0);
     let start = first.saturating_sub(4096);
     let sample = &bytes[start..bytes.len().min(start + SAMPLE)];
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(sample, /*last*/ true);
-    detector.guess(/*tld*/ None, Utf8Detection::Deny)
+    Some(detector.guess(/*tld*/ None, Utf8Detection::Deny))
 }
 
 /// Readings to try when the guess finds nothing.
 const OTHERS: [&Encoding; 6] = [SHIFT_JIS, GB18030, EUC_KR, BIG5, EUC_JP, WINDOWS_1252];
 
-/// The text under each reading that makes sense, the likeliest first.
-pub(crate) fn readings(bytes: &[u8], all: bool) -> impl Iterator<Item = (&'static Encoding, String)> {
+/// The text under each reading that makes sense, the likeliest first. Of
+/// damaged UTF-8 there is none.
+pub(crate) fn readings(
+    bytes: &[u8],
+    guess: Guess,
+    all: bool,
+) -> impl Iterator<Item = (&'static Encoding, String)> {
     let guess = guess(bytes);
-    let others = OTHERS.into_iter().filter(move |it| all && *it != guess);
-    std::iter::once(guess).chain(others).filter_map(move |encoding| {
+    let others = OTHERS.into_iter().filter(move |it| all && guess.is_some_and(|guess| guess != *it));
+    guess.into_iter().chain(others).filter_map(move |encoding| {
         let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
         Some((encoding, text.into_owned()))
     })
+}
+
+/// The text of a file as UTF-8, as far as it is text. Stray bytes stay.
+pub(crate) fn to_text(bytes: &[u8], guess: Guess) -> Option<Cow<'_, [u8]>> {
+    let decoded = |encoding: &'static Encoding, bytes| {
+        let (text, _) = encoding.decode_without_bom_handling(bytes);
+        Some(Cow::Owned(text.into_owned().into_bytes()))
+    };
+    match marked(bytes) {
+        Some((Reading::Through(encoding), mark)) => return decoded(encoding, &bytes[mark..]),
+        Some((Reading::Utf8, mark)) => return Some(Cow::Borrowed(&bytes[mark..])),
+        None => (),
+    }
+    if memchr::memchr(0, &bytes[..bytes.len().min(64 * 1024)]).is_some() {
+        return decoded(utf16_without_mark(bytes)?, bytes);
+    }
+    if std::str::from_utf8(bytes).is_err()
+        && let Some(encoding) = guess(bytes)
+    {
+        return decoded(encoding, bytes);
+    }
+    Some(Cow::Borrowed(bytes))
 }
 
 #[cfg(test)]
@@ -98,7 +135,7 @@ mod tests {
             let encoding = Encoding::for_label(label.as_bytes()).unwrap();
             let (bytes, ..) = encoding.encode(text);
             assert!(is_legacy(&bytes), "{label}");
-            assert!(readings(&bytes, true).any(|(_, read)| read == text), "{label}");
+            assert!(readings(&bytes, guess, true).any(|(_, read)| read == text), "{label}");
         }
     }
 

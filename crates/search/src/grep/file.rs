@@ -8,7 +8,7 @@ use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBui
 use super::{
     Mode, Query,
     charset::{self, Reading},
-    giant,
+    giant::{self, Windows},
     query::Alphabet,
     sink::{Found, Taker},
 };
@@ -85,9 +85,9 @@ impl<'a> FileSearch<'a> {
         match charset::marked(bytes) {
             Some((Reading::Through(encoding), mark)) => {
                 let (text, _) = encoding.decode_without_bom_handling(&bytes[mark..]);
-                return self.decoded(&text, encoding, keep).map(Searched::Text);
+                self.decoded(&text, encoding, keep).map(Searched::Text)
             }
-            Some((Reading::Utf8, mark)) => return self.small_unmarked(&bytes[mark..], origin, keep),
+            Some((Reading::Utf8, mark)) => self.small_unmarked(&bytes[mark..], origin, keep),
             None => self.small_unmarked(bytes, origin, keep),
         }
     }
@@ -113,11 +113,13 @@ impl<'a> FileSearch<'a> {
             Alphabet::Ascii => raw.count == 0,
             Alphabet::Any | Alphabet::Wide => false,
         };
-        if pointless || std::str::from_utf8(bytes).is_ok() || !charset::is_legacy(bytes) {
+        if pointless || std::str::from_utf8(bytes).is_ok() {
             return Ok(raw);
         }
         let mut readable = false;
-        for (encoding, text) in charset::readings(bytes, /*all*/ alphabet == Alphabet::Wide) {
+        for (encoding, text) in
+            charset::readings(bytes, self.query.guess, /*all*/ alphabet == Alphabet::Wide)
+        {
             readable = true;
             let found = self.decoded(&text, encoding, keep)?;
             if 0 < found.count {
@@ -199,7 +201,9 @@ impl<'a> FileSearch<'a> {
         match outcome {
             Err(_) if self.stop.is_over() => (),
             Err(error) if is_out_of_memory(&error) && !self.query.options.multiline => {
-                return giant::search(self.query, self.stop, &mut file, keep).map(Searched::Text);
+                file.seek(SeekFrom::Start(0))?;
+                let found = giant::search(self.query, self.stop, &mut file, keep, Windows::USUAL)?;
+                return Ok(Searched::Text(found));
             }
             Err(error) if is_out_of_memory(&error) => {
                 let message = format!("larger than {} MB: too large for multiline", MAX_MULTILINE >> 20);
@@ -237,10 +241,8 @@ impl<'a> FileSearch<'a> {
             _ if self.query.alphabet == Alphabet::Wide => self.first_strays(file)?,
             _ => None,
         };
-        Ok(match telling {
-            Some(bytes) if charset::is_legacy(&bytes) => Reading::Through(charset::guess(&bytes)),
-            _ => Reading::Utf8,
-        })
+        let encoding = telling.and_then(|bytes| (self.query.guess)(&bytes));
+        Ok(encoding.map_or(Reading::Utf8, Reading::Through))
     }
 
     /// The block with the first bytes that are no UTF-8.
@@ -325,7 +327,7 @@ fn line_start(bytes: &[u8], at: usize) -> usize {
     memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |found| found + 1)
 }
 
-fn is_out_of_memory(error: &io::Error) -> bool {
+pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
     error.to_string().contains("allocation limit")
 }
 

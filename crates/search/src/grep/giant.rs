@@ -1,9 +1,6 @@
 //! Files with lines that do not fit into memory.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-};
+use std::io::{self, Read};
 
 use grep_matcher::Matcher;
 
@@ -13,33 +10,46 @@ use super::{
 };
 use crate::{Stop, show};
 
-/// How much is looked at in one go.
-const WINDOW: usize = 4 << 20;
+/// How a file is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    /// How much is looked at in one go.
+    pub(crate) size: usize,
+    /// How far windows overlap: longer matches across a border are not found.
+    pub(crate) overlap: usize,
+}
 
-/// How far windows overlap: longer matches across a border are not found.
-const OVERLAP: usize = 64 * 1024;
+impl Windows {
+    /// Large enough to be fast, small enough to be stopped.
+    pub(crate) const USUAL: Self = Self { size: 4 << 20, overlap: 64 * 1024 };
+}
 
 /// Looks for matches window by window. Around each, a part of its line is
 /// shown; lines around are not.
-pub(crate) fn search(query: &Query, stop: &Stop, file: &mut File, keep: usize) -> io::Result<Found> {
-    file.seek(SeekFrom::Start(0))?;
+pub(crate) fn search(
+    query: &Query,
+    stop: &Stop,
+    mut file: impl Read,
+    keep: usize,
+    windows: Windows,
+) -> io::Result<Found> {
     let mut scan = Scan { query, keep, found: Found::default(), line: 1, last_line: 0 };
     let mut window = Vec::new();
     let mut is_first = true;
     loop {
-        let carried = window.len();
-        let read = file.by_ref().take((WINDOW - carried) as u64).read_to_end(&mut window)?;
-        let is_last = read == 0 || window.len() < WINDOW;
+        let wanted = windows.size - window.len();
+        let read = file.by_ref().take(wanted as u64).read_to_end(&mut window)?;
+        let is_last = read < wanted;
         // Every place but the ends of the file is seen with something around
         // it, so that `^`, `$` and `\b` mean what they say.
-        let from = if is_first { 0 } else { OVERLAP / 2 };
-        let to = if is_last { window.len() + 1 } else { window.len() - OVERLAP / 2 };
+        let from = if is_first { 0 } else { windows.overlap / 2 };
+        let to = if is_last { window.len() + 1 } else { window.len() - windows.overlap / 2 };
         scan.window(&window, from, to)?;
         let enough = query.options.mode == Mode::Files && 0 < scan.found.count;
         if is_last || enough || stop.is_over() {
             return Ok(scan.found);
         }
-        let rest = window.len() - OVERLAP;
+        let rest = window.len() - windows.overlap;
         scan.line += memchr::memchr_iter(b'\n', &window[..rest]).count() as u64;
         window.drain(..rest);
         is_first = false;
@@ -89,5 +99,60 @@ impl Scan<'_> {
             let text = show::around(&window[start..end], &focus);
             self.found.lines.push(Line { number: line, kind: LineKind::Match, after_gap: false, text });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grep_searcher::SearcherBuilder;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        QueryOptions,
+        grep::{file::is_out_of_memory, sink::Taker},
+    };
+
+    proptest! {
+        /// Cut into windows or not, the same lines match.
+        #[test]
+        fn windows_make_no_difference(
+            text in "([a-c ]{0,9}|needle|\n){0,60}",
+            pattern in prop_oneof![Just("needle"), Just("^a"), Just("c$"), Just(r"\bb"), Just("a+b")],
+            size in 40_usize..200,
+        ) {
+            let query = Query::new(pattern, QueryOptions { mode: Mode::Count, ..QueryOptions::default() }).unwrap();
+            let stop = Stop::never();
+            let windows = Windows { size, overlap: 32 };
+            let found = search(&query, &stop, text.as_bytes(), 0, windows).unwrap();
+            let mut taker = Taker::new(&query, &stop, 0);
+            let mut searcher = SearcherBuilder::new().build();
+            searcher.search_slice(&query.matcher, text.as_bytes(), &mut taker).unwrap();
+            prop_assert_eq!(found.count, taker.found.count);
+        }
+    }
+
+    #[test]
+    fn numbers_and_parts_of_lines_are_right() {
+        let text = format!("one\n{}needle{}\nthree needle", "x".repeat(5000), "y".repeat(5000));
+        let query =
+            Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
+        let found =
+            search(&query, &Stop::never(), text.as_bytes(), 9, Windows { size: 1000, overlap: 100 }).unwrap();
+        let lines: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
+        assert_eq!(lines, [2, 3]);
+        assert!(found.lines[0].text.contains("xneedley"), "{}", found.lines[0].text);
+        assert!(found.lines[0].text.len() < 600);
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_is_known_by_the_error() {
+        let query = Query::new("x", QueryOptions::default()).unwrap();
+        let stop = Stop::never();
+        let mut taker = Taker::new(&query, &stop, 0);
+        let mut searcher = SearcherBuilder::new().heap_limit(Some(1000)).build();
+        let error =
+            searcher.search_reader(&query.matcher, "a".repeat(9000).as_bytes(), &mut taker).unwrap_err();
+        assert!(is_out_of_memory(&error), "{error}");
     }
 }

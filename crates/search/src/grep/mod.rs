@@ -8,6 +8,8 @@ mod query;
 mod run;
 mod sink;
 
+pub use charset::Guess;
+pub(crate) use charset::to_text;
 pub use page::{FileHits, Page, Totals};
 pub use query::{Mode, PatternProblem, Query, QueryOptions};
 pub use run::{GrepRun, Grepped, LeftOut};

@@ -4,12 +4,15 @@ use grep_matcher::Matcher;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::charset::{self, Guess};
+
 /// What to look for, compiled.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub(crate) matcher: RegexMatcher,
     pub(crate) options: QueryOptions,
     pub(crate) alphabet: Alphabet,
+    pub(crate) guess: Guess,
 }
 
 /// How to look for it.
@@ -98,7 +101,12 @@ impl Query {
             message: error.to_string(),
             spans_lines: matches!(error.kind(), ErrorKind::NotAllowed(_)),
         })?;
-        Ok(Self { matcher, options, alphabet: Alphabet::of(pattern) })
+        Ok(Self { matcher, options, alphabet: Alphabet::of(pattern), guess: charset::guess })
+    }
+
+    /// Lets somebody else tell the encodings of files.
+    pub fn with_guess(self, guess: Guess) -> Self {
+        Self { guess, ..self }
     }
 
     /// Whether it matches nothing at all, and so every line.

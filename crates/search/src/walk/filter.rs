@@ -130,6 +130,11 @@ impl Globs {
         self.places.is_empty()
     }
 
+    /// Whether a file fits.
+    pub fn take(&self, path: &Path) -> bool {
+        !self.matched(path, /*is_dir*/ false).is_ignore()
+    }
+
     fn matched(&self, path: &Path, is_dir: bool) -> Match<()> {
         let mut taken = false;
         let mut refused = false;

@@ -12,7 +12,6 @@ pub use filter::{Filter, Globs, UnknownType, VCS_DIRS, file_type};
 use queue::Queue;
 use rules::Rules;
 pub(crate) use tally::Pruned;
-pub(crate) use tally::plain;
 pub use tally::{Needs, Tally, Unreadable};
 pub use worker::Entry;
 use worker::{Job, PendingDir, Worker};
@@ -63,6 +62,9 @@ pub trait Visitor: Send {
 
     /// Whether to go into a directory, and with which mark.
     fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark>;
+
+    /// A directory is going to be listed.
+    fn dir(&mut self, _rel: &[u8]) {}
 
     /// Looks at one file.
     fn file(&mut self, entry: &Entry<'_, Self::Mark>, tally: &mut Tally);
@@ -139,7 +141,9 @@ impl<'a> Walk<'a> {
                 // The system has no more threads: this one has to do.
                 return vec![Worker::new(self, &queue, left_out, make()).run()];
             }
-            threads.into_iter().flatten().filter_map(|thread| thread.join().ok()).collect()
+            let joined: Vec<_> = threads.into_iter().flatten().map(thread::ScopedJoinHandle::join).collect();
+            // Half of an answer must not look like a whole one.
+            joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         let mut tally = Tally::default();
         let mut visitors = Vec::new();

@@ -180,7 +180,7 @@ impl Rules {
     pub(crate) fn leave_out(&self, dir: &Path) -> bool {
         let parents: Vec<&Path> = dir.ancestors().collect();
         let is_ignored = |path: &&Path| self.matched(path, /*is_dir*/ true).is_ignore();
-        parents.iter().rev().any(|path| is_ignored(path))
+        parents.iter().rev().any(is_ignored)
     }
 
     /// Whether this directory's own files leave out everything in it, as

@@ -112,7 +112,7 @@ impl Unreadable {
 }
 
 /// What the system says, without the error number.
-pub(crate) fn plain(error: &std::io::Error) -> String {
+fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),

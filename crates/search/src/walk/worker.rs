@@ -105,6 +105,11 @@ impl<M> Entry<'_, M> {
         disk::stat_entry(self.dir.as_fd(), self.name)
     }
 
+    /// What a link says.
+    pub fn link_text(&self) -> Vec<u8> {
+        disk::read_link(self.dir.as_fd(), self.name)
+    }
+
     /// What the kernel says about what a link leads to.
     pub fn stat_target(&self) -> io::Result<Stat> {
         disk::stat_target(self.dir.as_fd(), self.name)
@@ -208,6 +213,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
         }
         let listing = Listing::read(fd.as_fd(), &mut self.buffer)?;
         self.tally.dirs += 1;
+        self.visitor.dir(&place.rel);
         let rules = self.rules_in(place, &listing);
         let dir = OpenDir {
             fd,

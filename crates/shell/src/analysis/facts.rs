@@ -42,18 +42,13 @@ impl Analysis {
 }
 
 /// The directory a command runs in.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Directory {
     /// One of these: a `cd` in front may have failed.
     OneOf(Vec<PathBuf>),
     /// Somewhere.
+    #[default]
     Unknown,
-}
-
-impl Default for Directory {
-    fn default() -> Self {
-        Self::Unknown
-    }
 }
 
 impl Directory {
@@ -244,4 +239,6 @@ pub enum Reach {
     Itself,
     /// Everything below it, too.
     Tree,
+    /// Everything below it, and wherever links in there lead.
+    LinkedTree,
 }

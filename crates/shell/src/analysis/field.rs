@@ -54,7 +54,7 @@ impl Field {
             Self::Literal(text) => text.starts_with('-') && text != "-",
             Self::Glob(pattern) | Self::Match(pattern) => pattern.starts_with(['-', '*', '?', '[']),
             Self::Number | Self::Stream => false,
-            Self::One(opaque) | Self::Many(opaque) => *opaque == Opaque::Any,
+            Self::One(_) | Self::Many(_) => true,
         }
     }
 }
@@ -320,7 +320,7 @@ fn output(list: &List, state: &State) -> Option<String> {
     if !rest.is_empty() || !command.redirects.is_empty() || !assignments.is_empty() {
         return None;
     }
-    let words: Vec<String> = words.iter().map(|word| plain_word(word)).collect::<Option<_>>()?;
+    let words: Vec<String> = words.iter().map(plain_word).collect::<Option<_>>()?;
     match words.split_first() {
         Some((name, [])) if name == "pwd" => state.directory.single()?.to_str().map(str::to_owned),
         Some((name, args)) if name == "echo" && args.iter().all(|arg| !arg.starts_with('-')) => {

@@ -234,6 +234,11 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
     let spaced = |word: &&String| word.contains([' ', '\t', '\n', ';', '|', '&', '(', '`']);
     match name {
         _ if SHELLS.contains(&name) => words.iter().filter(spaced).cloned().collect(),
+        // The shell evaluates subscripts in names and numbers.
+        "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test"
+        | "typeset" | "unset" => {
+            words.iter().filter(|word| word.contains("$(") || word.contains('`')).cloned().collect()
+        }
         "alias" => {
             words.iter().filter_map(|word| word.split_once('=')).map(|(_, text)| text.to_owned()).collect()
         }

@@ -3,29 +3,35 @@
 mod brace;
 mod critical;
 mod doubt;
+mod exit;
 mod facts;
 mod field;
 mod inner;
 mod known;
 mod names;
 mod part;
+mod propose;
 mod scan;
 mod screen;
 mod state;
 mod syntax;
 mod text;
 mod variables;
+mod views;
 mod walk;
 mod witness;
 mod wrapper;
 
 pub use critical::is_critical;
 pub use doubt::{Doubt, Weight};
+pub use exit::{ExitMeaning, exit_meaning};
 pub use facts::{
     Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb,
     Word,
 };
+pub use propose::propose;
 pub use screen::MAX_CHARS;
+pub use views::views;
 
 use state::State;
 use syntax::Note;

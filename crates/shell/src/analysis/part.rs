@@ -1,7 +1,5 @@
 //! From a simple command to its facts.
 
-use std::path::PathBuf;
-
 use super::{
     critical::{is_critical, is_critical_pattern},
     doubt::Doubt,
@@ -44,6 +42,8 @@ pub(crate) struct Written<'a> {
     pub(crate) redirects: Vec<Effect>,
     /// Scripts on standard input, if a shell would run them.
     pub(crate) scripts: Vec<String>,
+    /// Texts the shell expands a second time.
+    pub(crate) evaluated: Vec<String>,
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) state: &'a State,
     pub(crate) place: Place<'a>,
@@ -111,7 +111,7 @@ impl Written<'_> {
     /// Only variables that mean nothing may be set for good.
     fn assignments_only(&mut self) -> Class {
         for assignment in &self.assignments {
-            if !variables::is_harmless_in_script(&assignment.name) {
+            if !variables::is_harmless_in_environment(&assignment.name, assignment.value.as_deref()) {
                 self.doubts.push(Doubt::Variable(assignment.name.clone()));
             }
         }
@@ -181,6 +181,11 @@ impl Written<'_> {
                 findings.exhausted |= found.exhausted;
                 readings.extend(found.commands);
             }
+        }
+        for text in &self.evaluated {
+            let found = inner::readings(&["eval".to_owned(), text.clone()]);
+            findings.exhausted |= found.exhausted;
+            readings.extend(found.commands);
         }
         if 0 < inner {
             readings.extend(inner::plain_readings(&texts[inner..]));
@@ -312,9 +317,8 @@ fn reread(word: &str, state: &State) -> Field {
         Some(super::state::Binding::OneOf(texts)) => texts.first().map(String::as_str),
         _ => None,
     };
-    match (word, home) {
-        ("~" | "$HOME" | "${HOME}", Some(home)) => return Field::Literal(home.to_owned()),
-        _ => (),
+    if let ("~" | "$HOME" | "${HOME}", Some(home)) = (word, home) {
+        return Field::Literal(home.to_owned());
     }
     if let (Some(rest), Some(home)) = (word.strip_prefix("~/").or_else(|| word.strip_prefix("$HOME/")), home)
     {
@@ -364,6 +368,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
         words,
         redirects: Vec::new(),
         scripts: Vec::new(),
+        evaluated: Vec::new(),
         doubts: Vec::new(),
         state: &state,
         place,
@@ -404,7 +409,7 @@ enum Device {
     Harmless,
 }
 
-fn device(path: &PathBuf) -> Device {
+fn device(path: &std::path::Path) -> Device {
     let path = haft_paths::lexical(path);
     let harmless =
         ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];

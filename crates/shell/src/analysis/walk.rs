@@ -27,6 +27,15 @@ struct Outcome {
     failure: State,
 }
 
+/// What redirections do.
+struct Redirected {
+    effects: Vec<Effect>,
+    /// Texts on standard input.
+    scripts: Vec<String>,
+    /// Texts that the shell expands a second time.
+    evaluated: Vec<String>,
+}
+
 impl Outcome {
     fn either(state: State) -> Self {
         Self { success: state.clone(), failure: state }
@@ -216,7 +225,7 @@ impl<'a> Walker<'a> {
             self.inspect(word, &mut state, &mut doubts);
             written.push(self.written(word, &state, &mut doubts));
         }
-        let (redirects, scripts) = self.redirects(&command.redirects, &mut state, &mut doubts);
+        let redirected = self.redirects(&command.redirects, &mut state, &mut doubts);
         let name = written.first().and_then(|word| word.literal.clone());
         if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
             doubts.push(Doubt::Descriptor);
@@ -226,8 +235,9 @@ impl<'a> Walker<'a> {
             text: self.slice(&command.span),
             assignments: written_assignments,
             words: written.clone(),
-            redirects,
-            scripts,
+            redirects: redirected.effects,
+            scripts: redirected.scripts,
+            evaluated: redirected.evaluated,
             doubts,
             state: &state,
             place: self.place,
@@ -293,9 +303,8 @@ impl<'a> Walker<'a> {
         redirects: &[Redirect],
         state: &mut State,
         doubts: &mut Vec<Doubt>,
-    ) -> (Vec<Effect>, Vec<String>) {
-        let mut effects = Vec::new();
-        let mut scripts = Vec::new();
+    ) -> Redirected {
+        let (mut effects, mut scripts, mut evaluated) = (Vec::new(), Vec::new(), Vec::new());
         for redirect in redirects {
             self.inspect(&redirect.target, state, doubts);
             if let Some(name) = &redirect.variable {
@@ -310,9 +319,13 @@ impl<'a> Walker<'a> {
                 scripts.extend(redirect.target.literal());
                 continue;
             }
+            if redirect.operator == Operator::DuplicateOut && !is_settled(&redirect.target) {
+                doubts.push(Doubt::EvaluatedValue);
+                evaluated.extend(redirect.target.literal());
+            }
             effects.extend(self.redirect(redirect, state));
         }
-        (effects, scripts)
+        Redirected { effects, scripts, evaluated }
     }
 
     fn redirect(&self, redirect: &Redirect, state: &State) -> Vec<Effect> {
@@ -345,7 +358,7 @@ impl<'a> Walker<'a> {
             return;
         }
         let mut doubts = Vec::new();
-        let (effects, _) = self.redirects(&command.redirects, state, &mut doubts);
+        let Redirected { effects, .. } = self.redirects(&command.redirects, state, &mut doubts);
         if effects.is_empty() && doubts.is_empty() {
             return;
         }
@@ -440,6 +453,13 @@ impl<'a> Walker<'a> {
     }
 }
 
+/// Whether the word behind `>&` stays what it is: the shell expands it twice
+/// when it names no descriptor, quotes or not.
+fn is_settled(word: &Word) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+    word.literal().is_some_and(|text| text.chars().all(plain))
+}
+
 /// The value of an assignment, if it is known.
 fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
     let AssignedValue::Scalar(word) = &assignment.value else { return None };
@@ -499,9 +519,8 @@ fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
     body.pieces.iter().all(|piece| match piece {
         Piece::Text { text, .. } => {
             let assigns = text.contains("++") || text.contains("--") || has_assignment(text);
-            !assigns
-                && !text.contains(['[', ']', '{', '}'])
-                && identifiers(text).all(|name| holds_number(name, state))
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
+            !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
         }
         Piece::Parameter { name, .. } => {
             matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state)

@@ -5,11 +5,6 @@ use super::facts::Cover;
 /// A word, if it is known.
 type Known<'a> = Option<&'a str>;
 
-/// Wrappers behind which the inner command is judged as if it stood alone:
-/// they change when, where or how loudly it runs, never what it does.
-pub(crate) const TRANSPARENT: &[&str] =
-    &["builtin", "command", "nice", "noglob", "nohup", "stdbuf", "time", "timeout"];
-
 /// Commands whose own prefix rule would cover anything.
 const EXECUTORS: &[&str] = &["flock", "ionice", "setsid", "watch"];
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::json;
 
 use super::{Asked, messages};
-use crate::{eventstream, forms::messages::Item, script::Turn, steps::Step};
+use crate::{eventstream, forms::messages::Item, steps::Step, turn::Turn};
 
 /// The answer as event-stream messages.
 pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Asked, sse, stop_reason};
 use crate::{
-    script::{Piece, ToolPiece, Turn},
     steps::Step,
+    turn::{Piece, ToolPiece, Turn},
 };
 
 /// The body of an error.

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Asked, sse, stop_reason};
 use crate::{
-    script::{Cut, ErrorReply, Piece, Stall, ToolPiece, Turn},
     signature_of,
     steps::Step,
+    turn::{Cut, ErrorReply, Piece, Stall, ToolPiece, Turn},
 };
 
 /// A streamed answer before it has a framing.

@@ -6,8 +6,8 @@ pub(crate) mod messages;
 pub(crate) mod responses;
 
 use crate::{
-    script::{Piece, ToolPiece, Turn},
     tokens,
+    turn::{Piece, ToolPiece, Turn},
 };
 
 /// What an answer is made from besides the turn.

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Asked, sse, stop_reason};
 use crate::{
-    script::{Piece, ToolPiece, Turn},
     signature_of,
     steps::Step,
+    turn::{Piece, ToolPiece, Turn},
 };
 
 /// The answer in one piece.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_tool::{
-    BoxFuture, CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
-};
+use haft_tool::{BoxFuture, CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
 use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -138,13 +136,6 @@ impl Tool for Config {
             )));
         }
         Ok(())
-    }
-
-    fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
-        match &input.value {
-            None => Verdict::Passthrough,
-            Some(_) => Verdict::Ask(format!("it changes the setting {}", input.setting)),
-        }
     }
 
     fn describe(&self, input: &Input) -> String {

@@ -41,8 +41,7 @@ pub(crate) struct Refusal {
 }
 
 /// The short form of a [`Refusal`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RefusalKind {
     NotFound,
     Ambiguous,
@@ -51,6 +50,21 @@ pub(crate) enum RefusalKind {
     Unencodable,
     Stub,
     NoChange,
+}
+
+impl RefusalKind {
+    /// The short form as text.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Ambiguous => "ambiguous",
+            Self::NotRead => "not_read",
+            Self::Stale => "drifted",
+            Self::Unencodable => "unencodable",
+            Self::Stub => "stub",
+            Self::NoChange => "no_change",
+        }
+    }
 }
 
 impl Refusal {
@@ -130,6 +144,16 @@ impl Target<'_> {
                 )
             }
             NotFound::Missing => {
+                if let Some(lines) = self.drifted(old) {
+                    return Refusal::new(
+                        RefusalKind::Stale,
+                        format!(
+                            "old_string is no longer in the file: someone else changed this place after you read it. \
+                             It now reads:\n{}\nMake the edit anew from this text.",
+                            self.show(&lines)
+                        ),
+                    );
+                }
                 let mut message = "old_string was not found.".to_owned();
                 if let Some(nearest) = nearest(view, old) {
                     let first = nearest.first_line as u64;
@@ -145,6 +169,42 @@ impl Target<'_> {
                 Refusal::new(RefusalKind::NotFound, message)
             }
         }
+    }
+
+    /// Where text is now that was there when the file was read.
+    fn drifted(&self, old: &str) -> Option<Range<u64>> {
+        // What an earlier edit of the batch took is not somebody else's doing.
+        if self.on_disk.view().contains(old) {
+            return None;
+        }
+        let path = self.snapshot.file().path();
+        let seen = self.files.reads().seen_text(&self.viewer.agent, path)?;
+        let found = find(&seen, old, Wanted::All).ok()?;
+        let lines = lines_of(&seen, found.spans.first()?);
+        let then: Vec<&str> = seen.lines().collect();
+        let now: Vec<&str> = self.text.view().lines().collect();
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let ops = capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline));
+        let index = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX);
+        let wanted = index(lines.start)..index(lines.end);
+        let touched = ops.iter().filter(|op| {
+            let range = op.old_range();
+            range.start < wanted.end && wanted.start < range.end.max(range.start + 1)
+        });
+        let mut place: Option<Range<usize>> = None;
+        for op in touched {
+            let range = match op.tag() {
+                // Only the asked part of what stayed.
+                DiffTag::Equal => {
+                    let skip = wanted.start.saturating_sub(op.old_range().start);
+                    let end = wanted.end.min(op.old_range().end) - op.old_range().start;
+                    op.new_range().start + skip..op.new_range().start + end
+                }
+                _ => op.new_range(),
+            };
+            place = Some(place.map_or(range.clone(), |it| it.start.min(range.start)..it.end.max(range.end)));
+        }
+        place.map(|it| it.start as u64 + 1..it.end as u64 + 1)
     }
 
     /// Whether what is about to change is what was seen. Judged by the text on
@@ -258,11 +318,25 @@ impl Target<'_> {
             lines: shown,
             total: view.lines().count() as u64,
             clipped,
+            text: Some(view),
         };
         // What an error shows is known, but it is no Read that a later one
         // could refer to.
         self.files.reads().knows(self.viewer, &view);
     }
+}
+
+/// A replacement in a text that is nowhere yet: everything in it is known.
+pub(crate) fn plan_in(text: &Text, request: &Request<'_>) -> Result<Planned, Refusal> {
+    let found = find(text.view(), request.old, request.wanted).map_err(|err| match err {
+        NotFound::Missing => Refusal::new(RefusalKind::NotFound, "old_string was not found in the new file."),
+        NotFound::Ambiguous(places) => Refusal::new(
+            RefusalKind::Ambiguous,
+            format!("old_string matches {} places of the new file.", places.len()),
+        ),
+    })?;
+    let rewrite = rewrite(text.view(), &found, request.new);
+    Ok(Planned { splices: rewrite.splices, places: found.spans.len(), notes: Vec::new() })
 }
 
 /// How much of a line an error shows.

@@ -9,6 +9,7 @@ use std::{
 use haft_paths::is_inside;
 use haft_search::{Limits, Root, open_file, show};
 use haft_tool::{CallContext, ToolContext, ToolError};
+use haft_workspace::text::{Charset, Extent, detect};
 
 /// A place to search: as it was asked for, and where the permission engine said
 /// it is.
@@ -60,6 +61,11 @@ impl Place {
         cx.may_read(&below(&self.asked)) && (self.asked == self.real || cx.may_read(&below(&self.real)))
     }
 
+    /// The path of a file below, as it was asked for.
+    pub(crate) fn path_of(&self, rel: &[u8]) -> PathBuf {
+        self.asked.join(OsStr::from_bytes(rel))
+    }
+
     /// Where a link below leads.
     pub(crate) fn link_target(&self, rel: &[u8]) -> Option<PathBuf> {
         haft_paths::real(&self.real.join(OsStr::from_bytes(rel))).ok()
@@ -101,5 +107,14 @@ pub(crate) fn absolute(path: &mut Option<PathBuf>, cx: &CallContext) {
         && let Ok(expanded) = haft_paths::expand(given, &cx.cwd, cx.home.as_deref())
     {
         *path = Some(expanded);
+    }
+}
+
+/// Tells the encoding of a file as Read and Edit do, so that what is found can
+/// be edited.
+pub(crate) fn guess(bytes: &[u8]) -> Option<&'static encoding_rs::Encoding> {
+    match detect(bytes, Extent::Head)?.charset {
+        Charset::Legacy(encoding) => Some(encoding),
+        _ => None,
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_paths::lexical;
-use haft_search::{Filter, GlobRun, Hit, Kind, Plan, Stop, StopReason, Tally, show};
+use haft_search::{Filter, GlobRun, Hit, Kind, Plan, Root, Stop, StopReason, Tally, show};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output};
@@ -71,19 +71,7 @@ impl Search {
         stop: &Stop,
         found: &mut Found,
     ) -> Result<(), ToolError> {
-        let root = match place.open() {
-            Ok(Opened::Dir(root)) => root,
-            Ok(Opened::File(_)) if self.is_base(place) => {
-                let path = shown(&self.cx.cwd, &place.asked, b"");
-                return Err(ToolError::failed(format!("{path} is a file; give a directory, or Read it")));
-            }
-            Ok(Opened::File(_)) => return Ok(found.missing.push(shown(&self.cx.cwd, &place.asked, b""))),
-            Err(error) if self.is_base(place) => return Err(place.failure(&error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(found.missing.push(shown(&self.cx.cwd, &place.asked, b"")));
-            }
-            Err(error) => return Ok(found.unreadable.push(place.failure(&error).message)),
-        };
+        let Some(root) = self.open(place, found)? else { return Ok(()) };
         let may_show = |rel: &[u8], kind: Kind| {
             let allowed = place.may_show(&self.cx, rel)
                 && (kind != Kind::Link
@@ -107,6 +95,23 @@ impl Search {
         found.total += globbed.total;
         found.tally.add(globbed.tally);
         Ok(())
+    }
+
+    /// Opens a place. That it is not there is an error only if it was given,
+    /// not if the pattern names it.
+    fn open(&self, place: &Place, found: &mut Found) -> Result<Option<Root>, ToolError> {
+        let name = || shown(&self.cx.cwd, &place.asked, b"");
+        match place.open() {
+            Ok(Opened::Dir(root)) => return Ok(Some(root)),
+            Ok(Opened::File(_)) if self.is_base(place) => {
+                return Err(ToolError::failed(format!("{} is a file; give a directory, or Read it", name())));
+            }
+            Err(error) if self.is_base(place) => return Err(place.failure(&error)),
+            Ok(Opened::File(_)) => found.missing.push(name()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => found.missing.push(name()),
+            Err(error) => found.unreadable.push(place.failure(&error).message),
+        }
+        Ok(None)
     }
 
     /// Whether this is the directory that was given, not one the pattern names.

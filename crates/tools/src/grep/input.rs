@@ -6,6 +6,8 @@ use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::finding;
+
 /// Finds text in files with a regular expression (ripgrep's syntax: no look-around or backreferences;
 /// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer without
 /// matches says what was left out and whether it would have matched. Reads other encodings than UTF-8 too.
@@ -69,6 +71,7 @@ pub struct Input {
 /// What to answer with.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = plain_enum)]
 pub enum OutputMode {
     /// Matching lines.
     Content,
@@ -79,8 +82,21 @@ pub enum OutputMode {
     Count,
 }
 
+/// The names alone: the parameter says what they mean.
+fn plain_enum(schema: &mut schemars::Schema) {
+    schema.remove("oneOf");
+    schema.insert(String::from("type"), "string".into());
+    schema.insert(String::from("enum"), serde_json::json!(["content", "files_with_matches", "count"]));
+}
+
 /// How many lines or files an answer has unless asked otherwise.
 const USUAL_LIMIT: usize = 250;
+
+/// No answer is as long.
+const MAX_OFFSET: usize = 1 << 40;
+
+/// More lines around a match are the file itself.
+const MAX_CONTEXT: usize = 10_000;
 
 /// More globs in one parameter are nothing anybody means.
 const MAX_GLOBS: usize = 64;
@@ -100,7 +116,7 @@ impl Input {
             Some(0) => usize::MAX,
             Some(limit) => limit,
         };
-        Page { offset: self.offset.unwrap_or(0), limit }
+        Page { offset: self.offset.unwrap_or(0).min(MAX_OFFSET), limit }
     }
 
     fn is_on(flag: Option<bool>) -> bool {
@@ -117,11 +133,12 @@ impl Input {
             },
             ignore_case: Self::is_on(self.ignore_case),
             multiline: Self::is_on(self.multiline),
-            before: self.before.unwrap_or(around),
-            after: self.after.unwrap_or(around),
+            before: self.before.unwrap_or(around).min(MAX_CONTEXT),
+            after: self.after.unwrap_or(around).min(MAX_CONTEXT),
             only_matching: Self::is_on(self.only_matching),
         };
-        Query::new(&self.pattern, options).map_err(|problem| {
+        let query = Query::new(&self.pattern, options).map(|query| query.with_guess(finding::guess));
+        query.map_err(|problem| {
             let hint = match () {
                 () if problem.spans_lines => "Set multiline: true to match across lines",
                 () if problem.message.contains("look-around")

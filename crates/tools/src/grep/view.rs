@@ -4,7 +4,7 @@ use haft_tool::{Line, LineStyle, Rendered};
 use super::Output;
 
 /// How many lines a person gets to see.
-const SHOWN: usize = 30;
+const SHOWN: usize = 60;
 
 /// Matches grouped by file, lines around them dim.
 pub(super) fn rendered(output: &Output) -> Rendered {

@@ -16,6 +16,7 @@ use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file};
+pub(crate) use notebook::{joined, language_of};
 pub use output::{
     BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
     Unchanged,
@@ -235,8 +236,15 @@ impl Job {
     fn binary(&self, file: &OpenFile, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
         if file.stamp().len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
-            let view =
-                View { path: &self.real, version, first: 1, lines: Vec::new(), total: 0, clipped: false };
+            let view = View {
+                path: &self.real,
+                version,
+                first: 1,
+                lines: Vec::new(),
+                total: 0,
+                clipped: false,
+                text: None,
+            };
             self.files.reads().knows(&self.viewer, &view);
         }
         let output = Output::Binary(BinaryFile {
@@ -266,14 +274,20 @@ impl Job {
         };
         // What is no notebook, whatever its name, is shown as text.
         let Some(shown) = notebook::show(&self.input.file_path, text.view(), &ask) else { return Ok(None) };
-        if shown.complete {
-            // Cells are the lines of a notebook: all of them were seen.
-            let lines: Vec<&str> = text.view().lines().collect();
-            let total = lines.len() as u64;
-            let view =
-                View { path: &self.real, version: Some(version), first: 1, lines, total, clipped: false };
-            self.files.reads().knows(&self.viewer, &view);
-        }
+        let all: Vec<&str> = text.view().lines().collect();
+        let total = all.len() as u64;
+        // The cells stand for the lines: all of them were seen, or some.
+        let lines = if shown.complete { all } else { Vec::new() };
+        let view = View {
+            path: &self.real,
+            version: Some(version),
+            first: 1,
+            lines,
+            total,
+            clipped: false,
+            text: Some(text.view()),
+        };
+        self.files.reads().knows(&self.viewer, &view);
         Ok(Some(Reading { output: Output::Notebook(shown.file), record: None }))
     }
 

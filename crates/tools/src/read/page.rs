@@ -99,8 +99,7 @@ pub(super) struct Ask {
 pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page {
     let mut page = Page::default();
     let mut left = ask.max_tokens;
-    let mut lines = lines.zip(ask.first..).peekable();
-    while let Some((line, number)) = lines.next() {
+    for (line, number) in lines.zip(ask.first..) {
         if ask.count <= page.lines.len() as u64 {
             page.next = Some(Next { line: number, column: None });
             break;

@@ -20,17 +20,6 @@ pub(super) enum ImageFormat {
     WebP,
 }
 
-impl ImageFormat {
-    pub(super) fn media_type(self) -> &'static str {
-        match self {
-            Self::Png => "image/png",
-            Self::Jpeg => "image/jpeg",
-            Self::Gif => "image/gif",
-            Self::WebP => "image/webp",
-        }
-    }
-}
-
 /// The format of a file. The name of the file does not matter.
 pub(super) fn format(head: &[u8]) -> Format {
     match head {

@@ -75,6 +75,7 @@ impl TextJob<'_> {
             lines: shown.to_vec(),
             total,
             clipped: !page.cuts.is_empty() || self.range.column.is_some(),
+            text: Some(text.view()),
         };
         let breaks = text.line_breaks();
         let plain = text.encoding() == Encoding::UTF_8 && breaks.crlf + breaks.cr == 0;
@@ -129,6 +130,7 @@ impl TextJob<'_> {
             lines: shown,
             total: lines.total,
             clipped: !page.cuts.is_empty() || 1 < column,
+            text: None,
         };
         let plain = encoding == Encoding::UTF_8 && text.line_breaks().crlf == 0;
         let described = (!plain).then(|| format!("{encoding}, {}", text.line_breaks()));

@@ -199,7 +199,7 @@ impl Tool for TaskOutput {
 }
 
 /// The id under whichever name it came.
-pub(crate) fn named<'a>(ids: [&'a Option<String>; 2]) -> Result<&'a str, ToolError> {
+pub(crate) fn named(ids: [&Option<String>; 2]) -> Result<&str, ToolError> {
     let given = ids.into_iter().flatten().map(|id| id.trim()).find(|id| !id.is_empty());
     given.ok_or_else(|| ToolError::invalid("task_id is missing: say which task"))
 }

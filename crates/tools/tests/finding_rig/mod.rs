@@ -1,4 +1,5 @@
 //! A directory, and calls into it the way the runtime makes them.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
     fs,
@@ -16,6 +17,8 @@ pub(crate) struct Rig {
     pub(crate) ws: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) denied: Arc<Vec<PathBuf>>,
+    /// Decides instead of the list of denied paths.
+    pub(crate) scope: Option<Arc<dyn ReadScope>>,
 }
 
 struct Denied(Arc<Vec<PathBuf>>);
@@ -30,7 +33,13 @@ impl Rig {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
-        let rig = Self { _dir: dir, ws: top.join("ws"), home: top.join("home"), denied: Arc::default() };
+        let rig = Self {
+            _dir: dir,
+            ws: top.join("ws"),
+            home: top.join("home"),
+            denied: Arc::default(),
+            scope: None,
+        };
         fs::create_dir_all(&rig.ws).unwrap();
         fs::create_dir_all(&rig.home).unwrap();
         for (path, text) in files {
@@ -85,7 +94,8 @@ impl Rig {
             other => Err(ToolError::new(ErrorKind::Denied, format!("{other:?}"))),
         });
         let grants = grants.collect::<Result<Vec<_>, _>>()?;
-        let scope = Arc::new(Denied(Arc::clone(&self.denied)));
+        let denied = || Arc::new(Denied(Arc::clone(&self.denied))) as Arc<dyn ReadScope>;
+        let scope = self.scope.clone().unwrap_or_else(denied);
         #[expect(clippy::disallowed_methods, reason = "stands in for the permission engine")]
         let permit = Permit::issue(AllowReason::Mode, grants, scope);
         call.run(permit, cx).await

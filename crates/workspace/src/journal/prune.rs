@@ -71,7 +71,7 @@ impl Journal {
         for entry in entries.iter().rev() {
             let new: Vec<ContentHash> = hashes(entry).filter(|hash| seen.insert(*hash)).collect();
             size += new.iter().filter_map(|hash| sizes.get(hash)).sum::<u64>();
-            if entry.time < oldest_time || self.limits.quota < size {
+            if entry.time <= oldest_time || self.limits.quota < size {
                 break;
             }
             kept.insert(entry.id.clone());

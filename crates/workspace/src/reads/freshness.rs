@@ -1,6 +1,10 @@
-use std::{collections::HashSet, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::{Duration, Instant},
+};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{Current, LinePrint, line_print, seen::Seen};
 
@@ -39,67 +43,117 @@ pub enum WholeSeen {
 }
 
 /// How long the comparison of two versions may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// The fingerprints of all lines of a text.
+pub(super) fn prints(text: &str) -> Vec<LinePrint> {
+    text.lines().map(line_print).collect()
+}
 
 pub(super) fn freshness(seen: Option<&Seen>, current: &Current<'_>, lines: &Range<u64>) -> Freshness {
     let Some(seen) = seen else { return Freshness::NeverRead };
-    let now = || -> Vec<LinePrint> { current.view.lines().map(line_print).collect() };
+    let known =
+        |known: &BTreeMap<u64, Option<LinePrint>>| lines.clone().all(|line| known.contains_key(&line));
     if seen.version == Some(current.version) {
-        let known = lines.clone().all(|line| seen.lines.contains_key(&line));
-        return match known {
-            true => Freshness::Fresh,
-            false if seen.earlier.is_empty() => Freshness::Unseen,
-            false => compare_parts(seen, &now(), lines),
+        return match () {
+            () if lines.clone().any(|line| seen.foreign.contains(&line)) => Freshness::Stale,
+            () if known(&seen.lines) => Freshness::Fresh,
+            () => Freshness::Unseen,
         };
     }
-    let now = now();
-    if seen.lines.len() as u64 == seen.total && 0 < seen.total {
-        let then: Vec<LinePrint> = seen.lines.values().copied().flatten().collect();
-        if then.len() as u64 == seen.total {
-            return compare(&then, &now, lines);
+    let rebased = rebase(seen, &prints(current.view));
+    let touches = |it: &&Range<u64>| match it.is_empty() {
+        // Lines that vanished between two of the asked ones.
+        true => lines.start < it.start && it.start < lines.end,
+        false => it.start < lines.end && lines.start < it.end,
+    };
+    match () {
+        () if rebased.changed.iter().any(|it| touches(&it)) => Freshness::Stale,
+        () if known(&rebased.lines) => Freshness::ChangedElsewhere(rebased.changed),
+        () => Freshness::Unseen,
+    }
+}
+
+/// What is known of another version of a file.
+#[derive(Debug, Default)]
+pub(super) struct Rebased {
+    /// Lines that are still there.
+    pub(super) lines: BTreeMap<u64, Option<LinePrint>>,
+    /// Lines in the place of others that were known.
+    pub(super) foreign: BTreeSet<u64>,
+    /// Where something that was known has changed.
+    changed: Vec<Range<u64>>,
+}
+
+/// A line for the comparison: what was never shown is like nothing else.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Line {
+    Known(LinePrint),
+    Unknown(u64),
+}
+
+/// Up to how many lines two versions are compared as a whole.
+const COMPARABLE: usize = 20_000;
+
+/// Finds the known lines of a file in its new content.
+pub(super) fn rebase(seen: &Seen, now: &[LinePrint]) -> Rebased {
+    let small = usize::try_from(seen.total).is_ok_and(|it| it.max(now.len()) <= COMPARABLE);
+    if small { by_comparison(seen, now) } else { by_number(seen, now) }
+}
+
+/// For large files: a known line is where it was, or moved by as much as the
+/// file has grown.
+fn by_number(seen: &Seen, now: &[LinePrint]) -> Rebased {
+    let grown = (now.len() as i64).wrapping_sub_unsigned(seen.total);
+    let mut rebased = Rebased::default();
+    for (line, print) in seen.lines.iter().filter_map(|(line, print)| print.map(|print| (*line, print))) {
+        let at = |shift: i64| line.checked_add_signed(shift).filter(|it| 0 < *it);
+        let same = |line: &u64| usize::try_from(line - 1).is_ok_and(|it| now.get(it) == Some(&print));
+        match [0, grown].into_iter().filter_map(at).find(same) {
+            Some(line) => drop(rebased.lines.insert(line, Some(print))),
+            None => {
+                rebased.foreign.insert(line);
+                rebased.changed.push(line..line + 1);
+            }
         }
     }
-    compare_parts(seen, &now, lines)
+    rebased
 }
 
-/// All lines were seen: a comparison of the two versions tells which stayed.
-fn compare(then: &[LinePrint], now: &[LinePrint], lines: &Range<u64>) -> Freshness {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, then, now, Some(deadline));
-    let mut changed = Vec::new();
-    let mut stale = false;
-    for op in ops {
-        let (DiffOp::Delete { new_index: at, .. }
-        | DiffOp::Insert { new_index: at, .. }
-        | DiffOp::Replace { new_index: at, .. }) = op
-        else {
+fn by_comparison(seen: &Seen, now: &[LinePrint]) -> Rebased {
+    let then: Vec<Line> = (1..=seen.total)
+        .map(|line| match seen.lines.get(&line) {
+            Some(Some(print)) => Line::Known(*print),
+            _ => Line::Unknown(line),
+        })
+        .collect();
+    let now: Vec<Line> = now.iter().map(|print| Line::Known(*print)).collect();
+    let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, Line::Known(_)));
+    let mut rebased = Rebased::default();
+    let deadline = Instant::now() + PATIENCE;
+    for op in capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline)) {
+        let (old, new) = (op.old_range(), op.new_range());
+        let lines = new.start as u64 + 1..new.end as u64 + 1;
+        if op.tag() == DiffTag::Equal {
+            for (line, at) in lines.zip(new) {
+                if let Line::Known(print) = now[at] {
+                    rebased.lines.insert(line, Some(print));
+                }
+            }
             continue;
+        }
+        let about_known = match old.is_empty() {
+            true => old.start.checked_sub(1).is_none_or(is_known) && is_known(old.start),
+            false => old.clone().any(is_known),
         };
-        let start = at as u64 + 1;
-        let end = start + op.new_range().len() as u64;
-        stale |= start < lines.end && lines.start < end;
-        // Lines that vanished between two of the asked ones.
-        stale |= start == end && lines.start < start && start < lines.end;
-        changed.push(start..end);
+        if about_known {
+            if !old.is_empty() {
+                rebased.foreign.extend(lines.clone());
+            }
+            rebased.changed.push(lines);
+        }
     }
-    if stale { Freshness::Stale } else { Freshness::ChangedElsewhere(changed) }
-}
-
-/// Only parts were seen: the lines in question must be among them by their
-/// text. A line of the same number that reads otherwise is stale.
-fn compare_parts(seen: &Seen, now: &[LinePrint], lines: &Range<u64>) -> Freshness {
-    let mut known: HashSet<LinePrint> = seen.lines.values().copied().flatten().collect();
-    known.extend(&seen.earlier);
-    let print = |line: u64| usize::try_from(line - 1).ok().and_then(|at| now.get(at));
-    let asked: Vec<u64> = lines.clone().collect();
-    if asked.iter().all(|line| print(*line).is_some_and(|it| known.contains(it))) {
-        let elsewhere = seen.lines.iter().filter(|(line, then)| {
-            then.is_some_and(|then| print(**line).is_some_and(|now| *now != then && !known.contains(now)))
-        });
-        return Freshness::ChangedElsewhere(elsewhere.map(|(line, _)| *line..*line + 1).collect());
-    }
-    let was_shown = |line: &u64| seen.lines.get(line).is_some_and(Option::is_some);
-    if asked.iter().any(was_shown) { Freshness::Stale } else { Freshness::Unseen }
+    rebased
 }
 
 pub(super) fn whole_seen(seen: Option<&Seen>, current: &Current<'_>) -> WholeSeen {

@@ -81,6 +81,9 @@ pub struct View<'a> {
     /// Whether something within these lines was left out, so that they do not
     /// count as known.
     pub clipped: bool,
+    /// All of the text, where it is at hand: what is known of an earlier version
+    /// is found again in it.
+    pub text: Option<&'a str>,
 }
 
 /// What is written into the session log about a view, to restore the state from
@@ -166,7 +169,9 @@ impl ReadState {
 
     fn with<T>(&self, agent: &AgentId, path: &Path, act: impl FnOnce(&mut Seen) -> T) -> T {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        act(files.entry((agent.clone(), path.to_owned())).or_default())
+        let result = act(files.entry((agent.clone(), path.to_owned())).or_default());
+        forget_texts(&mut files, path);
+        result
     }
 
     fn peek<T>(&self, agent: &AgentId, path: &Path, look: impl FnOnce(Option<&Seen>) -> T) -> T {
@@ -227,6 +232,16 @@ impl ReadState {
         self.peek(agent, path, |seen| freshness::freshness(seen, current, lines))
     }
 
+    /// The content a file was last seen with, where that is known.
+    pub fn seen_version(&self, agent: &AgentId, path: &Path) -> Option<ContentHash> {
+        self.peek(agent, path, |seen| seen.and_then(|it| it.version))
+    }
+
+    /// The text a file had when all of it was last seen, if it is small.
+    pub fn seen_text(&self, agent: &AgentId, path: &Path) -> Option<Arc<str>> {
+        self.peek(agent, path, |seen| seen.and_then(|it| it.text.clone()))
+    }
+
     /// Whether all of the current content has been seen.
     pub fn whole_seen(&self, agent: &AgentId, path: &Path, current: &Current<'_>) -> WholeSeen {
         self.peek(agent, path, |seen| freshness::whole_seen(seen, current))
@@ -240,6 +255,25 @@ impl ReadState {
             shown.covering(agent, view)
         };
         calls.into_iter().find(|call| self.context.holds(agent, call))
+    }
+}
+
+/// How much text is kept altogether.
+const KEPT_TEXTS: usize = 16 * 1024 * 1024;
+
+/// Drops texts beyond the bound, but not the one of this file. Only errors get
+/// less helpful by it.
+fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), Seen>, path: &Path) {
+    let size = |seen: &Seen| seen.text.as_ref().map_or(0, |text| text.len());
+    let mut total: usize = files.values().map(size).sum();
+    for ((_, other), seen) in files.iter_mut() {
+        if total <= KEPT_TEXTS {
+            return;
+        }
+        if other != path {
+            total -= size(seen);
+            seen.text = None;
+        }
     }
 }
 

@@ -1,6 +1,12 @@
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{LineEdit, SeenRecord, View};
+use super::{
+    LineEdit, SeenRecord, View,
+    freshness::{prints, rebase},
+};
 use crate::ContentHash;
 
 /// A line, as far as it matters for freshness: white space aside, because
@@ -29,23 +35,40 @@ pub(super) struct Seen {
     /// Every line of that content that was shown in full. Without a print, the
     /// line is known only while the version is the same.
     pub(super) lines: BTreeMap<u64, Option<LinePrint>>,
-    /// Lines of earlier versions, by their text.
-    pub(super) earlier: HashSet<LinePrint>,
+    /// Lines of that content that were something else when they were shown.
+    pub(super) foreign: BTreeSet<u64>,
+    /// The text that was last shown as a whole, if it is small, and the content
+    /// it belongs to: lets an error say what has become of a place.
+    pub(super) text: Option<Arc<str>>,
+    text_version: Option<ContentHash>,
 }
+
+/// Texts up to this size are kept.
+const KEPT: usize = 256 * 1024;
 
 impl Seen {
     pub(super) fn add(&mut self, view: &View<'_>) {
-        self.move_to(view.version, view.total);
+        self.move_to(view.version, view.total, view.text);
         if view.clipped {
             return;
         }
         for (number, line) in (view.first..).zip(&view.lines) {
             self.lines.insert(number, Some(line_print(line)));
+            self.foreign.remove(&number);
+        }
+        if view.first == 1 && view.lines.len() as u64 == view.total {
+            self.keep(&view.lines);
         }
     }
 
+    fn keep(&mut self, lines: &[&str]) {
+        let size: usize = lines.iter().map(|line| line.len() + 1).sum();
+        self.text = (size <= KEPT).then(|| Arc::from(lines.join("\n")));
+        self.text_version = self.version;
+    }
+
     pub(super) fn restore(&mut self, record: &SeenRecord) {
-        self.move_to(record.version, record.total);
+        self.move_to(record.version, record.total, None);
         if !record.clipped {
             for number in record.first..record.first + record.count {
                 self.lines.entry(number).or_insert(None);
@@ -53,11 +76,13 @@ impl Seen {
         }
     }
 
-    /// Another version of the file: what is known by its text stays known as
-    /// text that was once there; numbers mean nothing any more.
-    fn move_to(&mut self, version: Option<ContentHash>, total: u64) {
+    /// Another version of the file: lines that are still there stay known, under
+    /// their new numbers. Without the text nothing can be said about them.
+    fn move_to(&mut self, version: Option<ContentHash>, total: u64, text: Option<&str>) {
         if self.version != version {
-            self.earlier.extend(std::mem::take(&mut self.lines).into_values().flatten());
+            let rebased = text.map(|text| rebase(self, &prints(text))).unwrap_or_default();
+            self.lines = rebased.lines;
+            self.foreign = rebased.foreign;
         }
         self.version = version;
         self.total = total;
@@ -65,14 +90,16 @@ impl Seen {
 
     pub(super) fn replace(&mut self, version: ContentHash, view: &str) {
         self.version = Some(version);
-        self.earlier.clear();
+        self.foreign.clear();
         self.lines = (1..).zip(view.lines()).map(|(at, line)| (at, Some(line_print(line)))).collect();
         self.total = self.lines.len() as u64;
+        self.keep(&view.lines().collect::<Vec<_>>());
     }
 
     /// Edits are in ascending order and state lines of the old content.
     pub(super) fn edit(&mut self, version: ContentHash, edits: &[LineEdit<'_>]) {
         let old = std::mem::take(&mut self.lines);
+        self.foreign.clear();
         let mut shift = 0_i64;
         let mut next = 0;
         let moved = |number: u64, shift: i64| number.checked_add_signed(shift).unwrap_or(number);
@@ -96,7 +123,17 @@ impl Seen {
         for edit in &edits[next..] {
             add(&mut self.lines, edit, &mut shift);
         }
+        let text = self.text.clone().filter(|_| self.text_version == self.version);
         self.version = Some(version);
         self.total = moved(self.total, shift);
+        if let Some(text) = text {
+            let mut lines: Vec<&str> = text.lines().collect();
+            for edit in edits.iter().rev() {
+                let at = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(lines.len());
+                let range = at(edit.old.start)..at(edit.old.end);
+                lines.splice(range, edit.new.iter().copied());
+            }
+            self.keep(&lines);
+        }
     }
 }

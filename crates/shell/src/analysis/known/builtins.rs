@@ -8,8 +8,13 @@ use crate::analysis::{facts::Access, field::Field, variables};
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     match name {
-        ":" | "true" | "false" | "echo" | "help" | "jobs" | "times" | "wait" | "exit" | "return"
-        | "break" | "continue" | "type" => Some(Verdict::harmless()),
+        ":" | "true" | "false" | "help" | "times" | "exit" | "return" | "break" | "continue" | "type" => {
+            Some(Verdict::harmless())
+        }
+        "echo" => Some(Verdict::reads(shown_names(args))),
+        // `-x` would run a command, `-p` of `wait` set a variable.
+        "jobs" => only(args, &["-l", "-n", "-p", "-r", "-s"]),
+        "wait" => only(args, &["-n", "-f"]),
         "cd" => cd(args),
         "command" => lookup(args),
         "dirs" | "umask" | "ulimit" | "alias" => {
@@ -30,10 +35,30 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     }
 }
 
+/// Numbers of jobs and processes, and these options.
+fn only(args: &[Field], options: &[&str]) -> Option<Verdict> {
+    let known = args.iter().all(|arg| match arg {
+        Field::Number => true,
+        Field::Literal(text) => {
+            options.contains(&text.as_str())
+                || text.starts_with('%')
+                || text.bytes().all(|b| b.is_ascii_digit())
+        }
+        _ => false,
+    });
+    known.then(Verdict::harmless)
+}
+
+/// Patterns show the names they find.
+fn shown_names(args: &[Field]) -> Vec<Touch> {
+    let patterns = args.iter().filter(|arg| matches!(arg, Field::Glob(_) | Field::Match(_)));
+    patterns.map(|arg| Touch::new(Access::List, arg)).collect()
+}
+
 /// The directory a `cd` goes to; `None` for the home, the one before, and
 /// whatever is not understood.
 pub(crate) fn target_of_cd(args: &[Field]) -> Option<Field> {
-    let parsed = parse("-LPe", args, Surprise::Refused)?;
+    let parsed = parse("-L", args, Surprise::Refused)?;
     match &parsed.operands[..] {
         [target] if target.is_single() && target.literal() != Some("-") => Some(target.clone()),
         _ => None,
@@ -84,7 +109,7 @@ fn printf(args: &[Field]) -> Option<Verdict> {
             _ => (),
         }
     }
-    Some(Verdict::harmless())
+    Some(Verdict::reads(shown_names(args)))
 }
 
 fn read(args: &[Field]) -> Option<Verdict> {

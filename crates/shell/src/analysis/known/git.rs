@@ -74,11 +74,7 @@ enum Operands {
 const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("annotate", &[BLAME], Operands::Any),
     ("blame", &[BLAME], Operands::Any),
-    (
-        "cat-file",
-        &["-tsep --batch? --batch-check? --batch-all-objects --buffer --unordered --follow-symlinks"],
-        Operands::Any,
-    ),
+    ("cat-file", &["-tsep --allow-unknown-type"], Operands::Any),
     ("check-attr", &["-az --all --stdin --cached --source:"], Operands::Any),
     ("check-ignore", &["-qvzn --quiet --verbose --stdin --non-matching --no-index"], Operands::Any),
     ("cherry", &["-v --abbrev?"], Operands::Any),

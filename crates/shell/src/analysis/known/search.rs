@@ -43,8 +43,8 @@ const JQ: &str = "-ncCMSrjaesRhV --null-input --compact-output --color-output --
     --stream-errors --tab --unbuffered --indent: --help --version --args --jsonargs --arg: --argjson: --slurpfile: \
     --rawfile:";
 
-const BAT: &str = "-nApPud -l: -r: -H: --plain --number --show-all --style: --line-range: --language: --color: \
-    --decorations: --paging: --theme: --wrap: --tabs: --highlight-line: --diff --no-config --squeeze-blank";
+const BAT: &str = "-nApPu -l: -r: -H: --plain --number --show-all --style: --line-range: --language: --color: \
+    --decorations: --paging: --theme: --wrap: --tabs: --highlight-line: --no-config --squeeze-blank";
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     match name {
@@ -84,10 +84,15 @@ fn grep(args: &[Field]) -> Option<Verdict> {
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     // A pattern that is not known may be an option and move the files up.
     let moved = parsed.operands.iter().take(skip).any(Field::may_be_option);
-    let reach = if recursive || moved { Reach::Tree } else { Reach::Itself };
+    let linked = parsed.has(&["R", "dereference-recursive"]) || moved;
+    let reach = match (linked, recursive) {
+        (true, _) => Reach::LinkedTree,
+        (false, true) => Reach::Tree,
+        (false, false) => Reach::Itself,
+    };
     let mut touches = reads(&parsed, paths, reach);
     if moved || (recursive && paths.is_empty()) {
-        touches.push(Touch::here(Access::Read, Reach::Tree));
+        touches.push(Touch::here(Access::Read, reach));
     }
     Some(Verdict::reads(touches))
 }
@@ -97,17 +102,19 @@ fn rg(args: &[Field]) -> Option<Verdict> {
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file", "files", "type-list"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     let access = if parsed.has(&["files"]) { Access::List } else { Access::Read };
+    let reach = if parsed.has(&["L", "follow"]) { Reach::LinkedTree } else { Reach::Tree };
     let mut touches = reads(&parsed, &[], Reach::Itself);
-    touches.extend(files(paths, access, Reach::Tree));
+    touches.extend(files(paths, access, reach));
     if paths.is_empty() && !parsed.has(&["type-list", "version", "V", "help", "h"]) {
-        touches.push(Touch::here(access, Reach::Tree));
+        touches.push(Touch::here(access, reach));
     }
     Some(Verdict::reads(touches))
 }
 
 fn fd(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(FD, args, Surprise::Refused)?;
-    Some(Verdict::reads(files(parsed.operands.get(1..).unwrap_or_default(), Access::List, Reach::Tree)))
+    let reach = if parsed.has(&["L", "follow"]) { Reach::LinkedTree } else { Reach::Tree };
+    Some(Verdict::reads(files(parsed.operands.get(1..).unwrap_or_default(), Access::List, reach)))
 }
 
 fn reads(parsed: &Parsed, paths: &[Field], reach: Reach) -> Vec<Touch> {
@@ -210,6 +217,8 @@ fn find(args: &[Field]) -> Option<Verdict> {
     if !starts.iter().all(plain) {
         return None;
     }
+    let follows = args.iter().any(|arg| matches!(arg.literal(), Some("-L" | "-follow")));
+    let reach = if follows { Reach::LinkedTree } else { Reach::Tree };
     let mut rest =
         args.iter().skip_while(|arg| matches!(arg.literal(), Some("-H" | "-L" | "-P"))).skip(starts.len());
     while let Some(arg) = rest.next() {
@@ -220,9 +229,9 @@ fn find(args: &[Field]) -> Option<Verdict> {
             return None;
         }
     }
-    let mut touches = files(&starts, Access::List, Reach::Tree);
+    let mut touches = files(&starts, Access::List, reach);
     if starts.is_empty() {
-        touches.push(Touch::here(Access::List, Reach::Tree));
+        touches.push(Touch::here(Access::List, reach));
     }
     Some(Verdict::reads(touches))
 }

@@ -316,7 +316,7 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
             // `@file` makes some programs read options from there.
             let listed = name == "strings"
                 && operands.iter().any(|field| field.literal().is_none_or(|text| text.starts_with('@')));
-            let reach = if name == "diff" || unknown_options { Reach::Tree } else { Reach::Itself };
+            let reach = if name == "diff" || unknown_options { Reach::LinkedTree } else { Reach::Itself };
             (!listed).then(|| files(operands, Access::Read, reach))
         }
         OneFile => match &operands[..] {
@@ -325,10 +325,14 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
             _ => None,
         },
         Names => {
-            let reach = if parsed.has(&["R", "recursive"]) { Reach::Tree } else { Reach::Itself };
+            let tree = if parsed.has(&["L", "dereference"]) { Reach::LinkedTree } else { Reach::Tree };
+            let reach = if parsed.has(&["R", "recursive"]) { tree } else { Reach::Itself };
             Some(files(operands, Access::List, reach))
         }
-        Trees => Some(files(operands, Access::List, Reach::Tree)),
+        Trees => {
+            let reach = if parsed.has(&["L", "l", "dereference"]) { Reach::LinkedTree } else { Reach::Tree };
+            Some(files(operands, Access::List, reach))
+        }
     }
 }
 

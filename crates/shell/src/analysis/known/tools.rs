@@ -106,7 +106,6 @@ const QUERIES: &[Query] = &[
     local(CARGO, &["--version"], Nothing, ""),
     local(CARGO, &["-V"], Nothing, ""),
     local(CARGO, &["--list"], Nothing, ""),
-    local(CARGO, &["help"], Text, ""),
     local(
         NPM,
         &["ls"],
@@ -127,7 +126,6 @@ const QUERIES: &[Query] = &[
     local(NPM, &["pkg", "get"], Text, "--json"),
     local(NPM, &["config", "get"], Text, ""),
     local(NPM, &["config", "list"], Nothing, "-l --json"),
-    local(NPM, &["help"], Text, ""),
     local(NPM, &["--version"], Nothing, ""),
     local(NPM, &["-v"], Nothing, ""),
     query(
@@ -143,7 +141,6 @@ const QUERIES: &[Query] = &[
     query(PIP, &["config", "get"], Text, ""),
     query(PIP, &["cache", "dir"], Nothing, ""),
     query(PIP, &["cache", "info"], Nothing, ""),
-    query(PIP, &["help"], Text, ""),
     local(&["go"], &["version"], Nothing, ""),
     local(&["go"], &["env"], Text, "-json -changed"),
     local(&["rustup"], &["show"], Text, "-v --verbose"),

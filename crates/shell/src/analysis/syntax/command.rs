@@ -55,13 +55,23 @@ impl Parser<'_> {
                         }
                     }
                     Some(b'\n') => (),
-                    // Only a compound command gets here: a simple one would
-                    // have taken the word as an argument.
-                    _ if p.at(until) => return Ok(list),
+                    _ if p.at(until) && p.ends_bare(until, &list) => return Ok(list),
                     _ => return p.stop("unexpected text behind a command"),
                 }
             }
         })
+    }
+
+    /// A reserved word directly behind a command ends the list only if that is
+    /// a compound command without redirections; anything else would have taken
+    /// the word as its own.
+    fn ends_bare(&self, until: Until, list: &List) -> bool {
+        if !matches!(until, Until::Words(_)) && self.reserved() != Some("esac") {
+            return true;
+        }
+        let last =
+            list.items.last().map(|item| item.rest.last().map_or(&item.first, |(_, pipeline)| pipeline));
+        last.and_then(|pipeline| pipeline.commands.last()).is_some_and(|command| command.redirects.is_empty())
     }
 
     /// A list that must not be empty.
@@ -115,11 +125,10 @@ impl Parser<'_> {
     }
 
     fn pipeline(&mut self) -> Parsed<Pipeline> {
-        let mut timed = false;
         loop {
             self.skip_blanks();
             match self.reserved() {
-                Some("time") if self.time_prefix() => timed = true,
+                Some("time") if self.time_prefix() => (),
                 Some("!") => self.pos += 1,
                 _ => break,
             }
@@ -128,7 +137,7 @@ impl Parser<'_> {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
-                return Ok(Pipeline { commands, timed });
+                return Ok(Pipeline { commands });
             }
             self.pos += 1 + usize::from(self.peek_at(1) == Some(b'&'));
             self.settle_operator()?;
@@ -317,6 +326,15 @@ impl Parser<'_> {
         self.skip_redirect_blanks();
         if !self.at_word() || self.peek() == Some(b'#') {
             return self.stop("a redirection without a target");
+        }
+        // Behind `>&` and `<&`, a dash is a token of its own: `>&-1` closes the
+        // output, and `1` is an argument.
+        if matches!(operator, Operator::DuplicateIn | Operator::DuplicateOut) && self.peek() == Some(b'-') {
+            let start = self.pos;
+            self.pos += 1;
+            let pieces = vec![Piece::Text { text: "-".to_owned(), quoted: false }];
+            let target = Word { pieces, span: self.span(start) };
+            return Ok(Some(Redirect { operator, variable, target, heredoc: None }));
         }
         let target = self.nested(|p| p.word(Position::Argument))?;
         if operator == Operator::Heredoc {

@@ -38,6 +38,8 @@ pub(super) struct Parser<'s> {
     /// A list further out waits for a heredoc: a newline here is ambiguous.
     pub(super) outer_pending: bool,
     pub(super) notes: Vec<Note>,
+    /// Heredocs met so far.
+    pub(super) heredocs: usize,
 }
 
 impl<'s> Parser<'s> {
@@ -51,6 +53,7 @@ impl<'s> Parser<'s> {
             pending: Vec::new(),
             outer_pending: false,
             notes: Vec::new(),
+            heredocs: 0,
         }
     }
 

@@ -35,6 +35,7 @@ impl Parser<'_> {
             return self.stop("an unusual delimiter of a heredoc");
         }
         let quoted = delimiter.pieces.iter().any(|piece| matches!(piece, Piece::Text { quoted: true, .. }));
+        self.heredocs += 1;
         let body = Rc::new(OnceCell::new());
         self.pending.push(Pending { delimiter: text, strip_tabs, quoted, body: Rc::clone(&body) });
         Ok(Redirect { operator: Operator::Heredoc, variable, target: delimiter, heredoc: Some(body) })

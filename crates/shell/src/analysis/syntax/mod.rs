@@ -22,7 +22,7 @@ mod test;
 mod tree;
 mod word;
 
-pub(crate) use cursor::{MAX_DEPTH, Stop};
+pub(crate) use cursor::Stop;
 pub(crate) use tree::*;
 
 use cursor::Parser;

@@ -6,12 +6,20 @@ use super::{
     word::{Position, push, push_str},
 };
 
+/// Parentheses inside each other.
+const MAX_GROUPS: usize = 20;
+
 impl Parser<'_> {
     /// The words up to `]]`, operators among them as unquoted text.
     pub(super) fn test(&mut self) -> Parsed<Vec<Word>> {
         let mut words: Vec<Word> = Vec::new();
         let mut open = 0_usize;
         loop {
+            self.skip_blanks();
+            let may_break = matches!(words.last().map(Word::bare), None | Some(Some("&&" | "||" | "(")));
+            if self.peek() == Some(b'\n') && !may_break {
+                return self.stop("a newline inside a condition");
+            }
             self.skip_lines()?;
             let start = self.pos;
             let regex = words.last().and_then(Word::bare) == Some("=~");
@@ -29,10 +37,10 @@ impl Parser<'_> {
                     // Everything that ends a word is an operator above.
                     let word = self.nested(|p| p.word(Position::Argument))?;
                     if word.bare() == Some("]]") {
-                        return if open == 0 && !words.is_empty() {
+                        return if open == 0 && is_condition(&words) {
                             Ok(words)
                         } else {
-                            self.stop("an unexpected ]]")
+                            self.stop("an incomplete condition in [[")
                         };
                     }
                     self.refuse_pattern_group(&word)?;
@@ -46,6 +54,7 @@ impl Parser<'_> {
         for operator in ["&&", "||", "<", ">", "(", ")"] {
             if self.eat(operator) {
                 match operator {
+                    "(" if *open == MAX_GROUPS => return self.stop("nested too deeply"),
                     "(" => *open += 1,
                     ")" if *open == 0 => return self.stop("an unexpected ) in [["),
                     ")" => *open -= 1,
@@ -94,4 +103,63 @@ impl Parser<'_> {
         }
         Ok(Word { pieces, span: self.span(start) })
     }
+}
+
+/// Whether the words between the brackets are a complete condition.
+fn is_condition(words: &[Word]) -> bool {
+    let mut rest = words;
+    alternatives(&mut rest) && rest.is_empty()
+}
+
+fn operator(rest: &[Word]) -> Option<&str> {
+    rest.first().and_then(Word::bare)
+}
+
+/// Terms joined by `&&` and `||`. Nesting is bounded by the parentheses, and
+/// those by the reader of words.
+fn alternatives(rest: &mut &[Word]) -> bool {
+    loop {
+        if !term(rest) {
+            return false;
+        }
+        match operator(rest) {
+            Some("&&" | "||") => *rest = &rest[1..],
+            _ => return true,
+        }
+    }
+}
+
+fn term(rest: &mut &[Word]) -> bool {
+    while operator(rest) == Some("!") {
+        *rest = &rest[1..];
+    }
+    match operator(rest) {
+        Some("(") => {
+            *rest = &rest[1..];
+            let inside = alternatives(rest) && operator(rest) == Some(")");
+            *rest = rest.get(1..).unwrap_or_default();
+            return inside;
+        }
+        Some("&&" | "||" | "<" | ">" | ")") => return false,
+        None if rest.is_empty() => return false,
+        Some(unary) if unary.len() == 2 && unary.starts_with('-') => {
+            let known = b"abcdefghknoprstuvwxzGLNORS".contains(&unary.as_bytes()[1]);
+            let operand = rest.get(1).is_some_and(is_operand);
+            *rest = rest.get(2..).unwrap_or_default();
+            return known && operand;
+        }
+        _ => *rest = &rest[1..],
+    }
+    const BINARY: &[&str] =
+        &["=", "==", "!=", "=~", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
+    if operator(rest).is_some_and(|word| BINARY.contains(&word)) {
+        let operand = rest.get(1).is_some_and(is_operand);
+        *rest = rest.get(2..).unwrap_or_default();
+        return operand;
+    }
+    true
+}
+
+fn is_operand(word: &Word) -> bool {
+    !matches!(word.bare(), Some("&&" | "||" | "<" | ">" | "(" | ")"))
 }

@@ -190,6 +190,7 @@ fn what_bash_refuses_or_reads_twice() {
         "echo $\\\n(a)",
         "ls | ! a",
         "cat <<A $(b\nc)\nA",
+        "a $(cat <<E\nx\nE\nb c;d)",
     ] {
         assert!(parse(source).is_err(), "{source:?}");
     }

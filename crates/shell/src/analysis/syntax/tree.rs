@@ -45,8 +45,6 @@ pub(crate) enum Join {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) commands: Vec<Command>,
-    /// `time` stood in front.
-    pub(crate) timed: bool,
 }
 
 /// A command with its redirections.
@@ -169,7 +167,7 @@ pub(crate) enum Piece {
     /// `<(…)` and `>(…)`.
     Process { list: List },
     /// `$((…))`.
-    Arithmetic { body: Word, quoted: bool },
+    Arithmetic { body: Word },
     /// `$"…"`: looked up in a message catalogue.
     Translated { body: Word },
 }

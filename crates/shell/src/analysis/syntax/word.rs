@@ -1,5 +1,5 @@
 use super::{
-    Note, Piece, Word,
+    Command, Item, Kind, List, Note, Piece, Word,
     command::Until,
     cursor::{Parsed, Parser, is_meta, is_name},
 };
@@ -125,7 +125,7 @@ impl Parser<'_> {
             Some(b'(') if self.peek_at(1) == Some(b'(') => {
                 self.pos += 2;
                 let body = self.nested(Self::arithmetic)?;
-                pieces.push(Piece::Arithmetic { body, quoted });
+                pieces.push(Piece::Arithmetic { body });
             }
             Some(b'(') => {
                 self.pos += 1;
@@ -162,12 +162,18 @@ impl Parser<'_> {
     }
 
     /// `$(…)` and `<(…)` behind the opening parenthesis.
-    pub(super) fn substitution(&mut self) -> Parsed<super::List> {
+    pub(super) fn substitution(&mut self) -> Parsed<List> {
         self.nested(|p| {
             let waiting = std::mem::take(&mut p.pending);
             let outer = p.outer_pending;
             p.outer_pending |= !waiting.is_empty();
+            let heredocs = p.heredocs;
             let list = p.list(Until::Parenthesis)?;
+            // Bash 5.2 writes a substitution down again before it runs it, and
+            // loses separators behind a heredoc on the way.
+            if heredocs < p.heredocs && !is_one_simple_command(&list) {
+                return p.stop("a heredoc beside other commands in a substitution");
+            }
             if !p.pending.is_empty() {
                 return p.stop("a heredoc is still open at )");
             }
@@ -210,7 +216,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn substituted_to_end(&mut self) -> Parsed<super::List> {
+    fn substituted_to_end(&mut self) -> Parsed<List> {
         self.nested(|p| {
             let waiting = std::mem::take(&mut p.pending);
             let outer = p.outer_pending;
@@ -226,7 +232,7 @@ impl Parser<'_> {
     }
 
     /// Reads text that is no slice of the source as a list.
-    fn reread(&mut self, text: &str, start: usize) -> Parsed<super::List> {
+    fn reread(&mut self, text: &str, start: usize) -> Parsed<List> {
         let mut inner = Parser::new(text);
         inner.depth = self.depth;
         inner.fixed = Some(self.span(start));
@@ -294,6 +300,15 @@ impl Parser<'_> {
             return self.stop("a descriptor number split over two lines");
         }
         Ok(())
+    }
+}
+
+fn is_one_simple_command(list: &List) -> bool {
+    match &list.items[..] {
+        [Item { first, rest, background: false }] if rest.is_empty() => {
+            matches!(&first.commands[..], [Command { kind: Kind::Simple { .. }, .. }])
+        }
+        _ => false,
     }
 }
 

@@ -42,8 +42,3 @@ pub(crate) fn agrees(source: &str, script: &Script) -> bool {
     let other = catch_unwind(AssertUnwindSafe(|| other::shape(source))).ok().flatten();
     other.is_some_and(|other| other.sorted() == own::shape(script).sorted())
 }
-
-#[cfg(test)]
-pub(crate) fn both(source: &str, script: &Script) -> (Option<Shape>, Shape) {
-    (other::shape(source).map(Shape::sorted), own::shape(script).sorted())
-}

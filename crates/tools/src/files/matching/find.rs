@@ -115,7 +115,8 @@ fn all_same(view: &str, spans: &[Range<usize>]) -> bool {
 /// surroundings of a line that the text has word for word.
 fn windows(view: &str, old: &str) -> Vec<Range<usize>> {
     if view.len() <= FOLDABLE {
-        return vec![0..view.len()];
+        let whole = 0..view.len();
+        return Vec::from([whole]);
     }
     let anchor = old.lines().map(str::trim).filter(|line| 6 <= line.len()).max_by_key(|line| line.len());
     let Some(anchor) = anchor else { return Vec::new() };

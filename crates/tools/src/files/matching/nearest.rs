@@ -128,12 +128,44 @@ fn describe(file: &str, wanted: &str, line: usize) -> String {
         true => (file, wanted),
         false => (file.trim_start(), wanted.trim_start()),
     };
+    let indentation = file.chars().count() - file_part.chars().count();
     let same = file_part.chars().zip(wanted_part.chars()).take_while(|(a, b)| a == b).count();
-    let column = file.chars().count() - file_part.chars().count() + same + 1;
-    let show = |text: &str| text.chars().nth(same).map_or("the end of the line".to_owned(), describe_char);
-    format!(
-        "first difference at line {line}, column {column}: the file has {}, old_string has {}",
-        show(file_part),
-        show(wanted_part)
-    )
+    let mut text = format!(
+        "first difference at line {line}, column {}: the file has {}, old_string has {}",
+        indentation + same + 1,
+        show(file_part, same),
+        show(wanted_part, same)
+    );
+    // Quotes and the like would have been overlooked; something else was not.
+    if let Some((in_file, in_wanted)) = telling(file_part, wanted_part)
+        && (in_file, in_wanted) != (same, same)
+    {
+        text.push_str(&format!(
+            "; what prevents the match is at column {}: {} against {}",
+            indentation + in_file + 1,
+            show(file_part, in_file),
+            show(wanted_part, in_wanted)
+        ));
+    }
+    text
+}
+
+fn show(text: &str, at: usize) -> String {
+    text.chars().nth(at).map_or("the end of the line".to_owned(), describe_char)
+}
+
+/// Where two lines first differ in something that counts, as places in
+/// characters.
+fn telling(file: &str, wanted: &str) -> Option<(usize, usize)> {
+    let (a, b) = (fold(file, 0, LOOSE), fold(wanted, 0, LOOSE));
+    if a.text == b.text {
+        return None;
+    }
+    let same = a.text.bytes().zip(b.text.bytes()).take_while(|(a, b)| a == b).count();
+    let place = |folded: &super::fold::Folded, text: &str| {
+        let at = folded.starts().take_while(|it| it.0 <= same).last();
+        let at = if same < folded.text.len() { at.map_or(0, |it| it.1) } else { text.trim_end().len() };
+        text[..at].chars().count()
+    };
+    Some((place(&a, file), place(&b, wanted)))
 }

@@ -213,7 +213,10 @@ fn the_nearest_text_is_named() {
     let quotes = nearest("x = ‘a’; // one\n", "x = 'a'; // two\n").unwrap();
     assert_eq!(
         quotes.difference.as_deref(),
-        Some("first difference at line 1, column 5: the file has U+2018 '‘', old_string has U+0027 '''")
+        Some(
+            "first difference at line 1, column 5: the file has U+2018 '‘', old_string has U+0027 '''; what \
+              prevents the match is at column 13: U+006F 'o' against U+0074 't'"
+        )
     );
     assert_eq!(nearest("nothing alike\n", "zzzzzz qqqqq\n"), None);
 }

@@ -1,0 +1,182 @@
+//! Flags the Agent SDKs pass, and those their users may pass through them.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::error::{ContextKind, ErrorKind};
+use haft_model::{Effort, Thinking};
+
+use crate::output::write_error;
+
+/// Flags of the Agent SDKs. What Haft has no use for is accepted: a program
+/// that runs with the reference executable must start with this one.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Agent SDK")]
+pub(crate) struct SdkArgs {
+    /// How prompts come in: text, or stream-json for the protocol of the Agent SDKs.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) input_format: InputFormat,
+    /// Tell answers piece by piece.
+    #[arg(long, hide = true)]
+    pub(crate) include_partial_messages: bool,
+    /// Repeat prompts on standard output.
+    #[arg(long, hide = true)]
+    pub(crate) replay_user_messages: bool,
+    /// Who is asked for permission: `stdio` for the host.
+    #[arg(long, hide = true)]
+    pub(crate) permission_prompt_tool: Option<String>,
+    /// MCP servers: JSON text or files.
+    #[arg(long, hide = true, num_args = 1..)]
+    pub(crate) mcp_config: Vec<String>,
+    /// A file that replaces the system prompt.
+    #[arg(long, hide = true)]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+    /// Resume only up to this line of the log.
+    #[arg(long, hide = true)]
+    pub(crate) resume_session_at: Option<String>,
+    /// Beta features of the provider.
+    #[arg(long, hide = true)]
+    pub(crate) betas: Vec<String>,
+    /// Whether the model thinks.
+    #[arg(long, hide = true, value_enum)]
+    thinking: Option<ThinkingFlag>,
+    /// How many tokens it may think.
+    #[arg(long, hide = true)]
+    max_thinking_tokens: Option<u32>,
+    /// How hard it tries.
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) effort: Option<EffortFlag>,
+    /// Tell every line that is written to the log.
+    #[arg(long, hide = true)]
+    pub(crate) session_mirror: bool,
+    /// Keep no log.
+    #[arg(long, hide = true)]
+    pub(crate) no_session_persistence: bool,
+    /// Never ask.
+    #[arg(long, hide = true)]
+    pub(crate) dangerously_skip_permissions: bool,
+    #[command(flatten)]
+    _accepted: Accepted,
+}
+
+/// Accepted without effect.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct Accepted {
+    #[arg(long, hide = true)]
+    allow_dangerously_skip_permissions: bool,
+    #[arg(long, hide = true)]
+    include_hook_events: bool,
+    #[arg(long, hide = true)]
+    strict_mcp_config: bool,
+    #[arg(long, hide = true)]
+    resume_drops_turn: Option<String>,
+    #[arg(long, hide = true)]
+    task_budget: Option<String>,
+    #[arg(long, hide = true)]
+    plugin_dir: Vec<PathBuf>,
+    #[arg(long, hide = true)]
+    thinking_display: Option<String>,
+    #[arg(long, hide = true)]
+    agent: Option<String>,
+    #[arg(long, hide = true)]
+    agents: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    debug: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    debug_file: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    await_initialize: bool,
+    #[arg(long, hide = true)]
+    await_claim: bool,
+    #[arg(long, hide = true)]
+    project_config_root: Option<PathBuf>,
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    managed_settings: Option<String>,
+    #[arg(long, hide = true)]
+    permission_prompts: Option<String>,
+    #[arg(long, hide = true)]
+    ide: bool,
+    #[arg(long, hide = true)]
+    bare: bool,
+    #[arg(long, hide = true)]
+    disable_slash_commands: bool,
+    #[arg(long, hide = true)]
+    exclude_dynamic_system_prompt_sections: bool,
+    #[arg(long, hide = true)]
+    name: Option<String>,
+}
+
+/// How prompts come in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum InputFormat {
+    /// Text.
+    #[default]
+    Text,
+    /// One object per line.
+    StreamJson,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum ThinkingFlag {
+    Adaptive,
+    Enabled,
+    Disabled,
+}
+
+/// How hard the model tries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum EffortFlag {
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl From<EffortFlag> for Effort {
+    fn from(flag: EffortFlag) -> Self {
+        match flag {
+            EffortFlag::Low => Self::Low,
+            EffortFlag::Medium => Self::Medium,
+            EffortFlag::High => Self::High,
+            EffortFlag::Xhigh => Self::Xhigh,
+            EffortFlag::Max => Self::Max,
+        }
+    }
+}
+
+impl SdkArgs {
+    /// Whether and how the model thinks.
+    pub(crate) fn thinking(&self) -> Thinking {
+        let from_env = || std::env::var("MAX_THINKING_TOKENS").ok()?.trim().parse().ok();
+        match self.thinking {
+            Some(ThinkingFlag::Disabled) => Thinking::Off,
+            Some(ThinkingFlag::Adaptive) => Thinking::Adaptive,
+            Some(ThinkingFlag::Enabled) | None => thinking_budget(self.max_thinking_tokens.or_else(from_env)),
+        }
+    }
+}
+
+/// Thinking with so many tokens; nothing said without a number.
+pub(crate) fn thinking_budget(tokens: Option<u32>) -> Thinking {
+    match tokens {
+        None => Thinking::Default,
+        Some(0) => Thinking::Off,
+        Some(tokens) => Thinking::Budget { tokens: tokens.max(1024) },
+    }
+}
+
+/// Flags that make no sense. Under an SDK that is one line and exit 1; a
+/// person gets help with it.
+pub(crate) fn refuse(err: &clap::Error) -> ExitCode {
+    let is_sdk = std::env::args_os().any(|it| it.to_string_lossy().starts_with("--input-format"));
+    if !is_sdk || !err.use_stderr() {
+        err.print().ok();
+        return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
+    }
+    let line = match (err.kind(), err.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(flag)) => format!("error: unknown option '{flag}'"),
+        _ => err.render().to_string().lines().next().unwrap_or("error: bad flags").to_owned(),
+    };
+    write_error(&line);
+    ExitCode::from(1)
+}

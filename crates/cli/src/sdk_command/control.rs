@@ -1,0 +1,181 @@
+//! What the host wants, and what it is told.
+
+use haft_mcp::Enabled;
+use haft_model::Catalog;
+use haft_sdk::{Control, PROTOCOL_VERSION, fail, hook_definitions, mcp_status, server_configs, succeed};
+use haft_types::PermissionMode;
+use serde_json::{Value, json};
+
+use super::driver::Driver;
+use crate::sdk_args::thinking_budget;
+
+impl Driver {
+    /// Answers one request. Everything but the servers' business is answered
+    /// at once, also while a turn runs.
+    pub(super) fn control(&mut self, control: Control) {
+        let Control { request_id, subtype, request } = control;
+        let answer = match subtype.as_str() {
+            "initialize" => return self.initialize(&request_id, &request),
+            "interrupt" => self.interrupted(&request),
+            "set_permission_mode" => self.set_mode(&request),
+            "set_model" => self.set_model(&request),
+            "set_max_thinking_tokens" => {
+                let tokens =
+                    request["max_thinking_tokens"].as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+                let thinking = thinking_budget(tokens);
+                self.change(Box::new(move |agent| agent.settings.thinking = thinking));
+                Ok(json!({}))
+            }
+            "mcp_status" => Ok(mcp_status(&self.manager)),
+            "mcp_message" => {
+                let server = request["server_name"].as_str().unwrap_or_default();
+                self.servers.deliver(server, request["message"].clone());
+                Ok(json!({}))
+            }
+            "mcp_set_servers" => self.set_servers(&request),
+            "mcp_reconnect" | "mcp_toggle" => return self.switch_server(request_id, request),
+            "rewind_files" => Err(String::from("File rewinding is not enabled.")),
+            "stop_task" | "background_tasks" => Ok(json!({})),
+            "get_binary_version" => Ok(json!({"version": PROTOCOL_VERSION})),
+            other => {
+                let mut refusal = fail(&request_id, &format!("Unsupported control request subtype: {other}"));
+                refusal["response"]["error_code"] = json!("unsupported_request");
+                return self.out.frame(&refusal);
+            }
+        };
+        self.out.frame(&match answer {
+            Ok(response) => succeed(&request_id, response),
+            Err(problem) => fail(&request_id, &problem),
+        });
+        self.tell_mode();
+    }
+
+    /// May come again: the newest one counts.
+    fn initialize(&mut self, request_id: &str, request: &Value) {
+        let hooks = hook_definitions(&request["hooks"], &self.host, &self.frames.session_id);
+        self.pipeline.gate.hooks().set(self.own_hooks.and(hooks));
+        self.agents =
+            request["agents"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        let system = texts(&request["systemPrompt"]);
+        let append = request["appendSystemPrompt"].as_str().map(str::to_owned);
+        let schema = Some(request["jsonSchema"].clone()).filter(Value::is_object);
+        self.change(Box::new(move |agent| {
+            if let Some(system) = system {
+                agent.prompt.base = haft_agent::Base::Replaced(system);
+            }
+            if append.is_some() {
+                agent.prompt.append = append;
+            }
+            if let Some(schema) = schema {
+                // It is an object, and nothing else can be wrong with it here.
+                agent.require_output(schema).ok();
+            }
+        }));
+        let of_host: Vec<String> = strings(&request["sdkMcpServers"]);
+        let mut answer = succeed(request_id, self.introduction(request));
+        answer["response"]["pending_permission_requests"] = json!([]);
+        answer["response"]["pending_user_dialog_requests"] = json!([]);
+        self.out.frame(&answer);
+        self.begin_servers(&of_host);
+    }
+
+    fn introduction(&self, request: &Value) -> Value {
+        let agents = request["agents"].as_object().into_iter().flatten();
+        let agents: Vec<Value> = agents
+            .map(|(name, agent)| json!({"name": name, "description": agent["description"], "model": agent["model"]}))
+            .collect();
+        let state = if self.running.is_some() { "running" } else { "idle" };
+        json!({
+            "commands": [], "agents": agents, "output_style": self.output_style,
+            "available_output_styles": ["default"], "account": {"apiKeySource": self.key_source},
+            "models": [{"value": self.first_model, "displayName": self.first_model, "description": ""}],
+            "claude_code_version": PROTOCOL_VERSION, "current_permission_mode": self.told_mode.name(),
+            "hook_on_failure_supported": true, "hooks_applied": true, "session_state": state,
+            "pid": std::process::id(),
+        })
+    }
+
+    fn interrupted(&mut self, request: &Value) -> Result<Value, String> {
+        let mut waiting: Vec<Option<String>> = self.queue.iter().map(|it| it.uuid.clone()).collect();
+        let inputs = self.inbox.take();
+        waiting.extend(inputs.iter().map(|it| it.uuid.clone()));
+        let names: Vec<String> = waiting.into_iter().flatten().collect();
+        self.interrupt();
+        if request["cancel_queued"] == true {
+            self.queue.clear();
+            return Ok(json!({"still_queued": [], "cancelled": names}));
+        }
+        inputs.into_iter().for_each(|input| self.inbox.push(input));
+        Ok(json!({"still_queued": names}))
+    }
+
+    fn set_mode(&mut self, request: &Value) -> Result<Value, String> {
+        let mode: PermissionMode = request["mode"].as_str().unwrap_or_default().parse()?;
+        if mode == PermissionMode::BypassPermissions && self.forbids_bypass {
+            return Err(format!("the settings forbid the permission mode {mode}"));
+        }
+        self.pipeline.gate.set_mode(mode);
+        Ok(json!({"mode": mode.name()}))
+    }
+
+    fn set_model(&mut self, request: &Value) -> Result<Value, String> {
+        let model = match &request["model"] {
+            Value::Null => self.first_model.clone(),
+            Value::String(name) if name == "default" => self.first_model.clone(),
+            Value::String(name) if !name.trim().is_empty() => Catalog::built_in().resolve(name).to_owned(),
+            other => return Err(format!("{other} is no model")),
+        };
+        let named = model.clone();
+        self.change(Box::new(move |agent| agent.settings.model = named));
+        Ok(json!({"model": model}))
+    }
+
+    fn set_servers(&mut self, request: &Value) -> Result<Value, String> {
+        let (configs, problems) = server_configs(&request["servers"], &self.servers);
+        let before = self.manager.names();
+        let after: Vec<String> = configs.iter().map(|it| it.name.clone()).collect();
+        let added: Vec<&String> = after.iter().filter(|it| !before.contains(it)).collect();
+        let removed: Vec<&String> = before.iter().filter(|it| !after.contains(it)).collect();
+        let answer = json!({"added": added, "removed": removed, "errors": problems});
+        self.configured.clone_from(&configs);
+        self.begun = true;
+        self.manager.set_servers(configs);
+        Ok(answer)
+    }
+
+    /// Takes as long as the server takes; the answer comes then.
+    fn switch_server(&self, request_id: String, request: Value) {
+        let (manager, host) = (self.manager.clone(), self.host.clone());
+        let name = request["serverName"].as_str().unwrap_or_default().to_owned();
+        if !manager.names().contains(&name) {
+            return self.out.frame(&fail(&request_id, &format!("Server not found: {name}")));
+        }
+        tokio::spawn(async move {
+            let done = match request["enabled"].as_bool() {
+                Some(true) => manager.set_enabled(&name, Enabled::Yes).await,
+                Some(false) => manager.set_enabled(&name, Enabled::No).await,
+                None => manager.reconnect(&name).await,
+            };
+            host.tell(match done {
+                Ok(()) => succeed(&request_id, json!({})),
+                Err(problem) => fail(&request_id, &problem.to_string()),
+            });
+        });
+    }
+}
+
+/// A prompt as one text or several.
+fn texts(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(_) => {
+            let parts: Vec<String> = strings(value).into_iter().filter(|it| !it.is_empty()).collect();
+            Some(parts.join("\n\n"))
+        }
+        _ => None,
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,182 @@
+//! An agent out of flags, settings and a session.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_agent::{
+    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, MemoryPlaces, Prompt,
+    Restored, log::LogFile,
+};
+use haft_model::{AnthropicLogin, Common, HttpProvider, KeySource, Provider};
+use tokio::sync::mpsc;
+
+use super::{Attended, Setup, split_rules};
+use crate::{args::RunArgs, output::Failure};
+
+/// The model when nobody names one.
+const DEFAULT_MODEL: &str = "claude-opus-4-5";
+
+/// An agent and what it tells.
+pub(crate) struct Built {
+    pub(crate) agent: Agent,
+    pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
+    pub(crate) key_source: String,
+}
+
+impl Setup {
+    /// An agent for a run without a person.
+    pub(crate) fn agent(&mut self, run: &RunArgs) -> Result<Built, Failure> {
+        if let Some(id) = run.session_id {
+            self.session_id = id.to_string().into();
+        }
+        self.only_tools = run.tools.as_ref().map(|list| split_rules(std::slice::from_ref(list)));
+        let resumed = self.resumed(run)?;
+        let session = self.session(Attended::Never)?;
+        let (mut conversation, restored) = match resumed {
+            Some(resumed) => resumed,
+            None => (Conversation::new(self.session_id.clone(), &self.cwd, None), Restored::default()),
+        };
+        if !run.sdk.no_session_persistence {
+            let log = LogFile::open(self.log_path(self.session_id.as_str()))
+                .map_err(|err| format!("the session log: {err}"))?;
+            conversation.set_log(log);
+        }
+        if run.sdk.session_mirror {
+            conversation.mirror();
+        }
+        let (provider, key_source) = provider()?;
+        let (mut agent, events) =
+            Agent::new(provider, session, conversation, self.agent_settings(run), self.prompt(run)?);
+        agent.restore_spending(restored.usage, restored.usd);
+        agent.tools.state.apply(&restored.changes);
+        if let Some(schema) = &run.json_schema {
+            let schema =
+                serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
+            agent.require_output(schema)?;
+        }
+        Ok(Built { agent, events, key_source })
+    }
+
+    fn agent_settings(&self, run: &RunArgs) -> AgentSettings {
+        let from_settings = self.loaded.settings.model.as_ref().map(|model| model.value.clone());
+        let from_env = std::env::var("ANTHROPIC_MODEL").ok();
+        let model =
+            run.model.clone().or(from_env).or(from_settings).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+        let model = haft_model::Catalog::built_in().resolve(&model).to_owned();
+        let mut settings = AgentSettings::new(model);
+        settings.fallback_model.clone_from(&run.fallback_model);
+        settings.limits.max_turns = run.max_turns;
+        settings.limits.max_usd = run.max_budget_usd;
+        settings.thinking = run.sdk.thinking();
+        settings.effort = run.sdk.effort.map(Into::into);
+        settings.betas =
+            run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list))).collect();
+        settings
+    }
+
+    fn prompt(&self, run: &RunArgs) -> Result<Prompt, Failure> {
+        let from_file = match &run.sdk.system_prompt_file {
+            None => None,
+            Some(path) => {
+                Some(std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?)
+            }
+        };
+        // Without any source of settings nobody is asked for memory either.
+        let without_memory = self.options.setting_sources.as_deref().is_some_and(|it| it.trim().is_empty());
+        let places = MemoryPlaces {
+            user: self.store.places().user.clone(),
+            cwd: self.cwd.clone(),
+            home: self.home.clone(),
+        };
+        Ok(Prompt {
+            base: run.system_prompt.clone().or(from_file).map_or(Base::Haft, Base::Replaced),
+            environment: Environment::of(&self.cwd),
+            memory: if without_memory { Memory::default() } else { Memory::load(&places) },
+            deferred_tools: Vec::new(),
+            append: run.append_system_prompt.clone(),
+        })
+    }
+
+    /// The conversation to go on with, if one is named.
+    fn resumed(&mut self, run: &RunArgs) -> Result<Option<(Conversation, Restored)>, Failure> {
+        let id = match (&run.resume, run.continue_) {
+            (Some(id), _) => id.clone(),
+            (None, true) => match newest(&self.log_dir()) {
+                Some(id) => id,
+                None => return Ok(None),
+            },
+            (None, false) => return Ok(None),
+        };
+        let path = self.log_path(&id);
+        if !path.is_file() {
+            return Err(Failure::Message(format!("No conversation found with session ID: {id}")));
+        }
+        if run.fork_session {
+            let copy = self.log_path(self.session_id.as_str());
+            std::fs::copy(&path, copy).map_err(|err| format!("the session cannot be copied: {err}"))?;
+        } else {
+            self.session_id = id.into();
+        }
+        let until = run.sdk.resume_session_at.as_deref();
+        if let Some(uuid) = until.filter(|uuid| !names_line(&path, uuid)) {
+            return Err(Failure::Message(format!("No message found with message.uuid of: {uuid}")));
+        }
+        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
+        Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
+    }
+
+    /// Logs of sessions in this directory.
+    fn log_dir(&self) -> PathBuf {
+        let key: String = self
+            .cwd
+            .to_string_lossy()
+            .chars()
+            .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
+            .collect();
+        // Whoever moves the configuration looks for sessions there.
+        let moved = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
+        moved.unwrap_or_else(|| self.state_dir()).join("projects").join(key)
+    }
+
+    pub(super) fn log_path(&self, id: &str) -> PathBuf {
+        self.log_dir().join(format!("{id}.jsonl"))
+    }
+}
+
+/// Whether a log has a line of this name.
+fn names_line(log: &Path, uuid: &str) -> bool {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let named =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|it| it["uuid"] == uuid);
+    text.lines().any(|line| line.contains(uuid) && named(line))
+}
+
+fn newest(dir: &Path) -> Option<String> {
+    let logs = std::fs::read_dir(dir).ok()?.flatten().filter_map(|entry| {
+        let path = entry.path();
+        let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?.to_owned();
+        Some((entry.metadata().ok()?.modified().ok()?, id))
+    });
+    logs.max().map(|(_, id)| id)
+}
+
+/// Who answers, and where the key comes from.
+fn provider() -> Result<(Arc<dyn Provider>, String), Failure> {
+    let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let base = named("ANTHROPIC_BASE_URL").unwrap_or_else(|| String::from("https://api.anthropic.com"));
+    let (login, source) = if named("ANTHROPIC_API_KEY").is_some() {
+        (AnthropicLogin::ApiKey(KeySource::Env(String::from("ANTHROPIC_API_KEY"))), "ANTHROPIC_API_KEY")
+    } else if named("ANTHROPIC_AUTH_TOKEN").is_some() {
+        (AnthropicLogin::Bearer(KeySource::Env(String::from("ANTHROPIC_AUTH_TOKEN"))), "ANTHROPIC_AUTH_TOKEN")
+    } else if named("ANTHROPIC_BASE_URL").is_some() {
+        (AnthropicLogin::None, "none")
+    } else {
+        let help =
+            "there is no key: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server that needs none";
+        return Err(Failure::Message(help.to_owned()));
+    };
+    let provider = HttpProvider::anthropic(&base, login, Common::default()).map_err(|err| err.to_string())?;
+    Ok((Arc::new(provider), source.to_owned()))
+}

@@ -1,0 +1,165 @@
+//! Servers a project brings along run only after the user has seen them, and
+//! what the user agreed to is their content, not their name.
+
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Declared, Scope};
+use crate::supervise::write_atomically;
+
+/// What the user thinks of a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Approval {
+    /// It may run.
+    Approved,
+    /// It may not.
+    Rejected,
+    /// They were never asked.
+    Unknown,
+    /// They agreed to something else under this name.
+    Changed,
+}
+
+/// What the settings say about the servers of a project. Settings of the
+/// project itself must not be put in here: it cannot vouch for itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProjectChoices {
+    /// All of them are fine.
+    pub enable_all: bool,
+    /// These are fine.
+    pub enabled: Vec<String>,
+    /// These are not.
+    pub disabled: Vec<String>,
+}
+
+/// What the user agreed to, by project directory. A small file shared by all
+/// processes of the user.
+#[derive(Clone, Debug)]
+pub struct Approvals {
+    path: PathBuf,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Book {
+    /// Directory → server → decision.
+    #[serde(default)]
+    projects: BTreeMap<PathBuf, BTreeMap<String, Entry>>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct Entry {
+    approved: bool,
+    fingerprint: String,
+}
+
+impl Approvals {
+    /// Kept in this file, which need not exist.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    fn book(&self) -> Book {
+        // An unreadable book is an empty one: then everything is asked again.
+        std::fs::read(&self.path).ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default()
+    }
+
+    /// What the user thinks of a server. `project` is the real directory of the
+    /// project. Only servers of a project need an approval.
+    pub fn of(&self, project: &Path, server: &Declared, choices: &ProjectChoices) -> Approval {
+        if server.scope != Scope::Project {
+            return Approval::Approved;
+        }
+        if choices.disabled.contains(&server.name) {
+            return Approval::Rejected;
+        }
+        let book = self.book();
+        let entry = book.projects.get(project).and_then(|it| it.get(&server.name));
+        let named = choices.enable_all || choices.enabled.contains(&server.name);
+        match entry {
+            Some(entry) if entry.fingerprint != server.fingerprint() => Approval::Changed,
+            Some(entry) if entry.approved => Approval::Approved,
+            Some(_) => Approval::Rejected,
+            None if named => Approval::Approved,
+            None => Approval::Unknown,
+        }
+    }
+
+    /// The user agreed to this content. Call it too when a server runs because
+    /// the settings name it: then a later change is noticed.
+    pub fn approve(&self, project: &Path, server: &Declared) -> io::Result<()> {
+        self.decide(project, server, true)
+    }
+
+    /// The user does not want it.
+    pub fn reject(&self, project: &Path, server: &Declared) -> io::Result<()> {
+        self.decide(project, server, false)
+    }
+
+    fn decide(&self, project: &Path, server: &Declared, approved: bool) -> io::Result<()> {
+        let entry = Entry { approved, fingerprint: server.fingerprint() };
+        self.change(|book| {
+            book.projects.entry(project.to_owned()).or_default().insert(server.name.clone(), entry);
+        })
+    }
+
+    /// Forgets every decision about one project.
+    pub fn reset(&self, project: &Path) -> io::Result<()> {
+        self.change(|book| {
+            book.projects.remove(project);
+        })
+    }
+
+    /// Reads, changes and writes while no other process does.
+    fn change(&self, change: impl FnOnce(&mut Book)) -> io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let lock = self.path.with_extension("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock)?;
+        lock.lock()?;
+        let mut book = self.book();
+        change(&mut book);
+        write_atomically(&self.path, &serde_json::to_vec_pretty(&book)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::declared_servers;
+
+    #[test]
+    fn agreement_is_about_content_and_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let approvals = Approvals::new(directory.path().join("sub/approvals.json"));
+        let (here, there) = (Path::new("/here"), Path::new("/there"));
+        let server = |command: &str, scope| {
+            declared_servers(&json!({"mcpServers": {"s": {"command": command}}}), scope).0.remove(0)
+        };
+        let (first, swapped) = (server("good", Scope::Project), server("evil", Scope::Project));
+        let none = ProjectChoices::default();
+        assert_eq!(approvals.of(here, &server("any", Scope::User), &none), Approval::Approved);
+        assert_eq!(approvals.of(here, &first, &none), Approval::Unknown);
+        approvals.approve(here, &first).unwrap();
+        assert_eq!(approvals.of(here, &first, &none), Approval::Approved);
+        assert_eq!(approvals.of(here, &swapped, &none), Approval::Changed);
+        assert_eq!(approvals.of(there, &first, &none), Approval::Unknown);
+        let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
+        assert_eq!(approvals.of(there, &first, &all), Approval::Approved);
+        assert_eq!(approvals.of(here, &swapped, &all), Approval::Changed, "a name is no blank cheque");
+        let off = ProjectChoices { disabled: vec!["s".into()], ..all };
+        assert_eq!(approvals.of(here, &first, &off), Approval::Rejected);
+        approvals.reject(here, &swapped).unwrap();
+        assert_eq!(approvals.of(here, &swapped, &none), Approval::Rejected);
+        approvals.reset(here).unwrap();
+        assert_eq!(approvals.of(here, &first, &none), Approval::Unknown);
+    }
+}

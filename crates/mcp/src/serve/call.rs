@@ -1,0 +1,296 @@
+//! One call of one client, from the request to the result.
+
+use std::{
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use haft_runtime::Report;
+use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, ProgressSink};
+use haft_types::{AgentId, ToolUse, text};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CreateTaskResult,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerRequest,
+    },
+    service::{Peer, PeerRequestOptions, RequestContext},
+    task_manager::{TaskContext, TaskExit, TaskOptions},
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ToolServer,
+    client::{CallClient, Can, Input, Presence, Wish},
+    inputs::{Round, to_request},
+    result, stored,
+};
+
+/// How long a client of the older protocol may take to answer a question.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// A call that is running: what it reports, what it wishes, what comes of it.
+struct Running {
+    run: BoxFuture<'static, Report>,
+    wishes: mpsc::UnboundedReceiver<Wish>,
+    progress: mpsc::Receiver<ProgressEvent>,
+    /// Fires at the latest when nobody drives the call any more.
+    cancel: CancellationToken,
+    call: CallId,
+    _presence: Presence,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+enum Step {
+    Done(Box<Report>),
+    Wish(Wish),
+    Progress(ProgressEvent),
+}
+
+impl Running {
+    async fn step(&mut self) -> Step {
+        tokio::select! {
+            biased;
+            Some(event) = self.progress.recv() => Step::Progress(event),
+            Some(wish) = self.wishes.recv() => Step::Wish(wish),
+            report = &mut self.run => Step::Done(Box::new(report)),
+        }
+    }
+}
+
+/// What one request says beside the call itself.
+struct Asker {
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    log_level: Option<String>,
+    steps: f64,
+}
+
+impl ToolServer {
+    pub(super) async fn call(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Ok(_slot) = self.shared.busy.try_acquire() else {
+            return Err(ErrorData::internal_error("too many calls at once; try again", None));
+        };
+        let is_modern = context
+            .protocol_version()
+            .is_some_and(|it| ProtocolVersion::V_2026_07_28.as_str() <= it.as_str());
+        let capabilities = context.client_capabilities().unwrap_or_default();
+        let round = Round::open(&self.shared.seal, &params)?;
+        let mut asker = Asker::new(&context, is_modern);
+        let mut running = self.start(params, &capabilities);
+        let mut answering = FuturesUnordered::new();
+        let patience = capabilities.supports_tasks().then(|| Instant::now() + self.shared.options.task_after);
+        loop {
+            let step = tokio::select! {
+                biased;
+                step = running.step() => step,
+                Some(()) = answering.next(), if !answering.is_empty() => continue,
+                () = context.ct.cancelled(), if !running.cancel.is_cancelled() => {
+                    running.cancel.cancel();
+                    continue;
+                }
+                () = until(patience), if patience.is_some() => return Ok(self.go_on_as_task(running)),
+            };
+            match step {
+                Step::Done(report) => {
+                    return self.finished(*report, &running.call).map(CallToolResponse::Complete);
+                }
+                Step::Progress(event) => asker.progress(event).await,
+                Step::Wish(Wish::Log { level, data }) => asker.log(&level, data).await,
+                Step::Wish(Wish::Inputs { inputs, answers }) if is_modern => match round.answers(&inputs) {
+                    Some(given) => drop(answers.send(given)),
+                    None => return round.request(&inputs).map(CallToolResponse::InputRequired),
+                },
+                Step::Wish(Wish::Inputs { inputs, answers }) => {
+                    answering.push(ask_now(asker.peer.clone(), inputs, answers));
+                }
+            }
+        }
+    }
+
+    /// Begins to run the call through the pipeline.
+    fn start(&self, params: CallToolRequestParams, capabilities: &ClientCapabilities) -> Running {
+        let can = Can::from_capabilities(&serde_json::to_value(capabilities).unwrap_or_default());
+        let (client, wishes) = CallClient::new(can);
+        let (sink, progress) = ProgressSink::channel();
+        let call = next_call_id();
+        let presence = self.shared.clients.enter(call.clone(), client);
+        // Not a child of the request's token: the call may outlive the request as a task.
+        let cancel = CancellationToken::new();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cx = CallContext {
+            call_id: call.clone(),
+            agent_id: AgentId::from("mcp"),
+            cwd: Arc::clone(&state.cwd),
+            home: state.home,
+            cancel: cancel.clone(),
+            progress: sink,
+        };
+        let input = Value::Object(params.arguments.unwrap_or_default());
+        let tool_use = ToolUse { id: call.clone(), name: params.name.into_owned(), input };
+        let (pipeline, pool) = (Arc::clone(&self.shared.pipeline), self.shared.pool.get());
+        let run = Box::pin(async move { pipeline.run(&pool, tool_use, cx).await });
+        Running { run, wishes, progress, cancel, call, _presence: presence }
+    }
+
+    /// What the client gets, and what stays with its session.
+    fn finished(&self, report: Report, call: &CallId) -> Result<CallToolResult, ErrorData> {
+        if report.error == Some(ErrorKind::UnknownTool) {
+            return Err(ErrorData::invalid_params(report.content.to_text(), None));
+        }
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
+        let pool = self.shared.pool.get();
+        let stored = stored::Stored::of(&self.shared.pipeline.results, call);
+        let tool = pool.get(&report.name).cloned();
+        Ok(result::result(report, tool.as_deref(), stored))
+    }
+
+    /// Lets the call go on without its request; the client looks after it.
+    fn go_on_as_task(&self, mut running: Running) -> CallToolResponse {
+        let server = self.clone();
+        let task = self.shared.tasks.spawn(TaskOptions::new().with_poll_interval_ms(500), move |task| {
+            Box::pin(async move {
+                let cancel = running.cancel.clone();
+                loop {
+                    let step = tokio::select! {
+                        step = running.step() => step,
+                        () = task.cancelled(), if !cancel.is_cancelled() => {
+                            cancel.cancel();
+                            continue;
+                        }
+                    };
+                    match step {
+                        Step::Done(report) if report.error == Some(ErrorKind::Interrupted) => {
+                            return Err(TaskExit::Cancelled);
+                        }
+                        // A tool that crashed is the server's failure, not a result.
+                        Step::Done(report) if report.error == Some(ErrorKind::Internal) => {
+                            let message = report.content.to_text();
+                            return Err(TaskExit::Error(ErrorData::internal_error(message, None)));
+                        }
+                        Step::Done(report) => {
+                            return server.finished(*report, &running.call).map_err(TaskExit::Error);
+                        }
+                        Step::Progress(event) => {
+                            if let Some(message) = event.data["message"].as_str() {
+                                task.set_status_message(text::one_line(message, 200));
+                            }
+                        }
+                        Step::Wish(Wish::Log { .. }) => (),
+                        Step::Wish(Wish::Inputs { inputs, answers }) => ask_in_task(&task, inputs, answers),
+                    }
+                }
+            })
+        });
+        CallToolResponse::Task(CreateTaskResult::new(task))
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    if let Some(moment) = moment {
+        tokio::time::sleep_until(moment).await;
+    }
+}
+
+fn next_call_id() -> CallId {
+    static CALLS: AtomicU64 = AtomicU64::new(1);
+    CallId::from(format!("mcp-{}-{}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Asks a client of the older protocol, which answers while the call waits.
+/// Runs within the request, so that the question goes out on its stream.
+async fn ask_now(peer: Peer<RoleServer>, inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>>) {
+    let asked = inputs.iter().map(|input| {
+        let peer = &peer;
+        async move {
+            let request = json!({"method": input.kind.method(), "params": input.params});
+            let request: ServerRequest = serde_json::from_value(request).ok()?;
+            let options = PeerRequestOptions::with_timeout(ANSWER_LIMIT);
+            let handle = peer.send_cancellable_request(request, options).await.ok()?;
+            serde_json::to_value(handle.await_response().await.ok()?).ok()
+        }
+    });
+    let given: Option<Vec<Value>> = futures_util::future::join_all(asked).await.into_iter().collect();
+    if let Some(given) = given {
+        let _ = answers.send(given);
+    }
+}
+
+/// Asks the client that looks after a task.
+fn ask_in_task(task: &TaskContext, inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>>) {
+    let task = task.clone();
+    tokio::spawn(async move {
+        let asked = inputs.iter().map(|input| {
+            let task = &task;
+            async move {
+                let request = to_request(input).ok()?;
+                task.request_input(input.key.clone(), request).await.ok()
+            }
+        });
+        let given: Option<Vec<Value>> = futures_util::future::join_all(asked).await.into_iter().collect();
+        if let Some(given) = given {
+            let _ = answers.send(given);
+        }
+    });
+}
+
+impl Asker {
+    fn new(context: &RequestContext<RoleServer>, is_modern: bool) -> Self {
+        let wanted = context.meta.0.get("io.modelcontextprotocol/logLevel").and_then(Value::as_str);
+        let log_level = match is_modern {
+            // Without a level in the request there are no log messages.
+            true => wanted.map(str::to_owned),
+            false => Some(String::from("debug")),
+        };
+        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), log_level, steps: 0.0 }
+    }
+
+    /// Passes progress on, if the client asked for it.
+    async fn progress(&mut self, event: ProgressEvent) {
+        let Some(token) = self.token.clone() else { return };
+        let data = &event.data;
+        self.steps = data["progress"]
+            .as_f64()
+            .filter(|it| self.steps < *it || self.steps == 0.0)
+            .unwrap_or(self.steps + 1.0);
+        let mut note = ProgressNotificationParam::new(token, self.steps);
+        note.total = data["total"].as_f64();
+        note.message = Some(match data["message"].as_str() {
+            Some(message) => text::one_line(message, 500),
+            None => text::one_line(&data.to_string(), 500),
+        });
+        let _ = self.peer.notify_progress(note).await;
+    }
+
+    async fn log(&mut self, level: &str, data: Value) {
+        const LEVELS: [&str; 8] =
+            ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+        let rank = |name: &str| LEVELS.iter().position(|it| *it == name);
+        let wanted = self.log_level.as_deref().and_then(rank);
+        if wanted.is_none_or(|wanted| rank(level) < Some(wanted)) {
+            return;
+        }
+        let params = json!({"method": "notifications/message", "params": {"level": level, "data": data}});
+        if let Ok(note) = serde_json::from_value(params) {
+            let _ = self.peer.send_notification(note).await;
+        }
+    }
+}

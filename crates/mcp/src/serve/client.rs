@@ -1,0 +1,217 @@
+//! The client of a call, for those who need something from it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_runtime::{Answer, Ask, Question, Unattended};
+use haft_tool::{BoxFuture, CallId};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+/// The clients of all calls under way. Tools that ask the client something take
+/// it in their constructor.
+#[derive(Clone, Default)]
+pub struct Clients(Arc<Mutex<HashMap<CallId, CallClient>>>);
+
+impl Clients {
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, CallClient>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client that made this call; `None` if it did not come from one.
+    pub fn of(&self, call: &CallId) -> Option<CallClient> {
+        self.calls().get(call).cloned()
+    }
+
+    /// Remembers the client of a call for as long as the guard lives.
+    pub(super) fn enter(&self, call: CallId, client: CallClient) -> Presence {
+        self.calls().insert(call.clone(), client);
+        Presence { clients: self.clone(), call }
+    }
+}
+
+/// A call under way.
+pub(super) struct Presence {
+    clients: Clients,
+    call: CallId,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.clients.calls().remove(&self.call);
+    }
+}
+
+/// The client that made one call.
+#[derive(Clone)]
+pub struct CallClient {
+    wishes: mpsc::UnboundedSender<Wish>,
+    can: Can,
+}
+
+/// What a client declared that it can do.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Can {
+    pub(super) elicit: bool,
+    pub(super) sample: bool,
+    pub(super) list_roots: bool,
+}
+
+impl Can {
+    pub(super) fn from_capabilities(capabilities: &Value) -> Self {
+        let declared = |name: &str| capabilities.get(name).is_some_and(|it| !it.is_null());
+        Self { elicit: declared("elicitation"), sample: declared("sampling"), list_roots: declared("roots") }
+    }
+
+    fn answers(self, kind: InputKind) -> bool {
+        match kind {
+            InputKind::Elicit => self.elicit,
+            InputKind::Sample => self.sample,
+            InputKind::Roots => self.list_roots,
+        }
+    }
+}
+
+/// Something a call wants from its client.
+pub(super) enum Wish {
+    Inputs { inputs: Vec<Input>, answers: oneshot::Sender<Vec<Value>> },
+    Log { level: String, data: Value },
+}
+
+/// Something to ask a client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Tells it apart from other questions of the same call; the same question
+    /// has the same key when the call is repeated.
+    pub key: String,
+    /// What is asked.
+    pub kind: InputKind,
+    /// The parameters of the request.
+    pub params: Value,
+    /// Whether the answer only counts if this very question was asked: an
+    /// answer to something that matters cannot be given in advance.
+    pub must_be_asked: bool,
+}
+
+impl Input {
+    /// An ordinary question.
+    pub fn new(key: impl Into<String>, kind: InputKind, params: Value) -> Self {
+        Self { key: key.into(), kind, params, must_be_asked: false }
+    }
+}
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InputKind {
+    /// The person.
+    Elicit,
+    /// The client's model.
+    Sample,
+    /// The directories the client works in.
+    Roots,
+}
+
+impl InputKind {
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Elicit => "elicitation/create",
+            Self::Sample => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+}
+
+/// The client cannot or will not answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the client cannot answer this")]
+pub struct NotAnswered;
+
+impl CallClient {
+    pub(super) fn new(can: Can) -> (Self, mpsc::UnboundedReceiver<Wish>) {
+        let (wishes, receiver) = mpsc::unbounded_channel();
+        (Self { wishes, can }, receiver)
+    }
+
+    /// Whether the client declared that it answers this kind of question.
+    pub fn answers(&self, kind: InputKind) -> bool {
+        self.can.answers(kind)
+    }
+
+    /// Asks several questions at once and waits for all answers, in order.
+    ///
+    /// In the modern protocol the call may be given up here and repeated from
+    /// its beginning when the answers are there. So ask before you change
+    /// anything.
+    pub async fn ask(&self, inputs: Vec<Input>) -> Result<Vec<Value>, NotAnswered> {
+        if !inputs.iter().all(|input| self.answers(input.kind)) {
+            return Err(NotAnswered);
+        }
+        let (answers, answered) = oneshot::channel();
+        self.wishes.send(Wish::Inputs { inputs, answers }).map_err(|_| NotAnswered)?;
+        answered.await.map_err(|_| NotAnswered)
+    }
+
+    /// Asks one question.
+    pub async fn ask_one(&self, input: Input) -> Result<Value, NotAnswered> {
+        self.ask(vec![input]).await?.pop().ok_or(NotAnswered)
+    }
+
+    /// Sends a log message, if the client wants log messages.
+    pub fn log(&self, level: &str, data: Value) {
+        let _ = self.wishes.send(Wish::Log { level: level.to_owned(), data });
+    }
+}
+
+/// Lets the client's person decide what the rules leave open. A client that
+/// cannot ask anybody gets what the policy says without a person: no.
+pub struct ClientAsk {
+    clients: Clients,
+    otherwise: Arc<dyn Ask>,
+}
+
+impl ClientAsk {
+    /// Asks the client of the call.
+    pub fn new(clients: Clients) -> Self {
+        Self { clients, otherwise: Arc::new(Unattended) }
+    }
+}
+
+impl Ask for ClientAsk {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let client = self.clients.of(question.call_id).filter(|it| it.answers(InputKind::Elicit));
+        let Some(client) = client else { return self.otherwise.ask(question) };
+        let input = permission_question(&question);
+        Box::pin(async move {
+            match client.ask_one(input).await {
+                Ok(answer) if answer["action"] == "accept" && answer["content"]["decision"] == "allow" => {
+                    Answer::yes()
+                }
+                Ok(_) => Answer::no("the user said no"),
+                Err(NotAnswered) => Answer::no("the user could not be asked"),
+            }
+        })
+    }
+}
+
+fn permission_question(question: &Question<'_>) -> Input {
+    let message = format!("Allow {}?\n{}", question.description, question.decision.reason);
+    let params = json!({
+        "mode": "form",
+        "message": haft_types::text::head(&message, 2000),
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "decision": {
+                    "type": "string",
+                    "title": "Decision",
+                    "enum": ["allow", "deny"],
+                    "default": "deny",
+                },
+            },
+            "required": ["decision"],
+        },
+    });
+    Input { must_be_asked: true, ..Input::new("permission", InputKind::Elicit, params) }
+}

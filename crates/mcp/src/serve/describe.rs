@@ -1,0 +1,94 @@
+//! What a client is told about a tool.
+
+use std::{path::Path, sync::Arc};
+
+use haft_runtime::Pool;
+use haft_tool::{Access, CallContext, DynTool, Exposure, example};
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+/// All tools of a pool, in its order.
+pub(super) fn tools(pool: &Pool) -> Vec<Tool> {
+    pool.tools().map(|(name, tool)| describe(name, tool)).collect()
+}
+
+fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
+    let spec = tool.spec();
+    let input_schema = object(&spec.input_schema);
+    let mut listed = Tool::new(name.to_owned(), spec.description.clone(), Arc::new(input_schema));
+    // Clients of the older protocol only know structured results that are objects.
+    if let Some(schema) = spec.output_schema.as_ref().filter(|it| it["type"] == "object") {
+        listed.output_schema = Some(Arc::new(object(schema)));
+    }
+    listed.annotations = Some(annotations(tool));
+    let mut meta = Map::new();
+    if let Some(chars) = spec.max_result_chars {
+        meta.insert(String::from("anthropic/maxResultSizeChars"), json!(chars));
+    }
+    if spec.exposure == Exposure::Always {
+        meta.insert(String::from("anthropic/alwaysLoad"), json!(true));
+    }
+    if !meta.is_empty() {
+        listed.meta = Some(MetaObject(meta));
+    }
+    listed
+}
+
+fn object(schema: &Value) -> JsonObject {
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+/// What the tool says about calls of it, asked with many different inputs: a
+/// claim is made only if it holds for all of them. So there is no second place
+/// that could say something else than the tool.
+fn annotations(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
+    let cx = CallContext::detached("annotations", Path::new("/"));
+    let inputs = probes(&tool.spec().input_schema);
+    let calls: Vec<_> =
+        inputs.into_iter().filter_map(|input| Arc::clone(tool).parse(input, &cx).ok()).collect();
+    let read_only = !calls.is_empty() && calls.iter().all(|call| call.is_read_only());
+    let destructive = calls.iter().any(|call| call.is_destructive());
+    let fetches = |it: &Access| matches!(it, Access::Fetch(_) | Access::Command(_));
+    let open_world = calls.iter().any(|call| call.reach(&cx).accesses().iter().any(fetches));
+    let mut annotations = ToolAnnotations::new().read_only(read_only).open_world(open_world);
+    if read_only {
+        annotations = annotations.idempotent(true);
+    } else {
+        annotations = annotations.destructive(destructive);
+    }
+    annotations
+}
+
+const MAX_PROBES: usize = 64;
+
+/// Texts that mean different things to different tools: nothing, a command that
+/// destroys, a path, an address.
+const TEXTS: &[&str] = &["x", "rm -rf x", "/tmp/x", "https://example.com/x"];
+
+/// Inputs that differ in one parameter each from a minimal one: every constant,
+/// both truth values, several texts.
+fn probes(schema: &Value) -> Vec<Value> {
+    let minimal = example(schema);
+    let mut probes = vec![minimal.clone()];
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        for value in variants(property) {
+            let mut probe = minimal.clone();
+            probe[name] = value;
+            probes.push(probe);
+        }
+    }
+    probes.truncate(MAX_PROBES);
+    probes
+}
+
+fn variants(property: &Value) -> Vec<Value> {
+    if let Some(values) = property["enum"].as_array() {
+        return values.clone();
+    }
+    match property["type"].as_str() {
+        Some("boolean") => vec![json!(true), json!(false)],
+        Some("string") => TEXTS.iter().map(|text| json!(text)).collect(),
+        Some("integer" | "number") => vec![json!(1), json!(1000)],
+        _ => Vec::new(),
+    }
+}

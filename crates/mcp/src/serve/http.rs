@@ -1,0 +1,197 @@
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+    serve::ListenerExt,
+};
+use haft_tool::BoxFuture;
+use rmcp::{
+    ServerHandler,
+    transport::{StreamableHttpServerConfig, StreamableHttpService},
+};
+use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{ToolServer, sessions::BoundedSessions};
+
+/// How a server is reached over HTTP.
+pub struct HttpOptions {
+    /// Where to listen. Anything but a loopback address needs a token.
+    pub bind: SocketAddr,
+    /// Who may come in.
+    pub auth: HttpAuth,
+    /// Names the server answers to, beside those of this machine.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may talk to it. Without any, no page may.
+    pub origins: Vec<String>,
+    /// Sessions of the older protocol at the same time.
+    pub max_sessions: usize,
+    /// Longest request.
+    pub max_body_bytes: usize,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            auth: HttpAuth::Anyone,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_sessions: 256,
+            max_body_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Who may come in.
+#[derive(Clone)]
+pub enum HttpAuth {
+    /// Whoever reaches the loopback address.
+    Anyone,
+    /// Who knows this token.
+    Token(String),
+    /// Who has a token of an authorization server.
+    Resource {
+        /// What `/.well-known/oauth-protected-resource` says.
+        metadata: Value,
+        /// Decides about tokens.
+        check: Arc<dyn TokenCheck>,
+    },
+}
+
+/// Decides about tokens of an authorization server.
+pub trait TokenCheck: Send + Sync {
+    /// Whether this token is meant for us and still good.
+    fn is_good<'a>(&'a self, token: &'a str) -> BoxFuture<'a, bool>;
+}
+
+/// A server that runs.
+pub struct HttpServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<io::Result<()>>,
+}
+
+/// What is left of open connections after this is cut off.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+impl HttpServer {
+    /// The address clients are given.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Takes no more requests, ends open streams, and waits a little.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(STOP_LIMIT, self.task).await.is_err() {
+            abort.abort();
+        }
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn wait(self) -> io::Result<()> {
+        self.task.await.map_err(io::Error::other)?
+    }
+}
+
+/// Serves a pool over HTTP, both eras of the protocol.
+pub async fn serve_http(server: ToolServer, options: HttpOptions) -> io::Result<HttpServer> {
+    serve_http_handler(move || server.session(), options).await
+}
+
+/// Serves any handler over HTTP; `make` is called for every session, and for
+/// every request of the modern protocol.
+pub async fn serve_http_handler<H: ServerHandler>(
+    make: impl Fn() -> H + Send + Sync + 'static,
+    options: HttpOptions,
+) -> io::Result<HttpServer> {
+    if !options.bind.ip().is_loopback() && matches!(options.auth, HttpAuth::Anyone) {
+        let reason = "a server that others can reach needs a token";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    let listener = TcpListener::bind(options.bind).await?;
+    let address = listener.local_addr()?;
+    let stop = CancellationToken::new();
+    let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(String::from).to_vec();
+    hosts.extend(options.hosts);
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(hosts)
+        .with_allowed_origins(local_origins().into_iter().chain(options.origins))
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(options.max_body_bytes)
+        // One message is one answer; more than one becomes a stream by itself.
+        .with_json_response(true)
+        .with_cancellation_token(stop.clone());
+    let service =
+        StreamableHttpService::new(move || Ok(make()), BoundedSessions::new(options.max_sessions), config);
+    let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
+    app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
+    if let HttpAuth::Resource { metadata, .. } = options.auth {
+        let text = metadata.to_string();
+        let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.clone()) };
+        app = app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/mcp"), get(answer));
+    }
+    // Without it every answer waits 40 ms for an acknowledgement.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let stopping = stop.clone();
+    let serving =
+        axum::serve(listener, app).with_graceful_shutdown(async move { stopping.cancelled().await });
+    let task = tokio::spawn(async move { serving.await });
+    Ok(HttpServer { address, stop, task })
+}
+
+/// Pages of this machine.
+fn local_origins() -> Vec<String> {
+    ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
+}
+
+/// Lets nobody in who may not come in.
+async fn guard(State(auth): State<HttpAuth>, request: Request, next: Next) -> Response {
+    let token = bearer(&request).map(str::to_owned);
+    let (welcome, challenge) = match &auth {
+        HttpAuth::Anyone => (true, String::new()),
+        HttpAuth::Token(wanted) => {
+            let known = token.is_some_and(|token| same(token.as_bytes(), wanted.as_bytes()));
+            (known, String::from("Bearer"))
+        }
+        HttpAuth::Resource { metadata, check } => {
+            let good = match &token {
+                Some(token) => check.is_good(token).await,
+                None => false,
+            };
+            let resource = metadata["resource"].as_str().unwrap_or_default().trim_end_matches("/mcp");
+            (good, format!("Bearer resource_metadata=\"{resource}{WELL_KNOWN}/mcp\""))
+        }
+    };
+    if welcome {
+        return next.run(request).await;
+    }
+    let mut refusal = StatusCode::UNAUTHORIZED.into_response();
+    if let Ok(challenge) = HeaderValue::try_from(challenge) {
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    refusal
+}
+
+fn bearer(request: &Request) -> Option<&str> {
+    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Compares without telling by the time it takes how much was right.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(a) == Sha256::digest(b)
+}

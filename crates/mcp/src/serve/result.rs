@@ -1,0 +1,70 @@
+//! A report as a client reads it.
+
+use haft_runtime::Report;
+use haft_tool::{Block, DynTool};
+use haft_types::MediaSource;
+use rmcp::model::{CallToolResult, ContentBlock, ResultType};
+use serde_json::{Value, json};
+
+use super::stored;
+
+/// Turns a report into the result of `tools/call`.
+pub(super) fn result(
+    report: Report,
+    tool: Option<&dyn DynTool>,
+    stored: Option<stored::Stored>,
+) -> CallToolResult {
+    if let Some(result) = passed_through(&report) {
+        return result;
+    }
+    let mut content: Vec<ContentBlock> = report.content.0.into_iter().map(block).collect();
+    content.extend(stored.map(|it| it.link()));
+    if content.is_empty() {
+        content.push(ContentBlock::text("(no output)"));
+    }
+    let mut result = match report.error {
+        Some(_) => CallToolResult::error(content),
+        None => CallToolResult::success(content),
+    };
+    let has_schema =
+        tool.is_some_and(|it| it.spec().output_schema.as_ref().is_some_and(|it| it["type"] == "object"));
+    if has_schema && report.error.is_none() {
+        result.structured_content = report.data.filter(Value::is_object);
+    }
+    result
+}
+
+/// The result of another server's tool, as that server gave it: nothing is lost
+/// on the way through us.
+fn passed_through(report: &Report) -> Option<CallToolResult> {
+    let is_remote = report.error.is_none() && report.meta.as_ref()?.get("structuredContent").is_some();
+    let data = report.data.as_ref().filter(|_| is_remote)?;
+    data.get("content")?.as_array()?;
+    let mut result: CallToolResult = serde_json::from_value(data.clone()).ok()?;
+    result.result_type = Some(ResultType::COMPLETE);
+    Some(result)
+}
+
+fn block(block: Block) -> ContentBlock {
+    match block {
+        Block::Text { text } => ContentBlock::text(text),
+        Block::Image { source: MediaSource::Base64 { media_type, data } } => {
+            ContentBlock::image(data, media_type)
+        }
+        Block::Image { source: MediaSource::Url { url } } => {
+            ContentBlock::text(format!("[picture at {url}]"))
+        }
+        Block::Document { source: MediaSource::Base64 { media_type, data }, title } => {
+            let uri = format!("haft-document://{}", title.unwrap_or_else(|| String::from("document")));
+            let embedded = json!({
+                "type": "resource",
+                "resource": {"uri": uri, "mimeType": media_type, "blob": data},
+            });
+            serde_json::from_value(embedded).unwrap_or_else(|_| ContentBlock::text("[document]"))
+        }
+        Block::Document { source: MediaSource::Url { url }, .. } => {
+            ContentBlock::text(format!("[document at {url}]"))
+        }
+        Block::ToolReference { tool_name } => ContentBlock::text(format!("[tool {tool_name}]")),
+    }
+}

@@ -1,0 +1,124 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures_util::Stream;
+use rmcp::{
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::{
+        common::server_side_http::{ServerSseMessage, SessionId},
+        streamable_http_server::session::{
+            SessionManager,
+            local::{LocalSessionManager, LocalSessionManagerError},
+        },
+    },
+};
+
+/// A session that was used this recently is not given up for another one.
+const RECENT: Duration = Duration::from_secs(30);
+
+/// The sessions of clients of the older protocol, never more than a limit: the
+/// one that was idle the longest makes room for a new one.
+pub(super) struct BoundedSessions {
+    inner: LocalSessionManager,
+    used: Mutex<HashMap<SessionId, Instant>>,
+    max: usize,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("too many sessions; try again later")]
+    Full,
+    #[error(transparent)]
+    Inner(#[from] LocalSessionManagerError),
+}
+
+impl BoundedSessions {
+    pub(super) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { inner: LocalSessionManager::default(), used: Mutex::default(), max })
+    }
+
+    fn touch(&self, id: &SessionId) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(moment) = used.get_mut(id) {
+            *moment = Instant::now();
+        }
+    }
+
+    async fn make_room(&self) -> Result<(), SessionError> {
+        let alive = self.inner.sessions.read().await.keys().cloned().collect::<Vec<_>>();
+        let oldest = {
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.retain(|id, _| alive.contains(id));
+            if used.len() < self.max {
+                return Ok(());
+            }
+            let oldest = used.iter().min_by_key(|(_, moment)| **moment);
+            oldest.filter(|(_, moment)| RECENT < moment.elapsed()).map(|(id, _)| id.clone())
+        };
+        match oldest {
+            Some(id) => Ok(self.close_session(&id).await?),
+            None => Err(SessionError::Full),
+        }
+    }
+}
+
+impl SessionManager for BoundedSessions {
+    type Error = SessionError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        self.make_room().await?;
+        let (id, transport) = self.inner.create_session().await?;
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Instant::now());
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        Ok(self.inner.initialize_session(id, message).await?)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        self.touch(id);
+        Ok(self.inner.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.create_stream(id, message).await?)
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.create_standalone_stream(id).await?)
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.resume(id, last_event_id).await?)
+    }
+}

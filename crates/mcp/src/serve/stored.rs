@@ -1,0 +1,79 @@
+//! Results too large for a message, as resources: a client need not share our
+//! disk to read them.
+
+use std::path::Path;
+
+use haft_runtime::{ResultStore, wire_name};
+use rmcp::{
+    ErrorData,
+    model::{ContentBlock, ListResourcesResult, ReadResourceResult},
+};
+use serde_json::json;
+
+const SCHEME: &str = "haft-result://";
+const MAX_LISTED: usize = 100;
+
+/// More than this of one result is not sent in one message.
+const MAX_READ_BYTES: u64 = 8 << 20;
+
+/// A stored result.
+pub(super) struct Stored {
+    name: String,
+    bytes: u64,
+}
+
+impl Stored {
+    /// What was stored for this call, if anything was.
+    pub(super) fn of(store: &ResultStore, call: &str) -> Option<Self> {
+        let name = format!("{}.txt", wire_name(call));
+        let bytes = std::fs::metadata(store.dir().join(&name)).ok()?.len();
+        Some(Self { name, bytes })
+    }
+
+    pub(super) fn link(&self) -> ContentBlock {
+        let link = json!({
+            "type": "resource_link",
+            "uri": format!("{SCHEME}{}", self.name),
+            "name": self.name,
+            "mimeType": "text/plain",
+            "size": self.bytes,
+            "description": "The whole result",
+        });
+        serde_json::from_value(link).unwrap_or_else(|_| ContentBlock::text("(stored)"))
+    }
+}
+
+/// The newest results.
+pub(super) fn list(store: &ResultStore) -> ListResourcesResult {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(store.dir()).into_iter().flatten().flatten() {
+        let (Ok(name), Ok(facts)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
+        if facts.is_file() && !name.starts_with('.') {
+            found.push((facts.modified().ok(), name, facts.len()));
+        }
+    }
+    found.sort_by(|a, b| b.cmp(a));
+    let resource = |(_, name, bytes): (_, String, u64)| json!({"uri": format!("{SCHEME}{name}"), "name": name, "mimeType": "text/plain", "size": bytes});
+    let resources: Vec<_> = found.into_iter().take(MAX_LISTED).map(resource).collect();
+    let resources = serde_json::from_value(json!(resources)).unwrap_or_default();
+    ListResourcesResult::with_all_items(resources)
+}
+
+/// One result. Only plain names within the directory are looked up.
+pub(super) fn read(store: &ResultStore, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let missing = || ErrorData::resource_not_found(format!("no resource {uri}"), Some(json!({"uri": uri})));
+    let name = uri.strip_prefix(SCHEME).ok_or_else(missing)?;
+    let is_plain = Path::new(name).file_name().is_some_and(|it| it == name) && !name.starts_with('.');
+    let path = store.dir().join(name);
+    let facts =
+        std::fs::symlink_metadata(&path).ok().filter(|it| is_plain && it.is_file()).ok_or_else(missing)?;
+    let text = std::fs::read(&path).map_err(|_| missing())?;
+    let shown = &text[..text.len().min(usize::try_from(MAX_READ_BYTES).unwrap_or(usize::MAX))];
+    let mut text = String::from_utf8_lossy(shown).into_owned();
+    if MAX_READ_BYTES < facts.len() {
+        text.push_str(&format!("\n[the first {MAX_READ_BYTES} of {} bytes]", facts.len()));
+    }
+    let contents = json!([{"uri": uri, "mimeType": "text/plain", "text": text}]);
+    let contents = serde_json::from_value(contents);
+    Ok(ReadResourceResult::new(contents.map_err(|err| ErrorData::internal_error(err.to_string(), None))?))
+}

@@ -1,0 +1,199 @@
+//! AWS signatures (SigV4), with credentials from wherever AWS's tools would
+//! take them.
+
+use std::{fmt::Write as _, process::Stdio};
+
+use bytes::Bytes;
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner, StaticCredentialProvider};
+use reqsign_core::{CommandExecute, CommandOutput, Context, OsEnv, Signer};
+use reqsign_file_read_tokio::TokioFileRead;
+use reqsign_http_send_reqwest::ReqwestHttpSend;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+
+use crate::{ModelError, Secret};
+
+/// Who asks AWS.
+#[derive(Debug)]
+pub enum AwsLogin {
+    /// What AWS's own tools would use: environment, profile, SSO, processes,
+    /// web identity, containers, machines.
+    Default {
+        /// A profile, if not the default one.
+        profile: Option<String>,
+    },
+    /// A key at hand.
+    Keys {
+        /// Access key id.
+        access_key: String,
+        /// Secret access key.
+        secret_key: Secret,
+        /// Session token, for temporary keys.
+        session_token: Option<Secret>,
+    },
+    /// A Bedrock API key, sent as a bearer token.
+    Bearer(crate::KeySource),
+    /// Nobody, for gateways that sign themselves.
+    None,
+}
+
+/// Signs requests to Bedrock.
+pub(crate) struct AwsSigner {
+    region: String,
+    keys: AwsKeys,
+    signer: OnceCell<Signer<Credential>>,
+}
+
+/// Where the keys are from.
+pub(crate) enum AwsKeys {
+    Chain { profile: Option<String> },
+    Static { access_key: String, secret_key: Secret, session_token: Option<Secret> },
+}
+
+impl std::fmt::Debug for AwsSigner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AwsSigner").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+impl AwsSigner {
+    pub(crate) fn new(region: &str, keys: AwsKeys) -> Self {
+        Self { region: region.to_owned(), keys, signer: OnceCell::new() }
+    }
+
+    fn build(&self) -> Signer<Credential> {
+        let context = Context::new()
+            .with_file_read(TokioFileRead)
+            .with_http_send(ReqwestHttpSend::default())
+            .with_command_execute(Processes)
+            .with_env(OsEnv);
+        let request = RequestSigner::new("bedrock", &self.region);
+        match &self.keys {
+            AwsKeys::Chain { profile: None } => {
+                Signer::new(context, DefaultCredentialProvider::new(), request)
+            }
+            AwsKeys::Chain { profile: Some(profile) } => {
+                let chain = DefaultCredentialProvider::builder().with_profile(profile.as_str()).build();
+                Signer::new(context, chain, request)
+            }
+            AwsKeys::Static { access_key, secret_key, session_token } => {
+                let keys = StaticCredentialProvider::new(access_key, secret_key.expose());
+                let keys = match session_token {
+                    Some(token) => keys.with_session_token(token.expose()),
+                    None => keys,
+                };
+                Signer::new(context, keys, request)
+            }
+        }
+    }
+
+    /// Adds the signature of a request.
+    pub(crate) async fn sign(
+        &self,
+        url: &str,
+        body: &Bytes,
+        headers: &mut HeaderMap,
+    ) -> Result<(), ModelError> {
+        let fail = |what: String| ModelError::Auth { message: format!("no AWS signature: {what}") };
+        let signer = self.signer.get_or_init(async || self.build()).await;
+        let hash = Sha256::digest(body).iter().fold(String::new(), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        });
+        let request = http::Request::post(signed_url(url))
+            .header("x-amz-content-sha256", hash)
+            .body(())
+            .map_err(|err| fail(err.to_string()))?;
+        let (mut parts, ()) = request.into_parts();
+        signer.sign(&mut parts, None).await.map_err(|err| {
+            fail(format!(
+                "{err}. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or run `aws sso login`."
+            ))
+        })?;
+        for (name, value) in &parts.headers {
+            // The client writes the host itself, from the same address.
+            if name != http::header::HOST {
+                let name = HeaderName::try_from(name.as_str()).map_err(|err| fail(err.to_string()))?;
+                let mut value =
+                    HeaderValue::from_bytes(value.as_bytes()).map_err(|err| fail(err.to_string()))?;
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The address to sign for. The signer is made for S3, which takes a path as it
+/// is; every other service takes it encoded once more.
+fn signed_url(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let path = url[start..].find('/').map_or(url.len(), |at| start + at);
+    let (base, path) = url.split_at(path);
+    let mut out = base.to_owned();
+    for byte in path.bytes() {
+        if byte == b'%' {
+            out.push_str("%25");
+        } else {
+            out.push(char::from(byte));
+        }
+    }
+    out
+}
+
+/// A model's name in a path.
+pub(crate) fn path_segment(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Runs `credential_process` commands.
+#[derive(Debug)]
+struct Processes;
+
+impl CommandExecute for Processes {
+    async fn command_execute<'a>(
+        &'a self,
+        program: &'a str,
+        args: &'a [&'a str],
+    ) -> reqsign_core::Result<CommandOutput> {
+        let output = tokio::process::Command::new(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(|err| {
+                reqsign_core::Error::unexpected(format!("{program} could not be started: {err}"))
+            })?;
+        Ok(CommandOutput {
+            status: output.status.code().unwrap_or(-1),
+            stdout: output.stdout,
+            stderr: output.stderr,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_encoded_as_they_are_signed() {
+        assert_eq!(path_segment("us.anthropic.claude-x-v1:0"), "us.anthropic.claude-x-v1:0");
+        assert_eq!(
+            path_segment("arn:aws:bedrock:us-east-1:1:inference-profile/x"),
+            "arn:aws:bedrock:us-east-1:1:inference-profile%2Fx"
+        );
+        assert_eq!(signed_url("https://h/model/a%2Fb:0/invoke"), "https://h/model/a%252Fb:0/invoke");
+        assert_eq!(signed_url("https://h"), "https://h");
+    }
+}

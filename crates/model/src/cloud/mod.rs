@@ -1,0 +1,8 @@
+//! How the clouds know who asks.
+
+#[cfg(feature = "bedrock")]
+pub(crate) mod aws;
+#[cfg(feature = "bedrock")]
+pub(crate) mod eventstream;
+#[cfg(feature = "vertex")]
+pub(crate) mod google;

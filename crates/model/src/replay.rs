@@ -1,0 +1,309 @@
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use futures_util::{Stream, stream};
+use haft_types::text;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{BoxFuture, Catalog, Event, EventStream, ModelError, ModelInfo, Provider, Request};
+
+/// One request and what was answered: a line of a recording.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Exchange {
+    /// The request as [`Request::to_json`] gives it, after the recorder's
+    /// changes (secrets masked, paths made relative, …).
+    pub request: Value,
+    /// Every event, in order.
+    pub events: Vec<Event>,
+    /// The error it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ModelError>,
+    /// Whether nobody waited for its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandoned: bool,
+}
+
+/// Changes a request before it is recorded or compared: what may differ between
+/// two runs (clocks, ids, directories, secrets) is made the same.
+pub type Normalise = Arc<dyn Fn(&mut Value) + Send + Sync>;
+
+/// A provider that records what another one answers.
+pub struct Recorder {
+    inner: Arc<dyn Provider>,
+    normalise: Normalise,
+    sink: Arc<dyn Fn(Exchange) + Send + Sync>,
+}
+
+impl Recorder {
+    /// Hands every exchange to `sink` when it is over.
+    pub fn new(
+        inner: Arc<dyn Provider>,
+        normalise: Normalise,
+        sink: impl Fn(Exchange) + Send + Sync + 'static,
+    ) -> Self {
+        Self { inner, normalise, sink: Arc::new(sink) }
+    }
+}
+
+impl Provider for Recorder {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        self.inner.info(model)
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let mut recorded = request.to_json();
+        (self.normalise)(&mut recorded);
+        let exchange = Exchange { request: recorded, events: Vec::new(), error: None, abandoned: true };
+        let sink = Arc::clone(&self.sink);
+        Box::pin(Recording { inner: self.inner.stream(request), exchange: Some(exchange), sink })
+    }
+
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+        self.inner.count_tokens(request)
+    }
+
+    fn warm_up(&self) {
+        self.inner.warm_up();
+    }
+}
+
+/// Passes events on and keeps them.
+struct Recording {
+    inner: EventStream,
+    exchange: Option<Exchange>,
+    sink: Arc<dyn Fn(Exchange) + Send + Sync>,
+}
+
+impl Recording {
+    fn finish(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            (self.sink)(exchange);
+        }
+    }
+}
+
+impl Stream for Recording {
+    type Item = Result<Event, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.inner.as_mut().poll_next(cx);
+        if let (Poll::Ready(item), Some(exchange)) = (&polled, &mut self.exchange) {
+            match item {
+                Some(Ok(event)) => {
+                    exchange.events.push(event.clone());
+                    exchange.abandoned &= !matches!(event, Event::Stopped(_));
+                }
+                Some(Err(error)) => {
+                    exchange.error = Some(error.clone());
+                    exchange.abandoned = false;
+                }
+                None => self.finish(),
+            }
+        }
+        polled
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// A provider that answers from a recording, without a network.
+///
+/// Requests are matched by what they say, not by their number: agents that run
+/// side by side may ask in any order. Each exchange is used once. A request
+/// nobody recorded is an error that names the first field in which it differs
+/// from the nearest one that is left.
+pub struct Replay {
+    exchanges: Vec<Exchange>,
+    normalise: Normalise,
+    catalog: Arc<Catalog>,
+    left: Mutex<Left>,
+}
+
+#[derive(Default)]
+struct Left {
+    by_request: HashMap<u64, Vec<usize>>,
+    used: Vec<bool>,
+    asked: usize,
+}
+
+impl Replay {
+    /// Answers from these exchanges. `normalise` is what they were recorded
+    /// with.
+    pub fn new(exchanges: Vec<Exchange>, normalise: Normalise, catalog: Arc<Catalog>) -> Self {
+        let mut left = Left { used: vec![false; exchanges.len()], ..Left::default() };
+        // Taken from the end, so the first comes first.
+        for (at, exchange) in exchanges.iter().enumerate().rev() {
+            left.by_request.entry(hash(&exchange.request)).or_default().push(at);
+        }
+        Self { exchanges, normalise, catalog, left: Mutex::new(left) }
+    }
+
+    /// How many exchanges were not asked for.
+    pub fn unused(&self) -> usize {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.used.iter().filter(|used| !**used).count()
+    }
+
+    fn find(&self, request: &Value) -> Result<&Exchange, ModelError> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.asked += 1;
+        let found = left.by_request.get_mut(&hash(request)).and_then(Vec::pop);
+        if let Some(at) = found {
+            left.used[at] = true;
+            return Ok(&self.exchanges[at]);
+        }
+        let message = self.miss(request, &left);
+        Err(ModelError::ReplayMiss { message })
+    }
+
+    fn miss(&self, request: &Value, left: &Left) -> String {
+        let unused = self.exchanges.iter().enumerate().filter(|(at, _)| !left.used[*at]);
+        let differences =
+            unused.filter_map(|(at, exchange)| Some((at, difference(&exchange.request, request)?)));
+        let nearest = differences.max_by_key(|(at, it)| (it.same_before, std::cmp::Reverse(*at)));
+        let asked = left.asked;
+        match nearest {
+            None => {
+                format!("request {asked} has no answer: all {} recorded ones are used", self.exchanges.len())
+            }
+            Some((at, it)) => format!(
+                "request {asked} has no answer. The nearest recorded one (number {}) differs first at {}: recorded {}, now {}",
+                at + 1,
+                it.path,
+                it.recorded,
+                it.now
+            ),
+        }
+    }
+}
+
+impl Provider for Replay {
+    fn name(&self) -> &str {
+        "replay"
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        self.catalog.get(model)
+    }
+
+    fn stream(&self, request: Request) -> EventStream {
+        let mut asked = request.to_json();
+        (self.normalise)(&mut asked);
+        let items: Vec<Result<Event, ModelError>> = match self.find(&asked) {
+            Err(miss) => vec![Err(miss)],
+            Ok(exchange) => {
+                let mut items: Vec<_> = exchange.events.iter().cloned().map(Ok).collect();
+                items.extend(exchange.error.clone().map(Err));
+                if exchange.abandoned {
+                    let message = "the recorded answer was abandoned here".to_owned();
+                    items.push(Err(ModelError::ReplayMiss { message }));
+                }
+                items
+            }
+        };
+        Box::pin(stream::iter(items))
+    }
+
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async move { Ok(request.estimate_tokens()) })
+    }
+}
+
+fn hash(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The first place where two values differ.
+struct Difference {
+    path: String,
+    recorded: String,
+    now: String,
+    /// How much is the same before it.
+    same_before: usize,
+}
+
+fn difference(recorded: &Value, now: &Value) -> Option<Difference> {
+    let mut same = 0;
+    first_difference(recorded, now, &mut String::new(), &mut same).map(|mut found| {
+        found.same_before = same;
+        found
+    })
+}
+
+fn first_difference(
+    recorded: &Value,
+    now: &Value,
+    path: &mut String,
+    same: &mut usize,
+) -> Option<Difference> {
+    let here = |path: &str, recorded: &str, now: &str| Difference {
+        path: if path.is_empty() {
+            "the request".to_owned()
+        } else {
+            path.trim_start_matches('.').to_owned()
+        },
+        recorded: recorded.to_owned(),
+        now: now.to_owned(),
+        same_before: 0,
+    };
+    let length = path.len();
+    let mut inside = |step: String, recorded: Option<&Value>, now: Option<&Value>, path: &mut String| {
+        path.push_str(&step);
+        let found = match (recorded, now) {
+            (Some(recorded), Some(now)) => first_difference(recorded, now, path, same),
+            (recorded, now) => Some(here(path, &shown(recorded), &shown(now))),
+        };
+        path.truncate(length);
+        found
+    };
+    match (recorded, now) {
+        (Value::Array(recorded), Value::Array(now)) => (0..recorded.len().max(now.len()))
+            .find_map(|at| inside(format!("[{at}]"), recorded.get(at), now.get(at), path)),
+        (Value::Object(recorded), Value::Object(now)) => {
+            let extra = now.keys().filter(|key| !recorded.contains_key(*key));
+            let mut keys = recorded.keys().chain(extra);
+            keys.find_map(|key| inside(format!(".{key}"), recorded.get(key), now.get(key), path))
+        }
+        (recorded, now) if recorded == now => {
+            *same += 1;
+            None
+        }
+        (Value::String(recorded), Value::String(now)) => {
+            let (recorded, now) = around_difference(recorded, now);
+            Some(here(path, &recorded, &now))
+        }
+        (recorded, now) => Some(here(path, &shown(Some(recorded)), &shown(Some(now)))),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), |value| text::one_line(&value.to_string(), 80))
+}
+
+/// Two texts from shortly before they differ.
+fn around_difference(recorded: &str, now: &str) -> (String, String) {
+    let same = recorded.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
+    let start = same.saturating_sub(20);
+    let piece = |text: &str| {
+        let dots = if start > 0 { "…" } else { "" };
+        let part: String = text.chars().skip(start).take(60).collect();
+        format!("{:?}", format!("{dots}{part}"))
+    };
+    (piece(recorded), piece(now))
+}

@@ -1,0 +1,292 @@
+//! The chunks of OpenAI's Chat Completions form, from many servers.
+//!
+//! Servers differ: ids are missing or the same for every call, indices have
+//! gaps or are always 0, arguments come as an object, the end is never said.
+//! All calls are handed out at the end, because nothing before it says that a
+//! call is complete.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde_json::Value;
+
+use super::{
+    Assembler,
+    assembler::{as_text, count},
+    surrogates,
+};
+use crate::{
+    Event, ModelError, StopReason, ToolSet,
+    dialect::{recover, showable},
+};
+
+const THINKING: usize = 0;
+const TEXT: usize = 1;
+const FIRST_CALL: usize = 2;
+
+/// Reads the chunks of one answer.
+pub(crate) struct ChatDecoder {
+    assembler: Assembler,
+    started: bool,
+    id: String,
+    calls: Vec<Call>,
+    ids: HashSet<String>,
+    reason: Option<StopReason>,
+    /// Text in which calls are looked for, and how much of it was shown.
+    written: Option<(String, usize)>,
+}
+
+/// Whether a model may write calls as text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Dialects {
+    Looked,
+    Ignored,
+}
+
+/// A call and how the server tells it from others.
+struct Call {
+    index: Option<u64>,
+    id: Option<String>,
+    named: bool,
+}
+
+impl ChatDecoder {
+    pub(crate) fn new(model: &str, tools: Arc<ToolSet>, dialects: Dialects) -> Self {
+        let mut assembler = Assembler::new(model, tools);
+        if dialects == Dialects::Looked {
+            assembler.coerce_inputs();
+        }
+        Self {
+            assembler,
+            written: (dialects == Dialects::Looked).then(Default::default),
+            started: false,
+            id: String::new(),
+            calls: Vec::new(),
+            ids: HashSet::new(),
+            reason: None,
+        }
+    }
+
+    pub(crate) fn assembler(&mut self) -> &mut Assembler {
+        &mut self.assembler
+    }
+
+    /// Reads one chunk.
+    pub(crate) fn feed(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+        if data.trim() == "[DONE]" {
+            return self.end_with(Some(StopReason::EndTurn));
+        }
+        let chunk = surrogates::parse(data)
+            .map_err(|err| ModelError::protocol(format!("a chunk is no JSON: {err}")))?;
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(chunk_error(error));
+        }
+        self.start(&chunk);
+        for choice in chunk["choices"].as_array().into_iter().flatten().take(1) {
+            self.delta(&choice["delta"]);
+            if let Some(reason) = choice["finish_reason"].as_str() {
+                self.reason = Some(self.stop_reason(reason));
+            }
+        }
+        self.usage(&chunk["usage"]);
+        Ok(self.assembler.drain())
+    }
+
+    /// The body has ended.
+    pub(crate) fn end(&mut self) -> Result<Vec<Event>, ModelError> {
+        self.end_with(None)
+    }
+
+    fn end_with(&mut self, default: Option<StopReason>) -> Result<Vec<Event>, ModelError> {
+        if self.assembler.is_stopped() {
+            return Ok(self.assembler.drain());
+        }
+        if !self.started {
+            return Err(ModelError::protocol("the answer is empty"));
+        }
+        let default = default.map(|reason| if self.calls.is_empty() { reason } else { StopReason::ToolUse });
+        let reason =
+            self.reason.take().or(default).ok_or_else(|| ModelError::protocol("the answer has no end"))?;
+        let reason = self.find_calls(reason);
+        self.assembler.end(THINKING);
+        self.assembler.end(TEXT);
+        for at in 0..self.calls.len() {
+            self.assembler.end(FIRST_CALL + at);
+        }
+        self.assembler.stop(reason);
+        Ok(self.assembler.drain())
+    }
+
+    /// Reads an answer that came in one piece.
+    pub(crate) fn whole(&mut self, body: &Value) -> Result<Vec<Event>, ModelError> {
+        if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+            return Err(chunk_error(error));
+        }
+        self.start(body);
+        let choice = &body["choices"][0];
+        self.delta(&choice["message"]);
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.reason = Some(self.stop_reason(reason));
+        }
+        self.usage(&body["usage"]);
+        self.end_with(Some(StopReason::EndTurn))
+    }
+
+    fn start(&mut self, chunk: &Value) {
+        if !std::mem::replace(&mut self.started, true) {
+            let text = |name: &str| chunk[name].as_str().unwrap_or_default();
+            text("id").clone_into(&mut self.id);
+            self.assembler.started(text("id"), text("model"));
+        }
+    }
+
+    fn delta(&mut self, delta: &Value) {
+        for name in ["reasoning_content", "reasoning", "reasoning_text"] {
+            if let Some(piece) = delta[name].as_str().filter(|piece| !piece.is_empty()) {
+                if !self.assembler.is_open(THINKING) {
+                    self.assembler.begin_thinking(THINKING);
+                }
+                self.assembler.piece(THINKING, piece);
+                break;
+            }
+        }
+        let content = text_of(&delta["content"]);
+        if !content.is_empty() {
+            match self.written.take() {
+                Some((mut text, shown)) => {
+                    text.push_str(&content);
+                    let can_show = showable(&text, shown, self.assembler.tools());
+                    self.text(&text[shown..can_show]);
+                    self.written = Some((text, can_show));
+                }
+                None => self.text(&content),
+            }
+        }
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.call(call["index"].as_u64(), call["id"].as_str(), &call["function"]);
+        }
+        if delta["function_call"].is_object() {
+            self.call(Some(0), None, &delta["function_call"]);
+        }
+    }
+
+    fn text(&mut self, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        if !self.assembler.is_open(TEXT) {
+            self.assembler.begin_text(TEXT);
+        }
+        self.assembler.piece(TEXT, piece);
+    }
+
+    /// Takes the calls out of the text, if the server found none itself.
+    fn find_calls(&mut self, reason: StopReason) -> StopReason {
+        let Some((text, shown)) = self.written.take() else { return reason };
+        if !self.calls.is_empty() {
+            self.text(&text[shown..]);
+            return reason;
+        }
+        let recovered = recover(&text, self.assembler.tools());
+        if recovered.calls.is_empty() {
+            self.text(&text[shown..]);
+            return reason;
+        }
+        let rest = recovered.text.strip_prefix(text[..shown].trim()).unwrap_or_default().to_owned();
+        self.text(&rest);
+        for call in recovered.calls {
+            let at = self.calls.len();
+            self.calls.push(Call { index: None, id: None, named: true });
+            let id = self.unique_id(None, at);
+            self.assembler.begin_call(FIRST_CALL + at, &id, &call.name);
+            self.assembler.piece(FIRST_CALL + at, &call.input);
+        }
+        if reason == StopReason::EndTurn { StopReason::ToolUse } else { reason }
+    }
+
+    /// A piece of a call, or a whole one.
+    fn call(&mut self, index: Option<u64>, id: Option<&str>, function: &Value) {
+        let id = id.filter(|id| !id.is_empty());
+        let name = function["name"].as_str().filter(|name| !name.is_empty());
+        let at = match self.known(index, id, name) {
+            Some(at) => at,
+            None => {
+                self.calls.push(Call { index, id: id.map(str::to_owned), named: false });
+                self.calls.len() - 1
+            }
+        };
+        if !self.calls[at].named {
+            let Some(name) = name else { return };
+            self.calls[at].named = true;
+            let id = self.unique_id(id, at);
+            self.assembler.begin_call(FIRST_CALL + at, &id, name);
+        }
+        self.assembler.piece(FIRST_CALL + at, &as_text(&function["arguments"]));
+    }
+
+    /// The call a piece belongs to. A new id is a new call, whatever its index
+    /// says; without an index, a name is.
+    fn known(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+        let same_id = |call: &Call| id.is_none() || call.id.is_none() || call.id.as_deref() == id;
+        match (index, id) {
+            (Some(index), _) => {
+                self.calls.iter().rposition(|call| call.index == Some(index) && same_id(call))
+            }
+            (None, Some(id)) => {
+                let found = self.calls.iter().rposition(|call| call.id.as_deref() == Some(id));
+                found.filter(|_| name.is_none())
+            }
+            (None, None) if name.is_some() => None,
+            (None, None) => self.calls.len().checked_sub(1),
+        }
+    }
+
+    /// The server's id if it is new, else one of our own.
+    fn unique_id(&mut self, id: Option<&str>, at: usize) -> String {
+        let own = format!("call_{}_{at}", crate::name::short_hash(&self.id));
+        let id = id.filter(|id| !self.ids.contains(*id)).map_or(own, str::to_owned);
+        self.ids.insert(id.clone());
+        id
+    }
+
+    fn stop_reason(&self, name: &str) -> StopReason {
+        match name {
+            // Some servers stop for calls without saying so.
+            "stop" | "end_turn" | "eos" if self.calls.is_empty() => StopReason::EndTurn,
+            "stop" | "end_turn" | "eos" | "tool_calls" | "function_call" | "tool_use" => StopReason::ToolUse,
+            "length" | "max_tokens" => StopReason::MaxTokens,
+            "content_filter" => StopReason::Refusal,
+            other => StopReason::Other(other.to_owned()),
+        }
+    }
+
+    fn usage(&mut self, usage: &Value) {
+        let Some(input) = count(usage, "prompt_tokens") else { return };
+        let cached = count(&usage["prompt_tokens_details"], "cached_tokens").unwrap_or(0).min(input);
+        let slot = self.assembler.usage();
+        slot.input_tokens = input - cached;
+        slot.cache_read_input_tokens = cached;
+        slot.output_tokens = count(usage, "completion_tokens").unwrap_or(slot.output_tokens);
+        self.assembler.tell_usage();
+    }
+}
+
+/// Text, or the texts of parts.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}
+
+/// An error instead of a chunk.
+pub(crate) fn chunk_error(error: &Value) -> ModelError {
+    let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
+    let kind = error["type"].as_str().or(error["code"].as_str()).unwrap_or_default();
+    match kind {
+        "rate_limit_error" | "rate_limit_exceeded" => ModelError::RateLimited { message, retry_after: None },
+        "invalid_request_error" => ModelError::Invalid { message },
+        "authentication_error" | "permission_error" => ModelError::Auth { message },
+        _ => ModelError::Server { status: 500, message },
+    }
+}

@@ -1,0 +1,136 @@
+//! The conversation in Anthropic's Messages form, and its cache marks.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use haft_types::{Block, MediaSource, Message, MessageBlock};
+use serde_json::{Value, json};
+
+use super::{Size, cache::Piece};
+use crate::{CachePolicy, Request};
+
+/// What marks the end of a prefix to cache.
+pub(crate) fn mark(cache: CachePolicy) -> Value {
+    match cache {
+        CachePolicy::OneHour => json!({"type": "ephemeral", "ttl": "1h"}),
+        _ => json!({"type": "ephemeral"}),
+    }
+}
+
+/// How many blocks back the provider looks for what it has cached.
+const LOOKBACK: usize = 18;
+
+/// The blocks that carry marks: the last one, and when the last turn is longer
+/// than the provider looks back, one in it that is near enough to the mark of
+/// the request before. No mark is ever put into what was sent before, so two
+/// requests differ first where the older one ended.
+pub(crate) fn marked_blocks(request: &Request, marks: usize) -> Vec<(usize, usize)> {
+    if request.cache == CachePolicy::Off || marks == 0 {
+        return Vec::new();
+    }
+    let Some(last) = request.messages.len().checked_sub(1) else { return Vec::new() };
+    let Some(block) = request.messages[last].content.iter().rposition(can_be_marked) else {
+        return Vec::new();
+    };
+    let mut out = vec![(last, block)];
+    let before = request.messages[..last].iter().rposition(|message| message.role == haft_types::Role::User);
+    if let Some(before) = before
+        && marks > 1
+    {
+        let new = request.messages.iter().enumerate().skip(before + 1).flat_map(|(at, message)| {
+            message.content.iter().enumerate().map(move |(index, block)| ((at, index), block))
+        });
+        let new: Vec<_> = new.collect();
+        if new.len() > LOOKBACK {
+            let near = new[..LOOKBACK].iter().rev().find(|(_, block)| can_be_marked(block));
+            out.extend(near.map(|(place, _)| *place).filter(|place| *place != (last, block)));
+        }
+    }
+    out
+}
+
+fn can_be_marked(block: &MessageBlock) -> bool {
+    !matches!(
+        block,
+        MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. } | MessageBlock::Other(_)
+    )
+}
+
+/// A message with cache marks on some of its blocks.
+pub(crate) fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> Piece {
+    let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
+    let mut out = Vec::with_capacity(256);
+    let mut media = Media::default();
+    let _ = write!(out, "{{\"role\":\"{role}\",\"content\":[");
+    for (at, block) in message.content.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        encode_block(&mut out, block, &mut media);
+        if marked.contains(&at) && out.last() == Some(&b'}') {
+            out.pop();
+            let _ = write!(out, ",\"cache_control\":{}}}", mark(cache));
+        }
+    }
+    out.extend_from_slice(b"]}");
+    let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
+    Piece { bytes: Bytes::from(out), size, ..Piece::default() }
+}
+
+/// Media of a message.
+#[derive(Default)]
+pub(crate) struct Media {
+    pub(crate) bytes: usize,
+    pub(crate) tokens: u64,
+}
+
+impl Media {
+    /// Pictures cost by their size, at most 1600 tokens; documents by their
+    /// length, for lack of better.
+    pub(crate) fn add(&mut self, source: &MediaSource, is_image: bool) {
+        match source {
+            MediaSource::Base64 { data, .. } => {
+                self.bytes += data.len();
+                self.tokens += if is_image { 1600 } else { (data.len() as u64 / 40).max(1500) };
+            }
+            MediaSource::Url { .. } => self.tokens += 1600,
+        }
+    }
+}
+
+fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut Media) {
+    // What the log keeps about thinking is not for the provider.
+    let bare = match block {
+        MessageBlock::Thinking { thinking, signature, .. } => {
+            Some(json!({"type": "thinking", "thinking": thinking, "signature": signature}))
+        }
+        MessageBlock::RedactedThinking { data, .. } => {
+            Some(json!({"type": "redacted_thinking", "data": data}))
+        }
+        MessageBlock::Image { source } => {
+            media.add(source, true);
+            None
+        }
+        MessageBlock::Document { source, .. } => {
+            media.add(source, false);
+            None
+        }
+        MessageBlock::ToolResult { content, .. } => {
+            for inner in &content.0 {
+                match inner {
+                    Block::Image { source } => media.add(source, true),
+                    Block::Document { source, .. } => media.add(source, false),
+                    _ => {}
+                }
+            }
+            None
+        }
+        _ => None,
+    };
+    let written = match bare {
+        Some(bare) => serde_json::to_writer(&mut *out, &bare),
+        None => serde_json::to_writer(&mut *out, block),
+    };
+    // Plain data always serialises; a broken block would be an invalid body.
+    debug_assert!(written.is_ok());
+}

@@ -1,0 +1,155 @@
+//! Every form, cut at every byte, without a network.
+
+use std::sync::Arc;
+
+use haft_testkit::{Form, Piece, ToolPiece, Turn};
+use haft_types::MessageBlock;
+use serde_json::json;
+
+use super::{
+    Decoder,
+    chat_events::{ChatDecoder, Dialects},
+    framing::Framing,
+    messages_events::MessagesDecoder,
+    responses_events::ResponsesDecoder,
+    sse::SseParser,
+};
+use crate::{Answer, Event, ModelError, StopReason, ToolSet};
+
+const FORMS: [Form; 3] = [Form::Messages, Form::Chat, Form::Responses];
+
+fn reader(form: Form) -> (Framing, Decoder) {
+    let tools = Arc::new(ToolSet::default());
+    let sse = Framing::Sse(SseParser::default());
+    match form {
+        Form::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
+        Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
+        Form::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
+        #[cfg(feature = "bedrock")]
+        Form::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
+        #[cfg(not(feature = "bedrock"))]
+        Form::Bedrock => unreachable!("needs the feature"),
+    }
+}
+
+/// What comes of pieces of a body, and how it ends.
+fn read(form: Form, pieces: &[&[u8]]) -> (Answer, Result<(), ModelError>) {
+    let (mut framing, mut decoder) = reader(form);
+    let mut answer = Answer::default();
+    let mut run = || -> Result<(), ModelError> {
+        let take =
+            |events: Vec<Event>, answer: &mut Answer| events.into_iter().for_each(|event| answer.take(event));
+        for piece in pieces {
+            let mut data = Vec::new();
+            framing.feed(piece, &mut data)?;
+            for data in data {
+                take(decoder.feed(&data)?, &mut answer);
+            }
+        }
+        take(decoder.end()?, &mut answer);
+        Ok(())
+    };
+    let ended = run();
+    (answer, ended)
+}
+
+fn turn() -> Turn {
+    let split = ToolPiece {
+        name: "Write".to_owned(),
+        input: json!({"path": "/größe", "text": "line\n\"quoted\" 😀"}),
+        split: Some(vec![1, 2, 9, 20]),
+        ..ToolPiece::default()
+    };
+    Turn::of([
+        Piece::thinking("hm"),
+        Piece::text("both"),
+        Piece::Tool(split),
+        Piece::tool("Bash", json!({"command": "ls", "n": 3})),
+    ])
+}
+
+#[test]
+fn every_form_says_the_same() {
+    let mut seen: Vec<(String, Vec<serde_json::Value>)> = Vec::new();
+    for form in forms() {
+        let (answer, ended) = read(form, &[&turn().bytes(form, "m")]);
+        ended.unwrap();
+        assert_eq!((answer.stop.clone(), answer.bad_calls.len()), (Some(StopReason::ToolUse), 0), "{form:?}");
+        assert!(
+            matches!(&answer.content[0], MessageBlock::Thinking { thinking, .. } if thinking == "hm"),
+            "{form:?}"
+        );
+        let calls = answer.calls().iter().map(|call| json!([call.id, call.name, call.input])).collect();
+        seen.push((answer.text(), calls));
+    }
+    assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{seen:#?}");
+    assert_eq!(seen[0].1.len(), 2);
+}
+
+#[test]
+fn a_body_may_be_cut_at_any_byte() {
+    for form in forms() {
+        let body = turn().bytes(form, "m");
+        let (whole, _) = read(form, &[&body]);
+        let calls = whole.calls();
+        // Byte for byte: what is there at any moment is what a cut there leaves.
+        let (mut framing, mut decoder) = reader(form);
+        let mut so_far = Answer::default();
+        let mut ends = Vec::new();
+        let mut handed_out_early = 0;
+        for (at, byte) in body.iter().enumerate() {
+            let mut data = Vec::new();
+            framing.feed(&[*byte], &mut data).unwrap();
+            for data in &data {
+                decoder.feed(data).unwrap().into_iter().for_each(|event| so_far.take(event));
+            }
+            assert_eq!(so_far.bad_calls, [], "{form:?} {at}");
+            assert_eq!(so_far.calls(), calls[..so_far.calls().len()], "{form:?} {at}");
+            handed_out_early += usize::from(!so_far.calls().is_empty() && so_far.stop.is_none());
+            if !data.is_empty() {
+                ends.extend([at, at + 1, at + 2]);
+            }
+        }
+        // Chat says nothing of complete calls before its end.
+        assert_eq!(handed_out_early > 0, form != Form::Chat, "{form:?}");
+        // Around the ends of events: how such a body ends, and that the rest
+        // completes it.
+        for cut in ends.into_iter().filter(|cut| *cut <= body.len()) {
+            let (head, tail) = body.split_at(cut);
+            let (part, ended) = read(form, &[head]);
+            assert_eq!(ended.is_ok(), part.stop.is_some(), "{form:?} {cut}");
+            assert!(ended.is_err() || part.content == whole.content, "{form:?} {cut}");
+            let (joined, ended) = read(form, &[head, tail]);
+            assert!(ended.is_ok() && joined == whole, "{form:?} {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_call_cut_by_the_limit_is_never_offered() {
+    let input = json!({"path": "/x", "text": "0123456789"});
+    for form in forms() {
+        for keep in 0..=input.to_string().len() {
+            let cut = ToolPiece {
+                name: "Write".to_owned(),
+                input: input.clone(),
+                keep: Some(keep),
+                ..ToolPiece::default()
+            };
+            let turn = Turn::of([Piece::tool("Bash", json!({})), Piece::Tool(cut)]).stop("max_tokens");
+            let (answer, ended) = read(form, &[&turn.bytes(form, "m")]);
+            ended.unwrap();
+            let names: Vec<&str> = answer.calls().iter().map(|call| call.name.as_str()).collect();
+            assert_eq!((names, answer.bad_calls.len()), (vec!["Bash"], 1), "{form:?} {keep}");
+            assert_eq!(answer.stop, Some(StopReason::MaxTokens), "{form:?} {keep}");
+        }
+    }
+}
+
+fn forms() -> Vec<Form> {
+    let mut forms = FORMS.to_vec();
+    if cfg!(feature = "bedrock") {
+        forms.push(Form::Bedrock);
+    }
+    forms
+}

@@ -1,0 +1,206 @@
+//! The facts of `haft-shell` in the words of this crate.
+//!
+//! Nothing is judged here: a fact that this crate has no word for becomes one
+//! that is at least as strict.
+
+use std::path::{Path, PathBuf};
+
+use haft_shell::analysis::{
+    self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
+};
+
+use crate::{
+    Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
+    FileUse, FileUseKind, Nature, Through,
+};
+
+/// Takes command lines apart with `haft-shell`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShellCommands;
+
+impl CommandJudge for ShellCommands {
+    fn analyse(&self, line: &str, place: &CommandPlace<'_>) -> Analysis {
+        let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
+        let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
+        let found = shell::analyse(line, here);
+        let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
+        let far_reaching = !found.doubts.is_empty();
+        let mut parts: Vec<CommandPart> = found.parts.iter().map(|part| command_part(part, place)).collect();
+        if far_reaching {
+            parts.iter_mut().for_each(narrow);
+        }
+        let lonely = parts.is_empty().then(|| found.doubts.first()).flatten();
+        Analysis { parts, doubt: uncertain.or(lonely).map(Doubt::to_string) }
+    }
+
+    fn propose(&self, line: &str, place: &CommandPlace<'_>) -> Vec<String> {
+        let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
+        let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
+        let found = shell::analyse(line, here);
+        if !found.is_certain() {
+            return Vec::new();
+        }
+        let parts: Vec<&Part> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
+        let proposed: Vec<String> = parts.iter().filter_map(|part| shell::propose(part)).collect();
+        // A rule for some parts would only lead to the next question.
+        if proposed.len() == parts.len() { proposed } else { Vec::new() }
+    }
+}
+
+fn command_part(part: &Part, place: &CommandPlace<'_>) -> CommandPart {
+    let mut made = CommandPart {
+        text: part.text.clone(),
+        allow_faces: part.faces.allow.iter().map(allow_face).collect(),
+        deny_faces: part.faces.refuse.iter().map(|words| Face::new(words.clone())).collect(),
+        nature: nature(part, place),
+        files: part.effects.iter().flat_map(|effect| file_uses(effect, place)).collect(),
+        concern: concern(part),
+    };
+    if part.doubts.iter().any(|doubt| doubt.weight() == Weight::FarReaching) {
+        narrow(&mut made);
+    }
+    made
+}
+
+fn allow_face(face: &shell::Face) -> Face {
+    Face::new(face.words.clone()).covered_by(match face.cover {
+        Cover::Any => Coverage::AnyRule,
+        Cover::Exact => Coverage::ExactRule,
+    })
+}
+
+/// Only the rule for every command speaks for what reaches further than one.
+fn narrow(part: &mut CommandPart) {
+    part.nature = Nature::Other;
+    part.allow_faces.iter_mut().for_each(|face| face.coverage = Coverage::WholeRule);
+}
+
+fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
+    let leaves = follows_links(part)
+        && part.effects.iter().any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, place));
+    let plain =
+        part.doubts.is_empty() && !leaves && part.effects.iter().all(|effect| stays_plain(effect, place));
+    match part.class {
+        Class::ReadOnly if plain => Nature::ReadOnly,
+        Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if plain => Nature::EditsFiles,
+        _ => Nature::Other,
+    }
+}
+
+/// Whether nothing but files is touched: no network, and no configuration of
+/// another place (a repository's hooks and helpers) can run.
+fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
+    match effect.access {
+        Access::Connect => false,
+        Access::Obey => match &effect.target {
+            Target::Path(path) => haft_paths::lexical(path) == place.cwd,
+            Target::Pattern(_) | Target::Unknown(_) => false,
+        },
+        Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
+    }
+}
+
+/// Whether the command was told to follow links (`grep -R`, `find -L`).
+fn follows_links(part: &Part) -> bool {
+    let options = part.words.iter().filter_map(|word| match word {
+        shell::Word::Literal(text) => Some(text.as_str()),
+        shell::Word::Pattern(_) | shell::Word::Unknown(_) => None,
+    });
+    let mut options = options.take_while(|word| *word != "--").filter(|word| word.starts_with('-'));
+    options.any(|word| {
+        word.starts_with("--dereference") || (!word.starts_with("--") && word.contains(['R', 'L']))
+    })
+}
+
+/// As many names as are looked at before a tree counts as unknown.
+const MOST_NAMES: usize = 4_000;
+
+/// Whether a command that follows links may leave the workspace through one of
+/// them. A tree too large to look through counts as if it did.
+fn links_lead_out(target: &Target, place: &CommandPlace<'_>) -> bool {
+    let mut open = match target {
+        Target::Path(path) => vec![path.clone()],
+        Target::Pattern(path) => vec![literal_parent(path)],
+        Target::Unknown(_) => return true,
+    };
+    let mut seen = 0;
+    while let Some(dir) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            seen += 1;
+            let Ok(kind) = entry.file_type() else { return true };
+            if MOST_NAMES < seen || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place)) {
+                return true;
+            }
+            if kind.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    false
+}
+
+/// The directory a pattern begins in.
+fn literal_parent(pattern: &Path) -> PathBuf {
+    let is_plain =
+        |part: &std::path::Component<'_>| !part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    pattern.components().take_while(is_plain).collect()
+}
+
+fn concern(part: &Part) -> Option<Concern> {
+    if let Some(removal) = part.critical_removal() {
+        let what = match &removal.target {
+            Target::Path(path) | Target::Pattern(path) => path.display().to_string(),
+            Target::Unknown(word) => word.clone(),
+        };
+        return Some(Concern::Insist(format!("it would remove {what}")));
+    }
+    let uncertain = part.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
+    if let Some(doubt) = uncertain {
+        return Some(Concern::Ask(doubt.to_string()));
+    }
+    let connects = part
+        .effects
+        .iter()
+        .any(|effect| effect.access == Access::Connect && effect.origin == shell::Origin::Redirection);
+    connects.then(|| Concern::Ask(String::from("it opens a network connection")))
+}
+
+fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
+    let target = match &effect.target {
+        Target::Path(path) => FileTarget::Path(path.clone()),
+        Target::Pattern(path) => FileTarget::Pattern(path.clone()),
+        Target::Unknown(word) => FileTarget::Unknown(word.clone()),
+    };
+    let through = match effect.origin {
+        shell::Origin::Redirection => Through::Redirection,
+        shell::Origin::Operand => Through::Operand,
+        shell::Origin::Mention => Through::Mention,
+    };
+    let reach = match effect.reach {
+        Reach::Itself => FileReach::Itself,
+        Reach::Tree | Reach::LinkedTree => FileReach::Tree,
+    };
+    let kinds: &[FileUseKind] = match (effect.access, effect.origin) {
+        // A word of a command nobody understands may mean either.
+        (_, shell::Origin::Mention) => &[FileUseKind::Read, FileUseKind::Write],
+        (Access::Write | Access::Delete, _) => &[FileUseKind::Write],
+        (Access::Read, _) => &[FileUseKind::Read],
+        // Names and sizes inside the workspace are no secret, content is.
+        (Access::List | Access::Enter, _) if is_at_home(&effect.target, place) => &[],
+        (Access::List | Access::Enter, _) => &[FileUseKind::Read],
+        (Access::Obey | Access::Connect, _) => &[],
+    };
+    kinds.iter().map(|kind| FileUse { target: target.clone(), kind: *kind, through, reach }).collect()
+}
+
+fn is_at_home(target: &Target, place: &CommandPlace<'_>) -> bool {
+    let (Target::Path(path) | Target::Pattern(path)) = target else { return false };
+    let forms = [haft_paths::lexical(path), haft_paths::real(path).unwrap_or_else(|_| path.clone())];
+    forms.iter().all(|form| place.roots.iter().any(|root| inside_root(form, root)))
+}
+
+fn inside_root(form: &Path, root: &Path) -> bool {
+    haft_paths::is_inside(form, root)
+        || haft_paths::real(root).is_ok_and(|root| haft_paths::is_inside(form, &root))
+}

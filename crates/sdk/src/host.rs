@@ -1,0 +1,173 @@
+//! Questions to the host.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::MAX_LINE;
+
+/// The program at the other end. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    frames: mpsc::UnboundedSender<Value>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    closed: bool,
+    by_id: HashMap<String, oneshot::Sender<Result<Value, HostError>>>,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum HostError {
+    /// The host is gone, or listens no longer.
+    Closed,
+    /// The host says it cannot answer.
+    Refused(String),
+    /// The question does not fit a line.
+    TooLong,
+}
+
+impl std::fmt::Display for HostError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("stream closed before response received"),
+            Self::Refused(reason) => f.write_str(reason),
+            Self::TooLong => write!(f, "the request is longer than the {MAX_LINE} bytes a line may have"),
+        }
+    }
+}
+
+/// Takes a question back when nobody waits for its answer any more.
+struct Open<'a> {
+    host: &'a Host,
+    id: String,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.host.waiting().by_id.remove(&self.id).is_some() {
+            self.host.tell(json!({"type": "control_cancel_request", "request_id": self.id}));
+        }
+    }
+}
+
+impl Host {
+    /// A host that reads what comes out of the receiver.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Value>) {
+        let (frames, receiver) = mpsc::unbounded_channel();
+        (Self(Arc::new(Inner { frames, waiting: Mutex::default() })), receiver)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a frame; if nobody reads any more, nobody misses it.
+    pub fn tell(&self, frame: Value) {
+        self.0.frames.send(frame).ok();
+    }
+
+    /// Asks, and waits for the answer. Dropping the future takes the question
+    /// back.
+    pub async fn ask(&self, request: Value) -> Result<Value, HostError> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let frame = json!({"type": "control_request", "request_id": id, "request": request});
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waiting = self.waiting();
+            if waiting.closed {
+                return Err(HostError::Closed);
+            }
+            waiting.by_id.insert(id.clone(), sender);
+        }
+        let _open = Open { host: self, id };
+        self.tell(frame);
+        receiver.await.unwrap_or(Err(HostError::Closed))
+    }
+
+    /// The host answered. Answers to what nobody asked, or asks no more, are
+    /// ignored.
+    pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
+        let waiting = self.waiting().by_id.remove(request_id);
+        if let Some(sender) = waiting {
+            sender.send(answer.map_err(HostError::Refused)).ok();
+        }
+    }
+
+    /// The host will answer nothing any more.
+    pub fn close(&self) {
+        let mut waiting = self.waiting();
+        waiting.closed = true;
+        for (_, sender) in waiting.by_id.drain() {
+            sender.send(Err(HostError::Closed)).ok();
+        }
+    }
+}
+
+/// Whether a request can be sent as it is.
+pub(crate) fn fits(request: &Value) -> bool {
+    // Room for the envelope.
+    request.to_string().len() < MAX_LINE - 200
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_find_their_questions_in_any_order() {
+        let (host, mut frames) = Host::new();
+        let ask = |n: u32| {
+            let host = host.clone();
+            tokio::spawn(async move { host.ask(json!({"n": n})).await })
+        };
+        let asked: Vec<_> = (0..20).map(ask).collect();
+        let mut questions = Vec::new();
+        for _ in 0..20 {
+            questions.push(frames.recv().await.unwrap());
+        }
+        for question in questions.iter().rev() {
+            let id = question["request_id"].as_str().unwrap();
+            host.answered("unknown", Ok(Value::Null));
+            host.answered(id, Ok(question["request"]["n"].clone()));
+            host.answered(id, Err("twice".to_owned()));
+        }
+        for (n, asked) in asked.into_iter().enumerate() {
+            assert_eq!(asked.await.unwrap(), Ok(json!(n)));
+        }
+        assert!(frames.try_recv().is_err(), "nothing was taken back");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_question_is_taken_back_and_a_closed_host_answers_at_once() {
+        let (host, mut frames) = Host::new();
+        let asked = tokio::spawn({
+            let host = host.clone();
+            async move { host.ask(json!({})).await }
+        });
+        let id = frames.recv().await.unwrap()["request_id"].clone();
+        asked.abort();
+        let cancel = frames.recv().await.unwrap();
+        assert_eq!(cancel, json!({"type": "control_cancel_request", "request_id": id}));
+
+        let asked = tokio::spawn({
+            let host = host.clone();
+            async move { host.ask(json!({})).await }
+        });
+        frames.recv().await.unwrap();
+        host.close();
+        assert_eq!(asked.await.unwrap(), Err(HostError::Closed));
+        assert_eq!(host.ask(json!({})).await, Err(HostError::Closed));
+    }
+}

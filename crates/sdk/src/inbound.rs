@@ -1,0 +1,167 @@
+//! Lines from the host, taken apart.
+
+use haft_agent::UserInput;
+use haft_types::MessageBlock;
+use serde_json::{Value, json};
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inbound {
+    /// Somebody says something.
+    User(UserFrame),
+    /// The host wants something.
+    Control(Control),
+    /// The host answers one of our questions.
+    Answer {
+        /// Which question.
+        request_id: String,
+        /// The answer, or why there is none.
+        answer: Result<Value, String>,
+    },
+    /// The host no longer wants an answer. All of ours come at once, so there
+    /// is nothing to stop.
+    Cancel,
+    /// Nothing that concerns us.
+    Nothing,
+}
+
+/// Something said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UserFrame {
+    /// The host's name for it.
+    pub uuid: Option<String>,
+    /// As it came, for those who want it back.
+    pub message: Value,
+    /// What is said.
+    pub content: Vec<MessageBlock>,
+    /// Whether the model is to answer; otherwise it only hears it.
+    pub wants_answer: bool,
+}
+
+impl UserFrame {
+    /// For the agent.
+    pub fn to_input(&self) -> UserInput {
+        UserInput { uuid: self.uuid.clone(), content: self.content.clone() }
+    }
+}
+
+/// A request of the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// Its name.
+    pub request_id: String,
+    /// What is wanted.
+    pub subtype: String,
+    /// Everything it says.
+    pub request: Value,
+}
+
+impl Inbound {
+    /// Takes a line apart. `None` for a line that is not JSON. What is JSON
+    /// but unknown is ignored: newer hosts say newer things.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        if line.trim_ascii().is_empty() {
+            return Some(Self::Nothing);
+        }
+        let mut frame: Value = serde_json::from_slice(line).ok()?;
+        Some(match frame["type"].as_str() {
+            Some("user") => user(&mut frame).map_or(Self::Nothing, Self::User),
+            Some("control_request") => control(&mut frame).map_or(Self::Nothing, Self::Control),
+            Some("control_response") => answer(frame["response"].take()),
+            Some("control_cancel_request") => Self::Cancel,
+            _ => Self::Nothing,
+        })
+    }
+}
+
+fn user(frame: &mut Value) -> Option<UserFrame> {
+    let message = frame["message"].take();
+    let content = match &message["content"] {
+        Value::String(text) => vec![MessageBlock::Text { text: text.clone() }],
+        Value::Array(blocks) => blocks.iter().map(block).collect(),
+        _ => return None,
+    };
+    let uuid = frame["uuid"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+    let wants_answer = frame["shouldQuery"].as_bool().unwrap_or(true);
+    Some(UserFrame { uuid, message, content, wants_answer })
+}
+
+/// A block we do not know is told to the model as it is, not lost.
+fn block(block: &Value) -> MessageBlock {
+    serde_json::from_value(block.clone()).unwrap_or_else(|_| MessageBlock::Text { text: block.to_string() })
+}
+
+fn control(frame: &mut Value) -> Option<Control> {
+    let request_id = frame["request_id"].as_str()?.to_owned();
+    let request = frame["request"].take();
+    let subtype = request["subtype"].as_str().unwrap_or_default().to_owned();
+    Some(Control { request_id, subtype, request })
+}
+
+fn answer(mut response: Value) -> Inbound {
+    let Some(request_id) = response["request_id"].as_str().map(str::to_owned) else {
+        return Inbound::Nothing;
+    };
+    let answer = match response["subtype"].as_str() {
+        Some("success") => Ok(response["response"].take()),
+        Some("error") => Err(response["error"].as_str().unwrap_or("no reason given").to_owned()),
+        _ => Err(String::from("the answer is neither a success nor an error")),
+    };
+    Inbound::Answer { request_id, answer }
+}
+
+/// The answer to a request that worked.
+pub fn succeed(request_id: &str, response: Value) -> Value {
+    json!({
+        "type": "control_response",
+        "response": {"subtype": "success", "request_id": request_id, "response": response},
+    })
+}
+
+/// The answer to a request that did not.
+pub fn fail(request_id: &str, error: &str) -> Value {
+    json!({
+        "type": "control_response",
+        "response": {"subtype": "error", "request_id": request_id, "error": error},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_what_they_say() {
+        let text = |text: &str| vec![MessageBlock::Text { text: text.to_owned() }];
+        let check = |line: &str, want: Option<Inbound>| {
+            assert_eq!(Inbound::parse(line.as_bytes()), want, "{line}");
+        };
+        check("", Some(Inbound::Nothing));
+        check("  \r", Some(Inbound::Nothing));
+        check("nope", None);
+        check("{\"type\":", None);
+        check("[1]", Some(Inbound::Nothing));
+        check(r#"{"type":"keep_alive"}"#, Some(Inbound::Nothing));
+        check(r#"{"type":"user"}"#, Some(Inbound::Nothing));
+        check(r#"{"type":"control_request"}"#, Some(Inbound::Nothing));
+        check(r#"{"type":"control_cancel_request","request_id":"r"}"#, Some(Inbound::Cancel));
+        for message in [json!("hi"), json!([{"type": "text", "text": "hi"}])] {
+            let line = json!({"type": "user", "message": {"role": "user", "content": message}, "uuid": "u"});
+            let Some(Inbound::User(frame)) = Inbound::parse(line.to_string().as_bytes()) else {
+                panic!("{line}")
+            };
+            assert_eq!((frame.uuid.as_deref(), frame.content), (Some("u"), text("hi")));
+        }
+        check(
+            r#"{"type":"control_response","response":{"subtype":"error","request_id":"r","error":"no"}}"#,
+            Some(Inbound::Answer { request_id: "r".to_owned(), answer: Err("no".to_owned()) }),
+        );
+        check(
+            r#"{"type":"control_response","response":{"request_id":"r"}}"#,
+            Some(Inbound::Answer {
+                request_id: "r".to_owned(),
+                answer: Err("the answer is neither a success nor an error".to_owned()),
+            }),
+        );
+    }
+}

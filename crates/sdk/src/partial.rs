@@ -1,0 +1,155 @@
+//! Answers while they come in, as the raw events of the Messages API.
+
+use haft_model::Event;
+use haft_types::{CallId, MessageBlock, Usage};
+use serde_json::{Value, json};
+
+/// Makes the events of one answer after the other. The same for every
+/// provider: what is told is what the agent saw.
+#[derive(Debug, Default)]
+pub struct Partial {
+    index: usize,
+    open: Option<Kind>,
+    in_message: bool,
+    usage: Usage,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Kind {
+    Text,
+    Thinking,
+    Tool(CallId),
+    /// Something that comes in one piece.
+    Whole,
+}
+
+impl Partial {
+    /// What is to be told now. A complete block ends with [`Partial::block_end`],
+    /// after its own frame was written.
+    pub fn events(&mut self, event: &Event) -> Vec<Value> {
+        let mut told = Vec::new();
+        match event {
+            Event::Started { id, model } => {
+                *self = Self { in_message: true, ..Self::default() };
+                told.push(json!({"type": "message_start", "message": {
+                    "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
+                    "stop_reason": null, "stop_sequence": null, "usage": self.usage,
+                }}));
+            }
+            Event::Text(piece) => {
+                self.open(Kind::Text, || json!({"type": "text", "text": ""}), &mut told);
+                told.push(self.delta(json!({"type": "text_delta", "text": piece})));
+            }
+            Event::Thinking(piece) => {
+                let start = || json!({"type": "thinking", "thinking": "", "signature": ""});
+                self.open(Kind::Thinking, start, &mut told);
+                told.push(self.delta(json!({"type": "thinking_delta", "thinking": piece})));
+            }
+            Event::ToolStarted { id, name } => {
+                let start = || json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+                self.open(Kind::Tool(id.clone()), start, &mut told);
+            }
+            Event::ToolInput { json, .. } if self.open.is_some() => {
+                told.push(self.delta(json!({"type": "input_json_delta", "partial_json": json})));
+            }
+            Event::Block(block) => self.complete(block, &mut told),
+            Event::BadCall(bad) => self.complete(&MessageBlock::ToolUse(bad.call.clone()), &mut told),
+            Event::Usage(usage) => self.usage = *usage,
+            Event::Stopped(reason) if self.in_message => {
+                self.in_message = false;
+                told.extend(self.block_end());
+                told.push(json!({
+                    "type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": null},
+                    "usage": self.usage,
+                }));
+                told.push(json!({"type": "message_stop"}));
+            }
+            _ => (),
+        }
+        told
+    }
+
+    /// The open block is over.
+    pub fn block_end(&mut self) -> Option<Value> {
+        self.open.take()?;
+        self.index += 1;
+        Some(json!({"type": "content_block_stop", "index": self.index - 1}))
+    }
+
+    fn open(&mut self, kind: Kind, start: impl FnOnce() -> Value, told: &mut Vec<Value>) {
+        if self.open.as_ref() == Some(&kind) {
+            return;
+        }
+        told.extend(self.block_end());
+        told.push(json!({"type": "content_block_start", "index": self.index, "content_block": start()}));
+        self.open = Some(kind);
+    }
+
+    /// A block that was told piece by piece needs only its signature; any other
+    /// is told now.
+    fn complete(&mut self, block: &MessageBlock, told: &mut Vec<Value>) {
+        let kind = match block {
+            MessageBlock::Text { .. } => Kind::Text,
+            MessageBlock::Thinking { .. } => Kind::Thinking,
+            MessageBlock::ToolUse(call) => Kind::Tool(call.id.clone()),
+            _ => Kind::Whole,
+        };
+        self.open(kind, || json!(block), told);
+        if let MessageBlock::Thinking { signature, .. } = block
+            && !signature.is_empty()
+        {
+            told.push(self.delta(json!({"type": "signature_delta", "signature": signature})));
+        }
+    }
+
+    fn delta(&self, delta: Value) -> Value {
+        json!({"type": "content_block_delta", "index": self.index, "delta": delta})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_model::StopReason;
+
+    use super::*;
+
+    #[test]
+    fn every_block_begins_and_ends_once() {
+        let text = |text: &str| MessageBlock::Text { text: text.to_owned() };
+        let call = haft_types::ToolUse { id: CallId::from("t"), name: "Read".into(), input: json!({}) };
+        let mut partial = Partial::default();
+        let mut told = Vec::new();
+        for event in [
+            Event::Started { id: "m".into(), model: "x".into() },
+            Event::Text("a".into()),
+            Event::Text("b".into()),
+            Event::Block(text("ab")),
+            Event::ToolStarted { id: CallId::from("t"), name: "Read".into() },
+            Event::ToolInput { id: CallId::from("t"), json: "{}".into() },
+            Event::Block(MessageBlock::ToolUse(call)),
+            Event::Stopped(StopReason::ToolUse),
+        ] {
+            told.extend(partial.events(&event));
+            if matches!(event, Event::Block(_)) {
+                told.extend(partial.block_end());
+            }
+        }
+        let shown: Vec<String> =
+            told.iter().map(|it| format!("{}{}", it["type"].as_str().unwrap_or(""), it["index"])).collect();
+        assert_eq!(
+            shown,
+            [
+                "message_startnull",
+                "content_block_start0",
+                "content_block_delta0",
+                "content_block_delta0",
+                "content_block_stop0",
+                "content_block_start1",
+                "content_block_delta1",
+                "content_block_stop1",
+                "message_deltanull",
+                "message_stopnull",
+            ]
+        );
+    }
+}

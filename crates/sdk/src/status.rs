@@ -1,0 +1,49 @@
+//! What hosts are told about MCP servers.
+
+use haft_mcp::Manager;
+use serde_json::{Value, json};
+
+/// For `init`: names and states.
+pub fn mcp_servers(manager: &Manager) -> Vec<Value> {
+    let shown = manager
+        .status()
+        .into_iter()
+        .map(|it| json!({"name": it.name, "status": it.state.wire_name(), "source": it.scope.name()}));
+    shown.collect()
+}
+
+/// For `mcp_status`: everything.
+pub fn mcp_status(manager: &Manager) -> Value {
+    let shown = manager.status().into_iter().map(|it| {
+        let mut server = json!({
+            "name": it.name, "status": it.state.wire_name(), "transport": it.transport,
+            "scope": it.scope.name(), "source": it.scope.name(),
+        });
+        if let Some(info) = &it.info {
+            server["serverInfo"] = json!({"name": info.name, "version": info.version});
+        }
+        if let Some(error) = &it.last_error {
+            server["error"] = json!(error);
+        }
+        let tools = manager.definitions(&it.name);
+        server["tools"] = tools
+            .iter()
+            .map(|tool| {
+                let mut annotations = json!({});
+                let hints = [
+                    ("readOnly", tool.annotations.read_only_hint),
+                    ("destructive", tool.annotations.destructive_hint),
+                    ("openWorld", tool.annotations.open_world_hint),
+                ];
+                for (name, hint) in hints {
+                    if let Some(hint) = hint {
+                        annotations[name] = json!(hint);
+                    }
+                }
+                json!({"name": tool.name, "description": tool.description, "annotations": annotations})
+            })
+            .collect();
+        server
+    });
+    json!({"mcpServers": shown.collect::<Vec<_>>()})
+}

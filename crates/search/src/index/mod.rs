@@ -1,0 +1,151 @@
+//! What is where in a tree: definitions and words, file by file.
+//!
+//! **Invariant:** an answer is never older than the question. Before each
+//! question every file is looked at (`stat`), and what changed is read again.
+//! A file that changed in the two seconds before it was read counts as changed
+//! the next time too: the clock of a file system is too coarse to tell.
+
+mod names;
+mod refresh;
+mod words;
+
+use std::collections::HashMap;
+
+pub(crate) use names::{NAMELESS, NameId, Names};
+pub use refresh::{Refresh, Refreshed};
+pub(crate) use words::{Words, fingerprint, parts};
+
+use crate::{Lang, SymbolKind};
+
+/// What is where in one tree.
+#[derive(Debug, Default)]
+pub struct Index {
+    files: Vec<Option<IndexedFile>>,
+    by_path: HashMap<Box<[u8]>, FileId>,
+    free: Vec<FileId>,
+    names: Names,
+    /// Symbols that were taken out since the names were counted.
+    stale_symbols: usize,
+    symbols: usize,
+    bytes: usize,
+}
+
+pub(crate) type FileId = u32;
+
+/// What is known about one file.
+#[derive(Debug)]
+pub(crate) struct IndexedFile {
+    pub(crate) rel: Box<[u8]>,
+    stamp: Stamp,
+    pub(crate) lang: Option<&'static Lang>,
+    pub(crate) symbols: Box<[IndexedSymbol]>,
+    pub(crate) words: Words,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexedSymbol {
+    pub(crate) name: NameId,
+    pub(crate) container: NameId,
+    pub(crate) line: u32,
+    pub(crate) kind: SymbolKind,
+}
+
+/// What the kernel says about a file that tells it from any other version.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    size: i64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    inode: u64,
+    /// It was old enough when it was read that a later change must show.
+    settled: bool,
+}
+
+impl Index {
+    /// How many files are in it.
+    pub fn len(&self) -> usize {
+        self.by_path.len()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    /// How many definitions are in it.
+    pub fn symbols(&self) -> usize {
+        self.symbols
+    }
+
+    /// About how much memory it takes.
+    pub fn size(&self) -> usize {
+        self.bytes + self.names.size()
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = (FileId, &IndexedFile)> {
+        (0..).zip(&self.files).filter_map(|(id, file)| Some((id, file.as_ref()?)))
+    }
+
+    pub(crate) fn file(&self, id: FileId) -> Option<&IndexedFile> {
+        self.files.get(id as usize)?.as_ref()
+    }
+
+    fn insert(&mut self, file: IndexedFile) {
+        if let Some(id) = self.by_path.get(&file.rel).copied() {
+            self.remove(id);
+        }
+        self.bytes += file.size();
+        self.symbols += file.symbols.len();
+        let rel = file.rel.clone();
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.files[id as usize] = Some(file);
+                id
+            }
+            None => {
+                let Ok(id) = FileId::try_from(self.files.len()) else { return };
+                self.files.push(Some(file));
+                id
+            }
+        };
+        self.by_path.insert(rel, id);
+    }
+
+    fn remove(&mut self, id: FileId) {
+        let Some(file) = self.files.get_mut(id as usize).and_then(Option::take) else { return };
+        self.by_path.remove(&file.rel);
+        self.bytes -= file.size();
+        self.symbols -= file.symbols.len();
+        self.stale_symbols += file.symbols.len();
+        self.free.push(id);
+    }
+
+    /// Forgets names nobody has any more, once most are of that kind.
+    fn tidy(&mut self) {
+        const WORTH_IT: usize = 100_000;
+        if self.stale_symbols < WORTH_IT.max(2 * self.symbols) {
+            return;
+        }
+        let mut names = Names::default();
+        for file in self.files.iter_mut().flatten() {
+            for symbol in &mut file.symbols {
+                symbol.name = names.id(self.names.text(symbol.name));
+                if symbol.container != NAMELESS {
+                    symbol.container = names.id(self.names.text(symbol.container));
+                }
+            }
+        }
+        self.names = names;
+        self.stale_symbols = 0;
+    }
+}
+
+impl IndexedFile {
+    fn size(&self) -> usize {
+        2 * self.rel.len() + self.symbols.len() * size_of::<IndexedSymbol>() + self.words.size() + 200
+    }
+}

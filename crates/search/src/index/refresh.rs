@@ -1,0 +1,268 @@
+use std::{
+    collections::HashSet,
+    io::Read,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use rustix::fs::Stat;
+
+use super::{
+    FileId, Index, IndexedFile, IndexedSymbol, NAMELESS, Stamp,
+    words::{WordSet, Words},
+};
+use crate::{
+    Entry, Filter, Guess, Lang, Limits, Root, Scratch, Stop, StopReason, Symbol, SymbolKind, Tally, Visitor,
+    Walk, grep, symbols,
+};
+
+/// How an index is brought up to date.
+pub struct Refresh<'a> {
+    /// Where relative things are relative to.
+    pub cwd: &'a Path,
+    /// Which files count.
+    pub filter: &'a Filter,
+    /// Threads and file systems.
+    pub limits: Limits,
+    /// Tells encodings.
+    pub guess: Guess,
+    /// When to give up.
+    pub stop: &'a Stop,
+}
+
+/// What bringing it up to date came to.
+#[derive(Debug, Default)]
+pub struct Refreshed {
+    /// Files that were read.
+    pub read: u64,
+    /// Files that are gone.
+    pub gone: u64,
+    /// Files there is no room for.
+    pub left_out: u64,
+    /// It is not complete: some files may be missing or old.
+    pub stopped: Option<StopReason>,
+    /// What the walk saw and left out.
+    pub tally: Tally,
+}
+
+/// Larger files are data or generated: they are searched, not indexed.
+const MAX_FILE: u64 = 2 << 20;
+
+/// As many files have a place in an index.
+const MAX_FILES: usize = 500_000;
+
+/// As much memory may an index take.
+const MAX_BYTES: usize = 768 << 20;
+
+/// A file read this soon after a change may change again without its times
+/// telling.
+const SETTLING_SECONDS: i64 = 2;
+
+impl Refresh<'_> {
+    /// Looks at every file, and reads those that changed.
+    pub fn run(&self, index: &mut Index, root: &Root) -> Refreshed {
+        let mut filter = self.filter.clone();
+        let mut walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+        if walk.root_is_ignored() {
+            filter.respect_ignore = false;
+            walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+        }
+        let known = &*index;
+        let (readers, tally) = walk.run((), || Reader::new(known, self.guess));
+        let stopped = self.stop.reason();
+        let mut refreshed = Refreshed { stopped, tally, ..Refreshed::default() };
+        let mut seen: HashSet<FileId> = HashSet::new();
+        let mut read = Vec::new();
+        for reader in readers {
+            seen.extend(reader.same);
+            read.extend(reader.read);
+        }
+        if stopped.is_none() {
+            // Those read again are taken out here and come back below.
+            let gone: Vec<FileId> = index.by_path.values().copied().filter(|id| !seen.contains(id)).collect();
+            refreshed.gone = gone.len() as u64;
+            for id in gone {
+                index.remove(id);
+            }
+        }
+        for file in read {
+            if MAX_FILES <= index.len() || MAX_BYTES < index.size() {
+                refreshed.left_out += 1;
+                continue;
+            }
+            refreshed.read += 1;
+            let file = file.into_indexed(index);
+            index.insert(file);
+        }
+        refreshed.gone = refreshed.gone.saturating_sub(refreshed.read);
+        index.tidy();
+        refreshed
+    }
+}
+
+/// Looks at files on a thread of its own.
+struct Reader<'a> {
+    known: &'a Index,
+    guess: Guess,
+    now: i64,
+    same: Vec<FileId>,
+    read: Vec<ReadFile>,
+    bytes: Vec<u8>,
+    words: WordSet,
+    scratch: Scratch,
+}
+
+/// A file that was read, before its names have numbers.
+struct ReadFile {
+    rel: Vec<u8>,
+    stamp: Stamp,
+    lang: Option<&'static Lang>,
+    /// All names in one piece.
+    names: String,
+    symbols: Vec<ReadSymbol>,
+    words: Words,
+}
+
+struct ReadSymbol {
+    name: std::ops::Range<u32>,
+    container: Option<std::ops::Range<u32>>,
+    line: u32,
+    kind: SymbolKind,
+}
+
+impl<'a> Reader<'a> {
+    fn new(known: &'a Index, guess: Guess) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        Self {
+            known,
+            guess,
+            now: i64::try_from(now).unwrap_or(i64::MAX),
+            same: Vec::new(),
+            read: Vec::new(),
+            bytes: Vec::new(),
+            words: WordSet::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    fn read(&mut self, entry: &Entry<'_, ()>, rel: Vec<u8>) -> std::io::Result<()> {
+        let (file, stat) = entry.open()?;
+        let mut read = ReadFile {
+            rel,
+            stamp: Stamp::new(&stat, self.now),
+            lang: None,
+            names: String::new(),
+            symbols: Vec::new(),
+            words: Words::any(),
+        };
+        self.bytes.clear();
+        file.take(MAX_FILE + 1).read_to_end(&mut self.bytes)?;
+        if self.bytes.len() as u64 <= MAX_FILE {
+            match grep::to_text(&self.bytes, self.guess) {
+                Some(text) => {
+                    self.words.collect(&text);
+                    read.words = Words::of(&self.words);
+                    read.lang = Lang::of(entry.name(), &text);
+                    if let Some(lang) = read.lang {
+                        let found = symbols(lang, &text, &mut self.scratch);
+                        read.take_symbols(&text, &found);
+                    }
+                }
+                None => {
+                    // Nothing in it is text.
+                    self.words.collect(b"");
+                    read.words = Words::of(&self.words);
+                }
+            }
+        }
+        self.read.push(read);
+        Ok(())
+    }
+}
+
+impl Visitor for Reader<'_> {
+    type Mark = ();
+
+    fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {
+        Some(())
+    }
+
+    fn file(&mut self, entry: &Entry<'_, ()>, tally: &mut Tally) {
+        let rel = entry.rel();
+        if let Some(id) = self.known.by_path.get(&*rel)
+            && let Some(file) = self.known.file(*id)
+            && let Ok(stat) = entry.stat()
+            && file.stamp.is_of(&stat)
+        {
+            self.same.push(*id);
+            return;
+        }
+        if let Err(error) = self.read(entry, rel) {
+            tally.unreadable.note(&entry.rel(), &error);
+        }
+    }
+}
+
+impl ReadFile {
+    fn take_symbols(&mut self, text: &[u8], found: &[Symbol]) {
+        let mut last: Option<(std::ops::Range<usize>, std::ops::Range<u32>)> = None;
+        for symbol in found {
+            let name = self.name(text, &symbol.name);
+            let container = symbol.container.as_ref().map(|container| match &last {
+                // Neighbours are mostly in the same type.
+                Some((range, stored)) if range == container => stored.clone(),
+                _ => {
+                    let stored = self.name(text, container);
+                    last = Some((container.clone(), stored.clone()));
+                    stored
+                }
+            });
+            self.symbols.push(ReadSymbol { name, container, line: symbol.line, kind: symbol.kind });
+        }
+    }
+
+    fn name(&mut self, text: &[u8], range: &std::ops::Range<usize>) -> std::ops::Range<u32> {
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let start = self.names.len();
+        self.names.push_str(&String::from_utf8_lossy(&text[range.clone()]));
+        place(start)..place(self.names.len())
+    }
+
+    fn into_indexed(self, index: &mut Index) -> IndexedFile {
+        let names = &mut index.names;
+        let mut id = |range: &std::ops::Range<u32>| {
+            names.id(self.names.get(range.start as usize..range.end as usize).unwrap_or_default())
+        };
+        let symbols = self.symbols.iter().map(|symbol| IndexedSymbol {
+            name: id(&symbol.name),
+            container: symbol.container.as_ref().map_or(NAMELESS, &mut id),
+            line: symbol.line,
+            kind: symbol.kind,
+        });
+        IndexedFile {
+            symbols: symbols.collect(),
+            rel: self.rel.into(),
+            stamp: self.stamp,
+            lang: self.lang,
+            words: self.words,
+        }
+    }
+}
+
+impl Stamp {
+    #[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
+    fn new(stat: &Stat, now: i64) -> Self {
+        let last = (stat.st_mtime as i64).max(stat.st_ctime as i64);
+        Self {
+            size: stat.st_size as i64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            inode: stat.st_ino as u64,
+            settled: last < now - SETTLING_SECONDS,
+        }
+    }
+
+    fn is_of(&self, stat: &Stat) -> bool {
+        self.settled && *self == Self { settled: true, ..Self::new(stat, 0) }
+    }
+}

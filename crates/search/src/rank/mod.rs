@@ -1,0 +1,187 @@
+//! Answers to "where is this defined, where is it used, where is it written
+//! about".
+
+mod ask;
+mod definitions;
+mod names;
+mod occurrences;
+mod passages;
+mod signals;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use ask::Ask;
+
+use crate::{Guess, Index, Limits, Root, Stop, StopReason, SymbolKind, index::fingerprint};
+
+/// Looks things up in an index and in the files behind it.
+pub struct Finder<'a> {
+    /// An index that was just brought up to date.
+    pub index: &'a Index,
+    /// The tree it is of.
+    pub root: &'a Root,
+    /// What to find.
+    pub ask: &'a Ask,
+    /// How many definitions, lines of usage and passages to hand back.
+    pub limits: AnswerLimits,
+    /// Threads.
+    pub walk: Limits,
+    /// Whether a file may be shown, by its place below the root.
+    pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// Tells encodings, as it did for the index.
+    pub guess: Guess,
+    /// When to give up.
+    pub stop: &'a Stop,
+}
+
+/// How long an answer may be.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerLimits {
+    /// Definitions.
+    pub definitions: usize,
+    /// Lines in which a name is used.
+    pub usages: usize,
+    /// Lines of text.
+    pub passages: usize,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Definitions, best first.
+    pub definitions: Vec<Definition>,
+    /// How many definitions fit about as well.
+    pub total_definitions: usize,
+    /// The name usages were looked for, when it is not the one asked for.
+    pub instead: Option<String>,
+    /// Places in code, best file first.
+    pub usages: Vec<Place>,
+    /// How many there are.
+    pub total_usages: u64,
+    /// In how many files.
+    pub usage_files: usize,
+    /// Places in comments, texts and documents, best first.
+    pub passages: Vec<Place>,
+    /// How many there are.
+    pub total_passages: u64,
+    /// There was no time for all of it.
+    pub stopped: Option<StopReason>,
+}
+
+/// Something that is defined.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Definition {
+    /// The file, by its place below the root.
+    pub rel: Vec<u8>,
+    /// Counted from 1.
+    pub line: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is; `None` for a file of that name.
+    pub kind: Option<SymbolKind>,
+    /// What it is in.
+    pub container: Option<String>,
+    /// Its line, safe to show.
+    pub text: String,
+    pub(crate) score: i32,
+}
+
+/// A line in a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Place {
+    /// The file, by its place below the root.
+    pub rel: Vec<u8>,
+    /// Counted from 1.
+    pub line: u32,
+    /// The line, safe to show.
+    pub text: String,
+}
+
+impl Finder<'_> {
+    /// Finds it.
+    pub fn run(&self) -> Answer {
+        let weights = self.weights();
+        let mut answer = Answer::default();
+        let found = self.definitions(&weights);
+        answer.total_definitions = found.len();
+        let best = found.first().cloned();
+        answer.definitions = found.into_iter().take(self.limits.definitions).collect();
+        self.show_definitions(&mut answer.definitions);
+        if let Some(name) = &self.ask.name {
+            self.look_for_name(&name.text, best.as_ref(), &mut answer);
+        } else {
+            self.passages(&weights, &mut answer);
+        }
+        answer.stopped = self.stop.reason();
+        answer
+    }
+
+    /// Usages and mentions of the name; if there are none, of the one that fits
+    /// best.
+    fn look_for_name(&self, name: &str, best: Option<&Definition>, answer: &mut Answer) {
+        let own = best.filter(|best| best.name == name);
+        self.occurrences(name, own.or(best), answer);
+        let is_nowhere = own.is_none() && answer.total_usages == 0 && answer.total_passages == 0;
+        if let Some(best) = best
+            && is_nowhere
+            && best.kind.is_some()
+        {
+            answer.instead = Some(best.name.clone());
+            self.occurrences(&best.name, Some(best), answer);
+        }
+    }
+
+    /// How much each word tells: rare ones more.
+    fn weights(&self) -> Vec<f64> {
+        let total = self.index.len().max(1);
+        let weight = |term: &String| {
+            let hash = fingerprint(term.as_bytes());
+            let files = self.index.files().filter(|(_, file)| file.words.may_hold(hash)).count();
+            #[expect(clippy::cast_precision_loss, reason = "a weight")]
+            let ratio = (total + 1) as f64 / (files + 1) as f64;
+            (1.0 + ratio).ln()
+        };
+        self.ask.terms.iter().map(weight).collect()
+    }
+
+    /// Does something with each item on a few threads; results in order.
+    fn each<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(index) else { return done };
+                if self.stop.is_over() {
+                    return done;
+                }
+                done.extend(work(item).map(|result| (index, result)));
+            }
+        };
+        let threads = self.walk.threads.get().min(items.len().div_ceil(8)).max(1);
+        let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+            let mut results = run();
+            for other in others {
+                results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            results
+        });
+        results.sort_unstable_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// The text of a file as it is now.
+    fn text_of(&self, rel: &[u8]) -> Option<Vec<u8>> {
+        /// Larger files are for Grep.
+        const MAX: u64 = 16 << 20;
+        let (file, _) = self.root.open_file(rel).ok()?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX), &mut bytes).ok()?;
+        match crate::grep::to_text(&bytes, self.guess)? {
+            std::borrow::Cow::Owned(text) => Some(text),
+            std::borrow::Cow::Borrowed(text) if text.len() == bytes.len() => Some(bytes),
+            std::borrow::Cow::Borrowed(text) => Some(text.to_vec()),
+        }
+    }
+}

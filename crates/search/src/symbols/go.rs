@@ -1,0 +1,97 @@
+use super::{
+    SymbolKind, View,
+    braces::{Scope, Walker},
+};
+
+/// Go: functions with receivers, and groups of declarations.
+pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    let view = walker.view;
+    if !view.is_first(at) {
+        return None;
+    }
+    let is_top = walker.scope() == Scope::Module && walker.is_level();
+    match view.word(at) {
+        b"func" => function(walker, at),
+        b"type" if is_top => declarations(walker, at, type_kind),
+        b"const" if is_top => declarations(walker, at, |_, _| SymbolKind::Constant),
+        b"var" if is_top => declarations(walker, at, |_, _| SymbolKind::Variable),
+        _ => None,
+    }
+}
+
+fn function(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    let view = walker.view;
+    let mut name = at + 1;
+    let mut receiver = None;
+    if view.mark(name) == b'(' {
+        let behind = view.behind(name, b'(', b')')?;
+        // `(s *Set[K])`: the type is the last name before its parameters.
+        let end = (name..behind).find(|index| view.mark(*index) == b'[').unwrap_or(behind);
+        receiver = (name..end).rev().find(|index| view.is_word(*index));
+        name = behind;
+    }
+    if !view.is_word(name) {
+        return None;
+    }
+    let kind = if receiver.is_some() { SymbolKind::Method } else { SymbolKind::Function };
+    walker.add_to(name, kind, receiver);
+    walker.open_next(Scope::Function, None);
+    Some(name + 1)
+}
+
+fn type_kind(view: &View<'_>, name: usize) -> SymbolKind {
+    let mut at = name + 1;
+    if view.mark(at) == b'[' {
+        at = view.behind(at, b'[', b']').unwrap_or(at);
+    }
+    match view.word(at) {
+        b"struct" => SymbolKind::Struct,
+        b"interface" => SymbolKind::Interface,
+        _ => SymbolKind::Type,
+    }
+}
+
+/// `type A …`, or `type (` with one at the start of each line.
+fn declarations(
+    walker: &mut Walker<'_>,
+    at: usize,
+    kind: impl Fn(&View<'_>, usize) -> SymbolKind,
+) -> Option<usize> {
+    let view = walker.view;
+    if view.is_word(at + 1) {
+        names(walker, at + 1, &kind);
+        return Some(at + 2);
+    }
+    if view.mark(at + 1) != b'(' {
+        return None;
+    }
+    let behind = view.behind(at + 1, b'(', b')')?;
+    let mut index = at + 2;
+    while index < behind {
+        match view.mark(index) {
+            b'{' => index = view.behind(index, b'{', b'}')?,
+            b'(' => index = view.behind(index, b'(', b')')?,
+            _ => {
+                if view.is_word(index) && view.is_first(index) {
+                    names(walker, index, &kind);
+                }
+                index += 1;
+            }
+        }
+    }
+    Some(behind)
+}
+
+/// `a, b = 1, 2`.
+fn names(walker: &mut Walker<'_>, mut at: usize, kind: &impl Fn(&View<'_>, usize) -> SymbolKind) {
+    let view = walker.view;
+    loop {
+        if view.word(at) != b"_" {
+            walker.add(at, kind(&view, at));
+        }
+        if view.mark(at + 1) != b',' || !view.is_word(at + 2) {
+            return;
+        }
+        at += 2;
+    }
+}

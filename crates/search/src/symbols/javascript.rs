@@ -1,0 +1,111 @@
+use super::{
+    SymbolKind, View,
+    braces::{Scope, Walker},
+    words,
+};
+
+/// JavaScript and TypeScript: bindings at the top, methods of classes, and
+/// names put on `exports` and prototypes.
+pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    let view = walker.view;
+    match view.word(at) {
+        b"const" | b"let" | b"var" if walker.scope() == Scope::Module && walker.is_level() => {
+            binding(walker, at + 1)
+        }
+        b"exports" if view.mark(at + 1) == b'.' && view.mark(at + 3) == b'=' && view.is_word(at + 2) => {
+            let kind = value_kind(&view, at + 4);
+            walker.add(at + 2, kind);
+            Some(at + 3)
+        }
+        _ if walker.scope() == Scope::Type && walker.is_level() => member(walker, at),
+        b"prototype" => None,
+        _ => assigned_method(walker, at),
+    }
+}
+
+fn binding(walker: &mut Walker<'_>, name: usize) -> Option<usize> {
+    let view = walker.view;
+    if view.word(name) == b"enum" || words::is_reserved(walker.grammar, view.word(name)) {
+        return None;
+    }
+    if !view.is_word(name) {
+        return None;
+    }
+    let equals = (name + 1..(name + 60).min(view.tokens.len()))
+        .take_while(|at| !matches!(view.mark(*at), b';' | b'{') && (*at == name + 1 || !view.is_first(*at)))
+        .find(|at| view.mark(*at) == b'=' && view.mark(*at + 1) != b'>');
+    let kind = equals.map_or(SymbolKind::Variable, |at| value_kind(&view, at + 1));
+    walker.add(name, kind);
+    match kind {
+        SymbolKind::Function => walker.open_next(Scope::Function, None),
+        SymbolKind::Class => walker.open_next(Scope::Type, Some(name)),
+        _ => (),
+    }
+    // Behind the name, so that `= class {` and `= function () {` are not seen
+    // as definitions of their own.
+    match (kind, equals) {
+        (SymbolKind::Class | SymbolKind::Function, Some(at)) => Some(at + 2),
+        _ => Some(name + 1),
+    }
+}
+
+/// What stands behind `=`.
+fn value_kind(view: &View<'_>, at: usize) -> SymbolKind {
+    match view.word(at) {
+        b"function" => return SymbolKind::Function,
+        b"class" => return SymbolKind::Class,
+        b"async" => return SymbolKind::Function,
+        b"" => (),
+        _ if view.marks(at + 1, b"=>") => return SymbolKind::Function,
+        _ => return SymbolKind::Constant,
+    }
+    let at = view.behind_generics(at);
+    if view.mark(at) == b'('
+        && let Some(behind) = view.behind(at, b'(', b')')
+    {
+        let arrow = (behind..(behind + 40).min(view.tokens.len()))
+            .take_while(|at| !matches!(view.mark(*at), b';' | b'{' | b','))
+            .any(|at| view.marks(at, b"=>"));
+        if arrow {
+            return SymbolKind::Function;
+        }
+    }
+    SymbolKind::Constant
+}
+
+/// `name(…) {`, `get name(…) {`, `name = (…) => {`, in the body of a class.
+fn member(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    let view = walker.view;
+    let word = view.word(at);
+    let open = view.behind_generics(at + 1);
+    if view.mark(open) == b'('
+        && !matches!(word, b"if" | b"for" | b"while" | b"switch" | b"catch" | b"return" | b"super")
+    {
+        let behind = view.behind(open, b'(', b')')?;
+        walker.add(at, SymbolKind::Method);
+        walker.open_next(Scope::Function, None);
+        return Some(behind);
+    }
+    if view.mark(at + 1) == b'=' && value_kind(&view, at + 2) == SymbolKind::Function {
+        walker.add(at, SymbolKind::Method);
+        walker.open_next(Scope::Function, None);
+        return Some(at + 2);
+    }
+    None
+}
+
+/// `Thing.prototype.name = function`, `thing.name = function`.
+fn assigned_method(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    let view = walker.view;
+    if !matches!(walker.scope(), Scope::Module) || !walker.is_level() || view.mark(at + 1) != b'.' {
+        return None;
+    }
+    let name = if view.word(at + 2) == b"prototype" && view.mark(at + 3) == b'.' { at + 4 } else { at + 2 };
+    let is_function = matches!(view.word(name + 2), b"function" | b"async");
+    if view.mark(name + 1) == b'=' && is_function && view.is_word(name) {
+        walker.add_to(name, SymbolKind::Method, Some(at));
+        walker.open_next(Scope::Function, None);
+        return Some(name + 3);
+    }
+    None
+}

@@ -1,0 +1,262 @@
+//! Which languages there are, and how their text is put together.
+
+use super::syntax::{CharQuote, Heredoc, Quote, RawString, Syntax};
+
+/// A language whose definitions are known.
+#[derive(Debug)]
+pub struct Lang {
+    /// Its name.
+    pub name: &'static str,
+    extensions: &'static [&'static str],
+    /// Whole file names, and interpreters in `#!` lines.
+    names: &'static [&'static str],
+    pub(crate) syntax: &'static Syntax,
+    pub(crate) grammar: Grammar,
+}
+
+/// How definitions look.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Grammar {
+    Rust,
+    Go,
+    JavaScript,
+    TypeScript,
+    Java,
+    CSharp,
+    C,
+    Cpp,
+    Php,
+    Kotlin,
+    Swift,
+    Scala,
+    Dart,
+    Zig,
+    Python,
+    Ruby,
+    Elixir,
+    Lua,
+    Perl,
+    Shell,
+    Sql,
+    Proto,
+    GraphQl,
+    Make,
+}
+
+const DOUBLE: Quote = Quote { open: "\"", close: "\"", escapes: true, multiline: false };
+const DOUBLE_LONG: Quote = Quote { open: "\"", close: "\"", escapes: true, multiline: true };
+const SINGLE: Quote = Quote { open: "'", close: "'", escapes: true, multiline: false };
+const SINGLE_LONG: Quote = Quote { open: "'", close: "'", escapes: false, multiline: true };
+const TRIPLE: Quote = Quote { open: "\"\"\"", close: "\"\"\"", escapes: true, multiline: true };
+const TRIPLE_SINGLE: Quote = Quote { open: "'''", close: "'''", escapes: true, multiline: true };
+const BACKTICK: Quote = Quote { open: "`", close: "`", escapes: false, multiline: true };
+
+const C_COMMENT: (&str, &str) = ("/*", "*/");
+
+static RUST: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    nested_comments: true,
+    quotes: &[DOUBLE_LONG],
+    char_quote: CharQuote::Lifetime,
+    raw: RawString::Rust,
+    ..Syntax::PLAIN
+};
+static C_LIKE: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[TRIPLE, DOUBLE],
+    char_quote: CharQuote::Char,
+    ..Syntax::PLAIN
+};
+static CPP: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[DOUBLE],
+    char_quote: CharQuote::Char,
+    raw: RawString::Cpp,
+    preprocessor: true,
+    ..Syntax::PLAIN
+};
+static CSHARP: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[TRIPLE, DOUBLE],
+    char_quote: CharQuote::Char,
+    raw: RawString::Verbatim,
+    preprocessor: true,
+    ..Syntax::PLAIN
+};
+static GO: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[DOUBLE, BACKTICK],
+    char_quote: CharQuote::Char,
+    ..Syntax::PLAIN
+};
+static KOTLIN: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    nested_comments: true,
+    quotes: &[TRIPLE, DOUBLE],
+    char_quote: CharQuote::Char,
+    ..Syntax::PLAIN
+};
+static DART: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[TRIPLE, TRIPLE_SINGLE, DOUBLE, SINGLE],
+    word_marks: b"$",
+    ..Syntax::PLAIN
+};
+static JAVASCRIPT: Syntax = Syntax {
+    line_comments: &["//"],
+    block_comments: &[C_COMMENT],
+    quotes: &[DOUBLE, SINGLE],
+    templates: true,
+    regexes: true,
+    word_marks: b"$",
+    ..Syntax::PLAIN
+};
+static PHP: Syntax = Syntax {
+    line_comments: &["//", "#"],
+    block_comments: &[C_COMMENT],
+    quotes: &[DOUBLE_LONG, SINGLE_LONG],
+    heredoc: Heredoc::Php,
+    word_marks: b"$",
+    ..Syntax::PLAIN
+};
+static PYTHON: Syntax =
+    Syntax { line_comments: &["#"], quotes: &[TRIPLE, TRIPLE_SINGLE, DOUBLE, SINGLE], ..Syntax::PLAIN };
+static RUBY: Syntax = Syntax {
+    line_comments: &["#"],
+    block_comments: &[("=begin", "=end")],
+    quotes: &[DOUBLE, SINGLE],
+    heredoc: Heredoc::Ruby,
+    regexes: true,
+    ..Syntax::PLAIN
+};
+static SHELL: Syntax = Syntax {
+    line_comments: &["#"],
+    quotes: &[DOUBLE_LONG, SINGLE_LONG],
+    heredoc: Heredoc::Shell,
+    word_marks: b"-",
+    ..Syntax::PLAIN
+};
+static LUA: Syntax = Syntax {
+    line_comments: &["--"],
+    block_comments: &[("--[[", "]]")],
+    quotes: &[DOUBLE, SINGLE],
+    ..Syntax::PLAIN
+};
+static HASH: Syntax = Syntax { line_comments: &["#"], quotes: &[TRIPLE, DOUBLE, SINGLE], ..Syntax::PLAIN };
+static SQL: Syntax = Syntax {
+    line_comments: &["--", "#"],
+    block_comments: &[C_COMMENT],
+    quotes: &[SINGLE_LONG],
+    ..Syntax::PLAIN
+};
+static ZIG: Syntax =
+    Syntax { line_comments: &["//"], quotes: &[DOUBLE], char_quote: CharQuote::Char, ..Syntax::PLAIN };
+/// Every language, in no order that matters: an extension is in one row only.
+static LANGS: &[Lang] = &[
+    lang("Rust", &["rs"], &[], &RUST, Grammar::Rust),
+    lang("Go", &["go"], &[], &GO, Grammar::Go),
+    lang("JavaScript", &["js", "jsx", "mjs", "cjs"], &["node"], &JAVASCRIPT, Grammar::JavaScript),
+    lang(
+        "TypeScript",
+        &["ts", "tsx", "mts", "cts", "vue", "svelte"],
+        &["deno"],
+        &JAVASCRIPT,
+        Grammar::TypeScript,
+    ),
+    lang("Java", &["java", "groovy", "gradle"], &[], &C_LIKE, Grammar::Java),
+    lang("C#", &["cs"], &[], &CSHARP, Grammar::CSharp),
+    lang("C", &["c"], &[], &CPP, Grammar::C),
+    lang(
+        "C++",
+        &["h", "cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "inl", "ipp", "cu", "cuh", "m", "mm", "ino"],
+        &[],
+        &CPP,
+        Grammar::Cpp,
+    ),
+    lang("PHP", &["php", "phtml"], &["php"], &PHP, Grammar::Php),
+    lang("Kotlin", &["kt", "kts"], &[], &KOTLIN, Grammar::Kotlin),
+    lang("Swift", &["swift"], &[], &KOTLIN, Grammar::Swift),
+    lang("Scala", &["scala", "sc"], &[], &KOTLIN, Grammar::Scala),
+    lang("Dart", &["dart"], &[], &DART, Grammar::Dart),
+    lang("Zig", &["zig"], &[], &ZIG, Grammar::Zig),
+    lang("Python", &["py", "pyi", "pyx"], &["python", "python3"], &PYTHON, Grammar::Python),
+    lang("Ruby", &["rb", "rake", "gemspec"], &["ruby", "Rakefile", "Gemfile"], &RUBY, Grammar::Ruby),
+    lang("Elixir", &["ex", "exs"], &["elixir"], &HASH, Grammar::Elixir),
+    lang("Lua", &["lua"], &["lua"], &LUA, Grammar::Lua),
+    lang("Perl", &["pl", "pm"], &["perl"], &HASH, Grammar::Perl),
+    lang(
+        "Shell",
+        &["sh", "bash", "zsh", "ksh", "bats"],
+        &["sh", "bash", "zsh", ".bashrc", ".zshrc", ".profile"],
+        &SHELL,
+        Grammar::Shell,
+    ),
+    lang("SQL", &["sql"], &[], &SQL, Grammar::Sql),
+    lang("Protocol Buffers", &["proto"], &[], &C_LIKE, Grammar::Proto),
+    lang("GraphQL", &["graphql", "gql"], &[], &HASH, Grammar::GraphQl),
+    lang("Make", &["mk"], &["Makefile", "GNUmakefile", "makefile"], &HASH, Grammar::Make),
+];
+
+const fn lang(
+    name: &'static str,
+    extensions: &'static [&'static str],
+    names: &'static [&'static str],
+    syntax: &'static Syntax,
+    grammar: Grammar,
+) -> Lang {
+    Lang { name, extensions, names, syntax, grammar }
+}
+
+impl Lang {
+    /// The language of a file, by its name or its `#!` line.
+    pub fn of(name: &[u8], text: &[u8]) -> Option<&'static Self> {
+        let name = std::str::from_utf8(name).ok()?;
+        if let Some((_, extension)) = name.rsplit_once('.')
+            && let Some(lang) = LANGS.iter().find(|lang| lang.extensions.contains(&extension))
+        {
+            return Some(lang);
+        }
+        if let Some(lang) = LANGS.iter().find(|lang| lang.names.contains(&name)) {
+            return Some(lang);
+        }
+        let first = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+        let first = std::str::from_utf8(&first[..first.len().min(200)]).ok()?;
+        let mut words = first.split(|char: char| char == '/' || char.is_whitespace());
+        words.find_map(|word| LANGS.iter().find(|lang| !word.is_empty() && lang.names.contains(&word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_are_told_by_name_or_first_line() {
+        for (name, text, want) in [
+            ("a.rs", "", Some("Rust")),
+            ("x.test.tsx", "", Some("TypeScript")),
+            ("Makefile", "", Some("Make")),
+            ("run", "#!/usr/bin/env python3\n", Some("Python")),
+            ("run", "#!/bin/bash -e\n", Some("Shell")),
+            ("run", "echo\n", None),
+            ("notes.md", "", None),
+        ] {
+            assert_eq!(Lang::of(name.as_bytes(), text.as_bytes()).map(|lang| lang.name), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_extension_has_one_language() {
+        let mut seen = std::collections::HashSet::new();
+        for extension in LANGS.iter().flat_map(|lang| lang.extensions) {
+            assert!(seen.insert(extension), "{extension}");
+        }
+    }
+}

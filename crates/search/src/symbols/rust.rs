@@ -1,0 +1,51 @@
+use super::{
+    SymbolKind,
+    braces::{Scope, Walker},
+};
+
+/// What only Rust has: `impl` blocks and `macro_rules!`.
+pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+    match walker.view.word(at) {
+        b"impl" => {
+            let name = implemented(walker, at + 1);
+            walker.open_next(Scope::Type, name);
+            Some(at + 1)
+        }
+        b"macro_rules" if walker.view.mark(at + 1) == b'!' && walker.view.is_word(at + 2) => {
+            walker.add(at + 2, SymbolKind::Macro);
+            walker.open_next(Scope::Block, None);
+            Some(at + 3)
+        }
+        // `fn(u8) -> u8` is a type.
+        b"fn" if walker.view.mark(at + 1) == b'(' => Some(at + 1),
+        // `<const N: usize>` is a parameter.
+        b"const" if matches!(walker.view.mark_before(at), b'<' | b',') => Some(at + 1),
+        // A raw name: `r#type`.
+        b"r" if walker.view.mark(at + 1) == b'#' => Some(at + 2),
+        _ => None,
+    }
+}
+
+/// The type an `impl` is for: the last name before its generics, behind `for`
+/// if there is one.
+fn implemented(walker: &Walker<'_>, start: usize) -> Option<usize> {
+    const REACH: usize = 200;
+    let view = walker.view;
+    let mut at = view.behind_generics(start);
+    let mut name = None;
+    let end = (at + REACH).min(view.tokens.len());
+    while at < end {
+        match (view.word(at), view.mark(at)) {
+            (b"for", _) => name = None,
+            (b"where", _) | (_, b'{' | b';') => break,
+            (b"", b'<') => {
+                at = view.behind_generics(at).max(at + 1);
+                continue;
+            }
+            (b"", _) | (b"dyn" | b"mut" | b"const", _) => (),
+            _ => name = Some(at),
+        }
+        at += 1;
+    }
+    name
+}

@@ -1,0 +1,209 @@
+//! What is in a directory, and how much below it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use crate::{Entry, Filter, Kind, Limits, Needs, Root, Stop, StopReason, Tally, Visitor, Walk};
+
+/// How a tree is looked at.
+pub struct TreeRun<'a> {
+    /// Where relative things are relative to.
+    pub cwd: &'a Path,
+    /// Which entries count.
+    pub filter: &'a Filter,
+    /// Threads and file systems.
+    pub limits: Limits,
+    /// Directories down to here are kept with their entries; below, sums only.
+    pub depth: usize,
+    /// How many entries of one directory are kept; the rest is counted.
+    pub keep: usize,
+    /// Whether a file may be shown, by its place below the root.
+    pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// When to give up.
+    pub stop: &'a Stop,
+}
+
+/// A tree.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// The directories down to the asked depth by their place below the root;
+    /// the root is the empty place.
+    pub dirs: BTreeMap<Vec<u8>, Dir>,
+    /// What the walk saw and left out.
+    pub tally: Tally,
+    /// The sums are not complete.
+    pub stopped: Option<StopReason>,
+}
+
+/// One directory.
+#[derive(Debug, Default)]
+pub struct Dir {
+    /// Its entries by name, as far as they are kept.
+    pub entries: BTreeMap<Vec<u8>, Item>,
+    /// Entries that are not kept.
+    pub more: u64,
+    /// Files in it and below.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
+}
+
+/// One entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Item {
+    /// A directory.
+    Dir,
+    /// A file, and its size.
+    File(u64),
+    /// A symbolic link, and what it says.
+    Link(Vec<u8>),
+}
+
+/// What was left out of a tree.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct LeftOutEntry {
+    /// Its place below the root.
+    pub rel: Vec<u8>,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// What it needs to be seen.
+    pub needs: Needs,
+}
+
+impl TreeRun<'_> {
+    /// Looks at everything below a root.
+    pub fn run(&self, root: &Root) -> Tree {
+        let walk = Walk::new(root, self.filter, self.cwd, self.limits, self.stop);
+        let (parts, tally) = walk.run((), || Part { run: self, dirs: HashMap::new() });
+        let mut dirs: BTreeMap<Vec<u8>, Dir> = BTreeMap::new();
+        for (place, part) in parts.into_iter().flat_map(|part| part.dirs) {
+            let dir = dirs.entry(place).or_default();
+            dir.more += part.more;
+            dir.files += part.files;
+            dir.bytes += part.bytes;
+            dir.entries.extend(part.entries);
+            dir.trim(self.keep);
+        }
+        add_up(&mut dirs);
+        Tree { dirs, tally, stopped: self.stop.reason() }
+    }
+}
+
+impl Tree {
+    /// What was left out, by path.
+    pub fn left_out(&self) -> Vec<LeftOutEntry> {
+        let pruned = self.tally.pruned.iter();
+        let mut entries: Vec<LeftOutEntry> = pruned
+            .map(|it| LeftOutEntry { rel: it.rel.clone(), is_dir: it.dir.is_some(), needs: it.needs })
+            .collect();
+        entries.sort_unstable();
+        entries
+    }
+}
+
+impl Dir {
+    /// Keeps the first entries by name.
+    fn trim(&mut self, keep: usize) {
+        while keep < self.entries.len() {
+            self.entries.pop_last();
+            self.more += 1;
+        }
+    }
+
+    fn insert(&mut self, name: &[u8], keep: usize, item: impl FnOnce() -> Item) {
+        let is_behind = self.entries.last_key_value().is_some_and(|(last, _)| last.as_slice() < name);
+        if keep <= self.entries.len() && is_behind {
+            self.more += 1;
+            return;
+        }
+        self.entries.insert(name.to_vec(), item());
+        self.trim(keep);
+    }
+}
+
+/// Adds what is below to what is above.
+fn add_up(dirs: &mut BTreeMap<Vec<u8>, Dir>) {
+    let places: Vec<Vec<u8>> = dirs.keys().rev().cloned().collect();
+    // Deeper places sort behind those above them.
+    for place in places {
+        let Some((files, bytes)) = dirs.get(&place).map(|dir| (dir.files, dir.bytes)) else { continue };
+        if let Some(above) = above(&place) {
+            let dir = dirs.entry(above.to_vec()).or_default();
+            dir.files += files;
+            dir.bytes += bytes;
+        }
+    }
+}
+
+fn above(place: &[u8]) -> Option<&[u8]> {
+    if place.is_empty() {
+        return None;
+    }
+    Some(memchr::memrchr(b'/', place).map_or(&b""[..], |cut| &place[..cut]))
+}
+
+struct Part<'a> {
+    run: &'a TreeRun<'a>,
+    dirs: HashMap<Vec<u8>, Dir>,
+}
+
+impl Visitor for Part<'_> {
+    type Mark = ();
+    const LINKS: bool = true;
+
+    fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {
+        Some(())
+    }
+
+    fn dir(&mut self, rel: &[u8]) {
+        let depth = depth(rel);
+        if depth <= self.run.depth {
+            self.dirs.entry(rel.to_vec()).or_default();
+        }
+        if let Some(above) = above(rel)
+            && depth <= self.run.depth + 1
+        {
+            let name = &rel[if above.is_empty() { 0 } else { above.len() + 1 }..];
+            let keep = self.run.keep;
+            self.dirs.entry(above.to_vec()).or_default().insert(name, keep, || Item::Dir);
+        }
+    }
+
+    fn file(&mut self, entry: &Entry<'_, ()>, _tally: &mut Tally) {
+        let size = match entry.kind {
+            Kind::Link => 0,
+            _ => entry.stat().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
+        };
+        let is_kept = depth(entry.dir_rel()) <= self.run.depth;
+        if is_kept && !(self.run.may_show)(&entry.rel()) {
+            return;
+        }
+        let dir = self.dirs.entry(cut(entry.dir_rel(), self.run.depth).to_vec()).or_default();
+        dir.files += 1;
+        dir.bytes += size;
+        if is_kept {
+            dir.insert(entry.name(), self.run.keep, || match entry.kind {
+                Kind::Link => Item::Link(entry.link_text()),
+                _ => Item::File(size),
+            });
+        }
+    }
+}
+
+/// How many directories a place is below the root.
+fn depth(rel: &[u8]) -> usize {
+    if rel.is_empty() { 0 } else { memchr::memchr_iter(b'/', rel).count() + 1 }
+}
+
+/// The first `depth` names of a place.
+fn cut(rel: &[u8], depth: usize) -> &[u8] {
+    if depth == 0 {
+        return b"";
+    }
+    match memchr::memchr_iter(b'/', rel).nth(depth - 1) {
+        Some(at) => &rel[..at],
+        None => rel,
+    }
+}

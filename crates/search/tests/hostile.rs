@@ -1,0 +1,170 @@
+//! Trees that mean no good.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+use std::{
+    fs,
+    os::{fd::OwnedFd, unix::fs::symlink},
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use haft_search::{
+    Filter, GlobRun, GrepRun, Grepped, Limits, Mode, Page, Plan, Query, QueryOptions, Root, Stop, StopReason,
+    TreeRun,
+};
+use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat};
+
+fn grep(
+    root: &Root,
+    pattern: &str,
+    mode: Mode,
+    may_show: &(dyn Fn(&[u8]) -> bool + Sync),
+    stop: &Stop,
+) -> Grepped {
+    let query = Query::new(pattern, QueryOptions { mode, ..QueryOptions::default() }).unwrap();
+    let run = GrepRun {
+        query: &query,
+        cwd: Path::new("/"),
+        filter: &Filter::default(),
+        limits: Limits::default(),
+        page: Page { offset: 0, limit: 1000 },
+        may_show,
+        stop,
+    };
+    run.run(root)
+}
+
+/// A chain of directories longer than any path the kernel takes at once.
+fn deep(top: &Path, levels: usize) {
+    let mut dir = OwnedFd::from(fs::File::open(top).unwrap());
+    for _ in 0..levels {
+        mkdirat(&dir, "directory", FileMode::RWXU).unwrap();
+        dir = openat(&dir, "directory", OFlags::RDONLY | OFlags::DIRECTORY, FileMode::empty()).unwrap();
+    }
+    let file = openat(&dir, "bottom.txt", OFlags::CREATE | OFlags::WRONLY, FileMode::RWXU).unwrap();
+    std::io::Write::write_all(&mut fs::File::from(file), b"needle\n").unwrap();
+}
+
+#[test]
+fn deep_trees_are_searched_to_the_bottom() {
+    let dir = tempfile::tempdir().unwrap();
+    deep(dir.path(), 700);
+    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let found = grep(&root, "needle", Mode::Files, &|_| true, &Stop::never());
+    assert_eq!(found.totals.total_files, 1);
+    assert!(4096 < found.totals.files[0].rel.len());
+    let plan = Plan::parse("**/bottom.txt", dir.path(), None).unwrap();
+    let run = GlobRun {
+        cwd: Path::new("/"),
+        filter: &Filter::default(),
+        limits: Limits::default(),
+        keep: 10,
+        may_show: &|_, _| true,
+        stop: &Stop::never(),
+    };
+    assert_eq!(run.run(&plan, dir.path(), &root).total, 1);
+}
+
+#[test]
+fn a_root_that_becomes_a_link_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    fs::create_dir_all(top.join("ws/sub")).unwrap();
+    fs::create_dir(top.join("out")).unwrap();
+    fs::write(top.join("ws/sub/a.txt"), "needle\n").unwrap();
+    fs::write(top.join("out/secret.txt"), "needle\n").unwrap();
+    let root = Root::open(&top.join("ws")).unwrap();
+    fs::rename(top.join("ws"), top.join("old")).unwrap();
+    symlink(top.join("out"), top.join("ws")).unwrap();
+    // What was opened is what is searched.
+    let found = grep(&root, "needle", Mode::Files, &|_| true, &Stop::never());
+    assert_eq!(
+        found.totals.files.iter().map(|file| file.rel.clone()).collect::<Vec<_>>(),
+        [b"sub/a.txt".to_vec()]
+    );
+    for path in ["ws", "ws/sub", "ws/secret.txt"] {
+        assert!(Root::open(&top.join(path)).is_err(), "{path}");
+        assert!(haft_search::open_file(&top.join(path)).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn a_cancelled_search_ends_at_the_next_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for index in 0..1500 {
+        fs::write(dir.path().join(format!("f{index}")), "needle\n").unwrap();
+    }
+    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let stop = Stop::never();
+    let asked = AtomicUsize::new(0);
+    let may_show = |_: &[u8]| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        stop.cancel();
+        true
+    };
+    let found = grep(&root, "needle", Mode::Content, &may_show, &stop);
+    assert_eq!(found.stopped, Some(StopReason::Cancelled));
+    assert!(asked.load(Ordering::Relaxed) <= Limits::default().threads.get());
+    assert_eq!(found.totals.total_files as usize, asked.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_broken_visitor_does_not_hang_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    for index in 0..50 {
+        fs::create_dir(dir.path().join(format!("d{index}"))).unwrap();
+        fs::write(dir.path().join(format!("d{index}/f")), "needle\n").unwrap();
+    }
+    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let may_show = |rel: &[u8]| if rel == b"d7/f" { panic!("broken") } else { true };
+    let search = || grep(&root, "needle", Mode::Files, &may_show, &Stop::never());
+    // It comes to an end, and does not pass for a whole answer.
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(search)).is_err());
+}
+
+#[test]
+fn the_kernels_files_are_not_walked_into() {
+    assert!(Root::open(Path::new("/proc")).is_err());
+    let root = Root::open(Path::new("/")).unwrap();
+    let run = TreeRun {
+        cwd: Path::new("/"),
+        filter: &Filter::default(),
+        limits: Limits { max_depth: 1, ..Limits::default() },
+        depth: 1,
+        keep: 5,
+        may_show: &|_| true,
+        stop: &Stop::never(),
+    };
+    let tree = run.run(&root);
+    assert!(!tree.dirs.contains_key(&b"proc"[..]) && tree.dirs.contains_key(&b"usr"[..]));
+    assert!(0 < tree.tally.mounts);
+}
+
+#[test]
+fn pages_of_everything_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = format!("needle {}\n", "x".repeat(400));
+    for index in 0..30 {
+        fs::write(dir.path().join(format!("f{index:02}")), line.repeat(1000)).unwrap();
+    }
+    let root = Root::open(&dir.path().canonicalize().unwrap()).unwrap();
+    let query =
+        Query::new("needle", QueryOptions { mode: Mode::Content, ..QueryOptions::default() }).unwrap();
+    let run = GrepRun {
+        query: &query,
+        cwd: Path::new("/"),
+        filter: &Filter::default(),
+        limits: Limits::default(),
+        page: Page { offset: 0, limit: usize::MAX },
+        may_show: &|_| true,
+        stop: &Stop::never(),
+    };
+    let totals = run.run(&root).totals;
+    let bytes: usize = totals.files.iter().flat_map(|file| &file.lines).map(|line| line.text.len()).sum();
+    assert_eq!((totals.total_files, totals.total_entries), (30, 30_000));
+    assert!(totals.too_large && bytes < (9 << 20), "{bytes}");
+    // The first files by path are there, whole.
+    let names: Vec<&[u8]> = totals.files.iter().map(|file| &*file.rel).collect();
+    assert!(names.is_sorted() && names.starts_with(&[b"f00", b"f01", b"f02"]));
+    assert!(totals.files.iter().all(|file| file.lines.len() == 1000));
+}

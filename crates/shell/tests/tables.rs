@@ -1,0 +1,37 @@
+//! Tables of commands, judged without any rule in default mode.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+mod judging;
+
+use std::path::Path;
+
+use judging::{Decision, Judge, Rules};
+
+fn lines(table: &str) -> impl Iterator<Item = String> {
+    table
+        .lines()
+        .filter(|line| !line.starts_with("# ") && !line.is_empty())
+        .map(|line| line.replace('⏎', "\n").replace('␉', "\t").replace('␇', "\u{7}"))
+}
+
+fn decide(command: &str) -> Decision {
+    let rules = Rules::default();
+    let judge =
+        Judge { rules: &rules, mode: "default", cwd: Path::new("/ws/proj"), home: Path::new("/home/u") };
+    judge.decide(command)
+}
+
+#[test]
+fn dangerous_commands_never_run_unasked() {
+    let allowed: Vec<String> =
+        lines(include_str!("tables/dangerous.txt")).filter(|line| decide(line) == Decision::Allow).collect();
+    assert!(allowed.is_empty(), "{} allowed:\n{}", allowed.len(), allowed.join("\n"));
+}
+
+#[test]
+fn harmless_commands_run_unasked() {
+    let asked: Vec<String> =
+        lines(include_str!("tables/harmless.txt")).filter(|line| decide(line) != Decision::Allow).collect();
+    assert!(asked.is_empty(), "{} asked:\n{}", asked.len(), asked.join("\n"));
+}

@@ -1,0 +1,31 @@
+use crate::{
+    Form, Script, Turn,
+    forms::{self, Asked},
+    steps::Step,
+};
+
+impl Turn {
+    /// The bytes this turn streams in a form, faults left out: for tests of
+    /// decoders without a network.
+    pub fn bytes(&self, form: Form, model: &str) -> Vec<u8> {
+        let defaults = Script::default();
+        let asked = Asked {
+            index: 0,
+            model,
+            input_tokens: 10,
+            bytes_per_token: defaults.bytes_per_token,
+            delta_chars: defaults.delta_chars,
+        };
+        let steps = match form {
+            Form::Messages => forms::messages::stream(self, &asked),
+            Form::Bedrock => forms::bedrock::stream(self, &asked),
+            Form::Chat => forms::chat::stream(self, &asked),
+            Form::Responses => forms::responses::stream(self, &asked),
+        };
+        let bytes = steps.into_iter().filter_map(|step| match step {
+            Step::Bytes(bytes) => Some(bytes),
+            Step::Stall(_) | Step::Cut(_) => None,
+        });
+        bytes.flatten().collect()
+    }
+}

@@ -1,0 +1,147 @@
+use haft_search::{Dir, Item, Tree, show};
+
+use crate::finding::{counted, grouped};
+
+/// How many lines a tree may have.
+pub(super) const MAX_LINES: usize = 200;
+
+/// A tree as lines.
+///
+/// Every directory gets its share of the lines, so that one with a thousand
+/// files does not hide the others.
+pub(super) struct Layout<'a> {
+    tree: &'a Tree,
+    depth: usize,
+    pub(super) lines: Vec<String>,
+    pub(super) truncated: bool,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(tree: &'a Tree, depth: usize) -> Self {
+        let mut layout = Self { tree, depth, lines: Vec::new(), truncated: false };
+        layout.dir(b"", MAX_LINES, 0);
+        layout
+    }
+
+    /// Writes the entries of a directory, and hands back the lines it did not
+    /// use.
+    fn dir(&mut self, place: &[u8], budget: usize, level: usize) -> usize {
+        let Some(dir) = self.tree.dirs.get(place) else { return budget };
+        let total = dir.entries.len() as u64 + dir.more;
+        let fits = total <= budget as u64;
+        let shown = if fits { dir.entries.len() } else { budget.saturating_sub(1).min(dir.entries.len()) };
+        let mut left = budget.saturating_sub(if fits { shown } else { shown + 1 });
+        let goes_deeper = level + 1 < self.depth;
+        let is_open = |item: &Item| goes_deeper && *item == Item::Dir;
+        let mut dirs_left = dir.entries.iter().take(shown).filter(|(_, item)| is_open(item)).count();
+        for (name, item) in dir.entries.iter().take(shown) {
+            let below = join(place, name);
+            self.entry(name, item, &below, level);
+            if is_open(item) {
+                let share = left / dirs_left;
+                left = left - share + self.dir(&below, share, level + 1);
+                dirs_left -= 1;
+            }
+        }
+        let hidden = total - shown as u64;
+        if 0 < hidden {
+            self.truncated = true;
+            self.push(level, &format!("… {} more", grouped(hidden)));
+        }
+        left
+    }
+
+    fn entry(&mut self, name: &[u8], item: &Item, place: &[u8], level: usize) {
+        let text = show::path_text(name);
+        let line = match item {
+            Item::File(bytes) => format!("{text}  {}", size(*bytes)),
+            Item::Link(target) => format!("{text} -> {}", show::path_text(target)),
+            Item::Dir => match self.tree.dirs.get(place) {
+                None => format!("{text}/"),
+                Some(dir) => format!("{text}/  {}", summed(dir)),
+            },
+        };
+        self.push(level, &line);
+    }
+
+    fn push(&mut self, level: usize, line: &str) {
+        self.lines.push(format!("{}{line}", "  ".repeat(level)));
+    }
+}
+
+fn summed(dir: &Dir) -> String {
+    if dir.files == 0 {
+        return String::from("empty");
+    }
+    format!("{}, {}", counted(dir.files, "file", "files"), size(dir.bytes))
+}
+
+fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
+}
+
+/// `512 B`, `1.2 KB`, `34 MB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes;
+    let mut unit = 0;
+    while 1024 * 1024 <= value && unit + 1 < UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    let (whole, tenth) = (value / 1024, value % 1024 * 10 / 1024);
+    match whole {
+        0..10 => format!("{whole}.{tenth} {}", UNITS[unit]),
+        _ => format!("{whole} {}", UNITS[unit]),
+    }
+}
+
+/// What rules left out, by name as far as that is short.
+pub(super) fn left_out(tree: &Tree) -> Vec<String> {
+    const NAMED: usize = 8;
+    let mut notes = Vec::new();
+    let entries = tree.left_out();
+    for (what, flag, ignored) in
+        [("ignored", "include_ignored: true", true), ("hidden", "include_hidden: true", false)]
+    {
+        let names: Vec<String> = entries
+            .iter()
+            .filter(|entry| entry.needs.ignored == ignored)
+            .map(|entry| format!("{}{}", show::path_text(&entry.rel), if entry.is_dir { "/" } else { "" }))
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        let mut listed = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        if NAMED < names.len() {
+            listed.push_str(&format!(" and {} more", grouped((names.len() - NAMED) as u64)));
+        }
+        notes.push(format!("[left out, {what}: {listed} — {flag}]"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, want) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KB"),
+            (1536, "1.5 KB"),
+            (10 * 1024, "10 KB"),
+            (1024 * 1024 - 1, "1023 KB"),
+            (3 << 20, "3.0 MB"),
+            (5 << 30, "5.0 GB"),
+            (u64::MAX, "16383 PB"),
+        ] {
+            assert_eq!(size(bytes), want);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What is in a directory.
+
+mod layout;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use haft_search::{Filter, Globs, Stop, StopReason, Tree, TreeRun};
+use haft_tool::{
+    CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+    Traits, schema_of,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::layout::Layout;
+use crate::finding::{self, FindSettings, Opened, Place, counted, grouped, seconds, shown};
+
+/// Shows a directory as a tree with sizes, about 200 lines of it, and says what it left out. Leaves out ignored
+/// and hidden entries unless asked. To find files by name use Glob.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The directory. The working directory if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// How many levels to show: 1 is the directory alone, 3 if left out. What is below is summed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 20))]
+    pub depth: Option<usize>,
+    /// Globs of what to leave out, such as `*.test.ts` or `fixtures/`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub ignore: Vec<String>,
+    /// Also show what .gitignore and the like leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_ignored: Option<bool>,
+    /// Also show names that begin with a dot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_hidden: Option<bool>,
+}
+
+/// A directory.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// The directory that is shown.
+    path: String,
+    /// The tree, a line an entry.
+    tree: Vec<String>,
+    /// Files in it and below.
+    num_files: u64,
+    /// Their size.
+    num_bytes: u64,
+    /// Directories in it and below.
+    num_dirs: u64,
+    /// Not every entry down to the depth is shown.
+    truncated: bool,
+    /// The numbers are not complete: the time ran out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timed_out: Option<bool>,
+    /// What the model has to know about the tree.
+    #[serde(skip)]
+    notes: Vec<String>,
+}
+
+/// Shows directories.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ls {
+    settings: FindSettings,
+}
+
+/// How deep a tree is shown unless asked otherwise.
+const USUAL_DEPTH: usize = 3;
+
+/// Sums of huge trees are not worth waiting for.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+impl Ls {
+    /// With these switches.
+    pub fn new(settings: FindSettings) -> Self {
+        Self { settings }
+    }
+}
+
+impl Input {
+    fn filter(&self, cx: &CallContext) -> Result<Filter, ToolError> {
+        let globs: Vec<String> =
+            self.ignore.iter().map(|glob| format!("!{}", glob.trim_start_matches('!'))).collect();
+        let mut places = vec![&*cx.cwd];
+        places.extend(self.path.as_deref());
+        let globs = Globs::new(&globs, &places).map_err(|problem| {
+            ToolError::invalid(format!("ignore holds a glob that is not valid: {problem}"))
+        })?;
+        Ok(Filter {
+            respect_ignore: !self.include_ignored.unwrap_or(false),
+            skip_hidden: !self.include_hidden.unwrap_or(false),
+            globs,
+            ..Filter::default()
+        })
+    }
+}
+
+impl Tool for Ls {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "LS";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["list_directory"],
+            search_hint: "list directory tree sizes",
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
+        finding::absolute(&mut input.path, cx);
+    }
+
+    fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
+        input.path.as_deref()
+    }
+
+    fn reach(&self, input: &Input, cx: &CallContext) -> Reach {
+        Reach::read(input.path.as_deref().unwrap_or(&cx.cwd))
+    }
+
+    fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
+        input.filter(cx).map(drop)
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        match &input.path {
+            Some(path) => format!("List {}", path.display()),
+            None => String::from("List the working directory"),
+        }
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        Some(schema_of::<Output>())
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let limit = self.settings.timeout.min(PATIENCE);
+        let listing = Listing {
+            filter: input.filter(cx)?,
+            place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,
+            depth: input.depth.unwrap_or(USUAL_DEPTH).max(1),
+            cx: cx.clone(),
+            limit,
+        };
+        Ok(finding::run(cx, limit, move |stop| listing.run(stop)).await??.into())
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        let mut lines = vec![output.path.clone()];
+        lines.extend(output.tree.iter().map(|line| format!("  {line}")));
+        lines.extend(output.notes.iter().cloned());
+        Content::text(lines.join("\n"))
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Failed(error) => Rendered::error(&error.message),
+            Stage::Done(output) => rendered(output),
+        }
+    }
+}
+
+/// One call, ready to run on a thread of its own.
+struct Listing {
+    filter: Filter,
+    place: Place,
+    depth: usize,
+    cx: ToolContext<()>,
+    limit: Duration,
+}
+
+impl Listing {
+    fn run(&self, stop: &Stop) -> Result<Output, ToolError> {
+        let root = match self.place.open() {
+            Ok(Opened::Dir(root)) => root,
+            Ok(Opened::File(_)) => {
+                let path = shown(&self.cx.cwd, &self.place.asked, b"");
+                return Err(ToolError::failed(format!("{path} is a file, not a directory; use Read")));
+            }
+            Err(error) => return Err(self.place.failure(&error)),
+        };
+        let run = TreeRun {
+            cwd: &self.cx.cwd,
+            filter: &self.filter,
+            limits: self.place.limits(),
+            // One level more than is shown, for the sums of the last.
+            depth: self.depth,
+            keep: layout::MAX_LINES,
+            may_show: &|rel| self.place.may_show(&self.cx, rel),
+            stop,
+        };
+        let tree = run.run(&root);
+        let layout = Layout::new(&tree, self.depth);
+        let top = tree.dirs.get(&b""[..]);
+        let name = shown(&self.cx.cwd, &self.place.asked, b"");
+        Ok(Output {
+            path: format!("{}/", name.trim_end_matches('/')),
+            truncated: layout.truncated,
+            num_files: top.map_or(0, |dir| dir.files),
+            num_bytes: top.map_or(0, |dir| dir.bytes),
+            num_dirs: tree.tally.dirs.saturating_sub(1),
+            timed_out: (tree.stopped == Some(StopReason::Deadline)).then_some(true),
+            notes: self.notes(&tree),
+            tree: layout.lines,
+        })
+    }
+
+    fn notes(&self, tree: &Tree) -> Vec<String> {
+        let top = tree.dirs.get(&b""[..]);
+        let more = if tree.stopped.is_some() { "+" } else { "" };
+        let mut notes = vec![format!(
+            "[{}{more} in {}{more}, {}{more}]",
+            counted(top.map_or(0, |dir| dir.files), "file", "files"),
+            counted(tree.tally.dirs.saturating_sub(1), "directory", "directories"),
+            layout::size(top.map_or(0, |dir| dir.bytes)),
+        )];
+        notes.extend(layout::left_out(tree));
+        let tally = &tree.tally;
+        if let Some((rel, reason)) = tally.unreadable.first.first() {
+            let name = haft_search::show::path_text(rel);
+            notes.push(format!("[{} unreadable: {name} ({reason})]", grouped(tally.unreadable.count)));
+        }
+        if 0 < tally.special {
+            notes.push(format!(
+                "[{} not shown]",
+                counted(tally.special, "pipe, socket or device", "pipes, sockets and devices")
+            ));
+        }
+        if 0 < tally.mounts {
+            notes.push(format!(
+                "[{} on other file systems not entered]",
+                counted(tally.mounts, "directory", "directories")
+            ));
+        }
+        match tree.stopped {
+            None => (),
+            Some(StopReason::Deadline) => {
+                notes.push(format!("[stopped after {}: the sums are not complete]", seconds(self.limit)));
+            }
+            Some(StopReason::Cancelled) => notes.push(String::from("[interrupted: this is not everything]")),
+        }
+        notes
+    }
+}
+
+fn rendered(output: &Output) -> Rendered {
+    const SHOWN: usize = 40;
+    let mut lines: Vec<Line> =
+        output.tree.iter().take(SHOWN).map(|line| Line::new(LineStyle::Plain, line)).collect();
+    if SHOWN < output.tree.len() {
+        lines.push(Line::new(LineStyle::Dim, format!("… {} more lines", output.tree.len() - SHOWN)));
+    }
+    lines.extend(output.notes.iter().map(|note| Line::new(LineStyle::Dim, note)));
+    Rendered { headline: output.path.clone(), lines }
+}
