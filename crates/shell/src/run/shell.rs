@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -18,7 +18,7 @@ use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
     pipe::{PipeFlags, pipe_with},
-    process::{Resource, getrlimit},
+    process::{Pid, Resource, getrlimit},
 };
 use tokio::sync::{Notify, watch};
 
@@ -100,6 +100,8 @@ pub struct Shell {
     descriptors: Descriptors,
     prepared: OnceLock<Prepared>,
     notices: Mutex<Vec<String>>,
+    /// Whether it was said that memory is not limited.
+    unlimited: AtomicBool,
     null: File,
 }
 
@@ -129,8 +131,8 @@ impl Shell {
         let numbers = AtomicU64::new(spools.highest_number());
         let null = File::open("/dev/null")?;
         let descriptors = Descriptors::within_limit();
-        let (prepared, notices) = (OnceLock::new(), Mutex::default());
-        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, null }))
+        let (prepared, notices, unlimited) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
+        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, unlimited, null }))
     }
 
     /// Where the lists of processes are.
@@ -245,7 +247,7 @@ impl Shell {
             argv.push(&bash);
             descriptors.extend(wrapped.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)));
             for (name, value) in &wrapped.variables {
-                environment.extend(entry(OsStr::new(name), OsStr::new(value)));
+                set(&mut environment, name, OsStr::new(value));
             }
         }
         argv.extend([c"bash", c"--norc", c"--noprofile", c"-c", &command]);
@@ -256,12 +258,9 @@ impl Shell {
             directory: &directory,
             descriptors: &descriptors,
         };
-        let cgroup = self.memory_group(shared);
         let pid = launch.start()?;
         let root = self.owner.started(mark, pid);
-        if let Some(group) = &cgroup {
-            group.add(pid).ok();
-        }
+        let cgroup = self.memory_group(shared, pid);
         let guard = wrapped.map(|it| it.guard);
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
@@ -276,29 +275,29 @@ impl Shell {
         ];
         let given = spec.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in own.into_iter().chain(given) {
-            environment.extend(entry(OsStr::new(name), OsStr::new(value)));
+            set(&mut environment, name, OsStr::new(value));
         }
-        environment.extend(entry(OsStr::new("PWD"), spec.cwd.as_os_str()));
+        set(&mut environment, "PWD", spec.cwd.as_os_str());
         environment
     }
 
-    fn memory_group(&self, shared: &Shared) -> Option<Group> {
+    fn memory_group(&self, shared: &Shared, pid: Pid) -> Option<Group> {
         let bytes = self.config.memory?;
         let name = format!("haft-{}-{}", std::process::id(), shared.id);
-        match Group::create(&name, bytes) {
-            Ok(group) => Some(group),
+        let group = Group::create(&name, bytes).and_then(|group| match group.add(pid) {
+            Ok(()) => Ok(group),
             Err(err) => {
-                self.notice_once(format!("the memory limit for commands is not enforced: {err}"));
-                None
+                group.remove();
+                Err(err)
             }
+        });
+        if let Err(err) = &group
+            && !self.unlimited.swap(true, Ordering::Relaxed)
+        {
+            let notice = format!("the memory limit for commands is not enforced: {err}");
+            self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         }
-    }
-
-    fn notice_once(&self, notice: String) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        if !notices.contains(&notice) {
-            notices.push(notice);
-        }
+        group.ok()
     }
 
     /// What bash reads before the command: it hides itself, tells at the end
@@ -353,6 +352,13 @@ impl Descriptors {
     fn for_walls(self) -> Numbers {
         Numbers { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
     }
+}
+
+/// Sets a variable, whatever it was before.
+fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
+    environment
+        .retain(|it| !it.as_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
+    environment.extend(entry(OsStr::new(name), value));
 }
 
 fn not_started(shared: &Shared, err: &io::Error) {

@@ -12,7 +12,7 @@ use crate::sandbox::{
 
 /// What decides what may run: a command that could change it could change what
 /// the next one may do. `true` where an empty stand-in disturbs nobody.
-const PROTECTED: [(&str, PathKind, bool); 51] = [
+const PROTECTED: [(&str, PathKind, bool); 52] = [
     (".claude/agents", Directory, false),
     (".claude/commands", Directory, false),
     (".claude/hooks", Directory, false),
@@ -26,7 +26,8 @@ const PROTECTED: [(&str, PathKind, bool); 51] = [
     (".husky", Directory, false),
     (".cargo", Directory, false),
     (".devcontainer", Directory, false),
-    (".yarn", Directory, false),
+    (".yarn/plugins", Directory, false),
+    (".yarn/releases", Directory, false),
     (".mvn", Directory, false),
     (".config/git", Directory, false),
     (".bash_login", File, false),
