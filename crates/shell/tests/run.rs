@@ -82,9 +82,8 @@ async fn the_environment_is_the_users_without_our_keys() {
         config.environment.hide.push(String::from("PATH_OF_NOBODY"));
         config.environment.set.push((String::from("GIVEN"), String::from("yes")));
     });
-    let got = rig
-        .text("echo $GIVEN $GIT_EDITOR $PAGER $GIT_TERMINAL_PROMPT [$BASH_ENV] $HAFT_CALL; pwd")
-        .await;
+    let got =
+        rig.text("echo $GIVEN $GIT_EDITOR $PAGER $GIT_TERMINAL_PROMPT [$BASH_ENV] $HAFT_CALL; pwd").await;
     let mut lines = got.lines();
     let line = lines.next().unwrap();
     assert!(line.starts_with("yes true cat 0 [] test:call_1:"), "{line}");
