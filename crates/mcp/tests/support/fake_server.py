@@ -161,6 +161,8 @@ def list_tools(request):
     if on("cursor_number"):
         result["nextCursor"] = 7
     answer(request, result)
+    if on("wolf"):
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
 
 def call(request):
@@ -338,6 +340,8 @@ def initialize(request):
         result["protocolVersion"] = "1999-01-01"
     if on("no_version"):
         del result["protocolVersion"]
+    if on("prompts"):
+        result["capabilities"]["prompts"] = {}
     if on("caps_true"):
         result["capabilities"] = {"tools": True, "resources": False, "prompts": None}
     if on("no_caps"):
@@ -369,7 +373,14 @@ def handle(message):
         list_tools(message)
     elif method == "tools/call":
         call(message)
+    elif method == "completion/complete":
+        answer(message, {"completion": {"values": ["paris", 7]}})
+    elif method == "resources/subscribe":
+        answer(message, {})
+        send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": params["uri"]}})
     elif method == "subscriptions/listen" and on("modern"):
+        for uri in params["notifications"].get("resourceSubscriptions", []):
+            send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
         if on("grown"):
             send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}})
     elif method == "tasks/get" and on("task"):
