@@ -40,7 +40,7 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory};
+pub use adapt::{Media, MediaDirectory, tool_prefix};
 pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
     Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, PromptArgument, PromptDef,
@@ -52,9 +52,9 @@ pub use config::{
     declared_servers, remove_server, resolve,
 };
 pub use serve::{
-    CallClient, ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, Input, InputKind, NotAnswered,
-    ServerOptions, Snippet, TokenCheck, ToolServer, client_snippets, serve_http, serve_http_handler,
-    serve_stdio,
+    CallClient, ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, Input, InputKind, Introspection,
+    NotAnswered, ServerOptions, Snippet, TokenCheck, ToolServer, client_snippets, serve_http,
+    serve_http_handler, serve_stdio,
 };
 pub use supervise::{
     AskError, Enabled, Event, Manager, ManagerOptions, Noise, PromptCommand, ServerState, ServerStatus,

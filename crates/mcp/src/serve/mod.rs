@@ -10,6 +10,7 @@ mod describe;
 mod handler;
 mod http;
 mod inputs;
+mod introspect;
 mod result;
 mod sessions;
 mod snippets;
@@ -24,6 +25,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
 pub use http::{HttpAuth, HttpOptions, HttpServer, TokenCheck, serve_http, serve_http_handler};
+pub use introspect::Introspection;
 pub use snippets::{Snippet, client_snippets};
 pub use stdio::serve_stdio;
 

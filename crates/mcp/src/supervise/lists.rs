@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_tool::DynTool;
+use haft_tool::{DynTool, Exposure};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -89,7 +89,11 @@ impl Server {
                 None => {
                     news = true;
                     let agreed = if differs { Agreed::No } else { Agreed::Yes };
-                    match adapt::remote_tool(&self.config, &def, name, agreed, self.me.clone()) {
+                    let exposure = match slot.at_once || self.config.always_load {
+                        true => Exposure::Always,
+                        false => Exposure::Deferred,
+                    };
+                    match adapt::remote_tool(&self.config, &def, name, agreed, exposure, self.me.clone()) {
                         Ok(built) => slot.tools.push(RemoteTool { def, built, changed: differs }),
                         Err(reason) => slot.skipped.push(Skipped { name: def.name.clone(), reason }),
                     }
@@ -112,6 +116,25 @@ impl Server {
 
     pub(crate) fn definitions(&self) -> Vec<Arc<ToolDef>> {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
+    }
+
+    /// How many characters its tools take in a request.
+    pub(crate) fn definition_chars(&self) -> usize {
+        let size = |it: &RemoteTool| {
+            let spec = it.built.tool.spec();
+            spec.name.len() + spec.description.len() + spec.input_schema.to_string().len()
+        };
+        self.slot().tools.iter().map(size).sum()
+    }
+
+    /// Puts its tools into every request from now on.
+    pub(crate) fn load_at_once(&self) {
+        let mut slot = self.slot();
+        slot.at_once = true;
+        // Made anew, since what a tool is shown as is part of it.
+        let defs: Vec<ToolDef> =
+            std::mem::take(&mut slot.tools).into_iter().map(|it| it.def.as_ref().clone()).collect();
+        self.adopt(&mut slot, defs);
     }
 
     /// The user has seen what changed: from now on this is what was agreed to.

@@ -207,6 +207,18 @@ impl Manager {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
     }
 
+    /// Puts the tools of all servers into every request if what is known of
+    /// them takes no more than so many characters. Says whether it did. Meant
+    /// for the start of a session: later it would change what was sent before.
+    pub fn load_if_small(&self, most_chars: usize) -> bool {
+        let servers = self.all();
+        let fits = servers.iter().map(|it| it.definition_chars()).sum::<usize>() <= most_chars;
+        if fits {
+            servers.iter().for_each(|server| server.load_at_once());
+        }
+        fits
+    }
+
     /// What a person sees of all servers.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.all().iter().map(|server| server.status()).collect()

@@ -98,6 +98,8 @@ pub(super) struct Slot {
     pub(super) settle: Duration,
     /// Resources somebody wants to hear about.
     pub(super) subscribed: BTreeSet<String>,
+    /// Its tools are in every request, whatever the configuration says.
+    pub(super) at_once: bool,
 }
 
 /// A definition and the tool made of it, kept as one object as long as the
@@ -157,6 +159,7 @@ impl Server {
                 refreshing: false,
                 settle: SETTLE,
                 subscribed: BTreeSet::new(),
+                at_once: false,
             };
             Self {
                 config,
