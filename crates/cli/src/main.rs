@@ -11,6 +11,7 @@
 mod args;
 mod ask_terminal;
 mod dev_command;
+mod mcp_command;
 mod output;
 mod permissions_command;
 mod print_command;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();

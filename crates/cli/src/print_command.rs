@@ -3,17 +3,18 @@
 use std::{
     io::{IsTerminal as _, Read as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use haft_agent::{AgentEvent, EndReason, Exhausted, TurnEnd, UserInput};
-use haft_sdk::{Frames, Init, result_frame};
+use haft_sdk::{Frames, Init, mcp_servers, result_frame};
 use tokio::sync::mpsc;
 
 use crate::{
     args::{Options, OutputFormat, RunArgs},
     output::{Ended, Failure, complain, print_line},
     tool_command::cancel_on_interrupt,
-    wiring::{self, Setup},
+    wiring::{self, Attended, ServerFlags, ServerTools, Setup},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
@@ -45,6 +46,10 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
     let built = setup.agent(run)?;
     let mut agent = built.agent;
+    let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
+    let servers = ServerTools::new(&manager, &agent.tools);
+    servers.begin(&mut agent, run.sdk.mcp_wait.map(Duration::from_secs)).await;
+    servers.follow(&agent.inbox);
     let frames = Frames { session_id: setup.session_id.clone() };
     if run.output_format == OutputFormat::StreamJson {
         let pool = agent.tools.pool.get();
@@ -54,7 +59,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
             model: agent.settings.model.clone(),
             permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),
             api_key_source: built.key_source,
-            mcp_servers: Vec::new(),
+            mcp_servers: mcp_servers(&manager),
             output_style: String::from("default"),
             agents: Vec::new(),
         };

@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     Loaded, McpScope, SettingsStore, UpdateError,
+    document::Document,
     json_file::JsonFile,
     mcp,
+    read::{LARGEST, read},
     trust::{TrustItem, folder_key},
 };
 
@@ -39,6 +41,21 @@ impl SettingsStore {
         let was_there = self.update_servers(scope, |servers| servers.shift_remove(name).is_some())?;
         self.reload();
         Ok(was_there)
+    }
+
+    /// Whether the file of a scope names this server.
+    pub fn names_server(&self, scope: McpScope, name: &str) -> bool {
+        let Some(path) = self.server_file(scope) else { return false };
+        let Some(document) = read(&path, LARGEST).ok().and_then(|it| Document::parse(&it.bytes).ok()) else {
+            return false;
+        };
+        let folder = folder_key(&self.real_project());
+        let root = Value::Object(document.value);
+        let servers = match scope {
+            McpScope::Local => &root["projects"][folder.as_str()]["mcpServers"],
+            McpScope::User | McpScope::Project => &root["mcpServers"],
+        };
+        servers.get(name).is_some()
     }
 
     fn update_servers<T>(

@@ -58,6 +58,7 @@ pub use serve::{
 };
 pub use supervise::{
     AskError, Enabled, Event, Manager, ManagerOptions, Noise, PromptCommand, ServerState, ServerStatus,
+    WeakManager,
 };
 pub use tools::resource_tools;
 pub use transport::{

@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -25,6 +25,17 @@ use crate::{
 /// All servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Manager(Arc<Inner>);
+
+/// The same servers, for those who only watch them: does not keep them alive.
+#[derive(Clone)]
+pub struct WeakManager(Weak<Inner>);
+
+impl WeakManager {
+    /// The manager, as long as somebody needs it.
+    pub fn upgrade(&self) -> Option<Manager> {
+        self.0.upgrade().map(Manager)
+    }
+}
 
 struct Inner {
     auth: AuthOptions,
@@ -91,6 +102,11 @@ impl Manager {
             dials: Semaphore::new(PARALLEL_DIALS),
         };
         Self(Arc::new(Inner { auth: options.auth, context: Arc::new(context), servers: Mutex::default() }))
+    }
+
+    /// For those who only watch.
+    pub fn downgrade(&self) -> WeakManager {
+        WeakManager(Arc::downgrade(&self.0))
     }
 
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
@@ -205,6 +221,11 @@ impl Manager {
     /// The tools of one server as it defined them.
     pub fn definitions(&self, server: &str) -> Vec<Arc<ToolDef>> {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
+    }
+
+    /// Whether the tools of some server belong in every request.
+    pub fn has_always_loaded(&self) -> bool {
+        self.all().iter().any(|server| server.config.always_load)
     }
 
     /// Puts the tools of all servers into every request if what is known of
@@ -399,9 +420,9 @@ impl Manager {
 
     /// Stops all servers and waits until they are gone.
     pub async fn shutdown(&self) {
-        let servers = std::mem::take(&mut *self.servers());
-        let stopping = servers.into_values().map(|server| async move { server.stop().await });
+        let stopping = self.all().into_iter().map(|server| async move { server.stop().await });
         futures_util::future::join_all(stopping).await;
+        self.servers().clear();
     }
 
     /// Names of all servers.
