@@ -41,6 +41,12 @@ pub(crate) struct RunArgs {
     /// Which model.
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// Who answers; by default whoever the environment has a key for.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) provider: Option<ProviderName>,
+    /// Another address of the provider.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
     /// Which model when that one cannot answer.
     #[arg(long)]
     pub(crate) fallback_model: Option<String>,
@@ -95,6 +101,23 @@ pub(crate) enum OutputFormat {
     Json,
     /// One object per line, as it happens.
     StreamJson,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum ProviderName {
+    /// Anthropic, or a server that speaks its form.
+    Anthropic,
+    /// Claude on AWS Bedrock.
+    Bedrock,
+    /// Claude on Google Vertex.
+    Vertex,
+    /// Claude in Microsoft Foundry.
+    Foundry,
+    /// OpenAI, or any server that speaks Chat Completions.
+    Openai,
+    /// OpenAI, or any server that speaks Responses.
+    OpenaiResponses,
 }
 
 /// Flags every command takes.
@@ -162,8 +185,10 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "yes")]
         revoke: bool,
     },
-    /// For those who work on Haft itself.
-    #[command(subcommand, hide = true)]
+    /// Watch a recorded model repair a small project with real tools: no key, no network.
+    Demo(DemoArgs),
+    /// For those who work on Haft itself, and for those who test agents.
+    #[command(subcommand)]
     Dev(DevCommand),
     /// Print a completion script for your shell.
     Completions {
@@ -219,6 +244,17 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+/// Flags of `haft demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Do not wait between words.
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Keep the project when it is over.
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Subcommand)]
