@@ -102,6 +102,11 @@ def tools():
     listed = [tool("echo", annotations={"readOnlyHint": on("read_only"), "idempotentHint": on("idempotent")})]
     if on("many"):
         listed += [tool(f"tool_{number:03}") for number in range(499)]
+    if on("fat"):
+        listed += [tool(f"fat_{number:03}", description=f"Does thing {number}. " * 80, inputSchema={
+            "type": "object", "properties": {f"parameter_{n}": {
+                "type": "string", "description": f"What thing {number} does with value {n}. " * 4} for n in range(10)}})
+            for number in range(200)]
     if on("bad_tools"):
         listed += [
             tool("null_schema", inputSchema=None),
@@ -299,6 +304,8 @@ def call(request):
 
 
 def discover(request):
+    while on("gate") and not os.path.exists(LOG + ".go"):
+        time.sleep(0.02)
     if on("exit_on_probe"):
         os._exit(1)
     if on("ignore_probe", "silent"):
@@ -321,6 +328,8 @@ def discover(request):
 def initialize(request):
     if on("silent"):
         return
+    while on("gate") and not os.path.exists(LOG + ".go"):
+        time.sleep(0.02)
     if on("modern") and not on("both"):
         return answer(request, error={"code": -32601, "message": "gone"})
     wanted = request["params"]["protocolVersion"]
