@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{run, tidy};
+use crate::{bench_mcp, run};
 
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
@@ -18,6 +18,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("start") {
         start()?;
     }
+    if wanted("mcp") {
+        bench_mcp::run()?;
+    }
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
     }
@@ -27,7 +30,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
 /// Start to exit, against the smallest program there is.
 fn start() -> Result<(), String> {
     run::cargo(&["build", "--release", "--quiet"])?;
-    let haft = target_dir()?.join("release/haft");
+    let haft = run::target_dir()?.join("release/haft");
     println!("start to exit, median of {STARTS}, against /bin/true");
     for args in [&["--version"][..], &["tool", "list"][..]] {
         let (mut ours, mut base) = (Vec::new(), Vec::new());
@@ -43,13 +46,6 @@ fn start() -> Result<(), String> {
         );
     }
     Ok(())
-}
-
-fn target_dir() -> Result<std::path::PathBuf, String> {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(dir) => Ok(dir.into()),
-        None => Ok(tidy::root().join("target")),
-    }
 }
 
 fn time(program: &Path, args: &[&str]) -> Result<Duration, String> {

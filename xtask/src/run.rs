@@ -1,4 +1,6 @@
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
+
+use crate::tidy;
 
 /// Runs cargo and fails with the command when it does.
 pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
@@ -22,4 +24,13 @@ pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
         return Err(format!("failed: {program} {}\n{stderr}", args.join(" ")));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where cargo puts what it builds, from wherever it is asked.
+pub(crate) fn target_dir() -> Result<PathBuf, String> {
+    let here = std::env::current_dir().map_err(|err| err.to_string())?;
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => Ok(here.join(dir)),
+        None => Ok(tidy::root().join("target")),
+    }
 }

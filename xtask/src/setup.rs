@@ -14,6 +14,7 @@ pub(crate) fn test_tools() -> Result<(), String> {
     if run::output("cargo", &["nextest", "--version"]).is_err() {
         run::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])?;
     }
+    mcp_peers();
     let missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, program)| !on_path(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
@@ -29,6 +30,17 @@ pub(crate) fn test_tools() -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// MCP servers, clients and the conformance suite of others. Without them the
+/// tests that need them say so and pass.
+fn mcp_peers() {
+    let script = "crates/mcp/tests/support/install_peers.sh";
+    let installed = run::target_dir().map(|dir| dir.join("mcp-peers").display().to_string());
+    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
+    if let Err(problem) = installed {
+        eprintln!("could not install the MCP peers: {problem}; tests that need them are skipped loudly");
+    }
 }
 
 fn on_path(program: &str) -> bool {

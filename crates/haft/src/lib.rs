@@ -26,6 +26,7 @@
 //! **Invariant:** a call made here goes through the same eight stages as one a
 //! model makes.
 
+pub mod mcp;
 mod tools;
 
 pub use haft_permission as permission;
@@ -44,5 +45,7 @@ pub mod prelude {
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
 
-    pub use crate::Tools;
+    pub use haft_runtime::Pool;
+
+    pub use crate::{Tools, mcp::HttpOptions};
 }

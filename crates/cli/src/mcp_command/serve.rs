@@ -15,7 +15,7 @@ use super::args::ServeArgs;
 use crate::{
     args::Options,
     output::{Ended, Failure, write_error},
-    wiring::{self, Attended, Setup},
+    wiring::{self, Attended, Conversation, Setup},
 };
 
 pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
@@ -35,6 +35,7 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
 async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
     let clients = Clients::default();
+    setup.conversation = Conversation::Unknown;
     setup.asker = Some(Arc::new(ClientAsk::new(clients.clone())));
     let session = setup.session(Attended::Never)?;
     let tools = setup.built_in_tools(&session);
@@ -43,7 +44,11 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
         SharedPool::new(Pool::assemble(tools, Vec::new())),
         session.state.clone(),
         clients,
-        ServerOptions { version: env!("CARGO_PKG_VERSION").to_owned(), ..ServerOptions::default() },
+        ServerOptions {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            spools: vec![setup.state_dir().join("tasks").join(setup.session_id.as_str())],
+            ..ServerOptions::default()
+        },
     );
     let stop = stop_on_signal()?;
     let ended = match args.http {

@@ -50,6 +50,15 @@ pub(crate) enum Attended {
     Never,
 }
 
+/// Who sees the results of calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Conversation {
+    /// One that keeps them: what it was shown need not be shown again.
+    One,
+    /// Nobody knows; every call stands for itself.
+    Unknown,
+}
+
 /// The async runtime. Built only for commands that call tools.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -68,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// Who sees the results of calls.
+    pub(crate) conversation: Conversation,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
     /// The MCP servers of the session.
@@ -109,6 +120,7 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            conversation: Conversation::One,
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),

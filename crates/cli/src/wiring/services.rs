@@ -10,10 +10,12 @@ use haft_tools::{
     read::ReadLimits,
 };
 use haft_types::SessionId;
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{
+    EverythingInContext, Files, JournalLimits, NothingInContext, Workspace, WorkspaceConfig,
+};
 
 use super::{
-    Setup,
+    Conversation, Setup,
     settings_access::{StoredSettings, no_settings},
 };
 use crate::output::Failure;
@@ -21,8 +23,12 @@ use crate::output::Failure;
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let services =
-        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    let id = Some(setup.session_id.clone());
+    let mut services = services(Arc::new(settings), &setup.state_dir(), &setup.cwd, id.clone())?;
+    if setup.conversation == Conversation::Unknown {
+        let workspace = workspace(&setup.state_dir(), &setup.cwd)?;
+        services.files = Arc::new(Files::new(Arc::new(workspace), id, NothingInContext));
+    }
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
     Ok(services)
 }

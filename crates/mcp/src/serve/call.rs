@@ -158,7 +158,8 @@ impl ToolServer {
         }
         self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
         let pool = self.shared.pool.get();
-        let stored = stored::Stored::of(&self.shared.pipeline.results, call);
+        let stored = stored::Stored::of(&self.shared.pipeline.results, call)
+            .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared.options.spools));
         let tool = pool.get(&report.name).cloned();
         Ok(result::result(report, tool.as_deref(), stored))
     }

@@ -65,7 +65,9 @@ impl ServerHandler for ToolServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let pipeline = Arc::clone(&self.shared.pipeline);
-        let reading = tokio::task::spawn_blocking(move || stored::read(&pipeline.results, &request.uri));
+        let spools = self.shared.options.spools.clone();
+        let reading =
+            tokio::task::spawn_blocking(move || stored::read(&pipeline.results, &spools, &request.uri));
         let read = reading.await.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         read.map(ReadResourceResponse::from)
     }

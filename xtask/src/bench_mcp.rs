@@ -1,0 +1,16 @@
+//! `cargo xtask bench mcp`: the client and the server beside a plain rmcp server
+//! and those of the TypeScript and Python SDKs.
+
+use crate::run;
+
+/// The programs that are measured are examples and benches of haft-mcp; the
+/// peers are those the tests use, where they are installed.
+pub(crate) fn run() -> Result<(), String> {
+    run::cargo(&["build", "--release", "--quiet"])?;
+    run::cargo(&["build", "--release", "--quiet", "-p", "haft-mcp", "--examples"])?;
+    let target = run::target_dir()?;
+    let haft = target.join("release/haft").display().to_string();
+    let peers = target.join("mcp-peers").display().to_string();
+    let bench = target.join("release/examples/bench_mcp").display().to_string();
+    run::command(&bench, &[&haft, &peers])
+}
