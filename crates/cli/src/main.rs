@@ -12,6 +12,7 @@ mod args;
 mod ask_terminal;
 mod demo_command;
 mod dev_command;
+mod interrupt;
 mod output;
 mod permissions_command;
 mod print_command;
