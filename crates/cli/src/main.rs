@@ -16,6 +16,7 @@ mod interrupt;
 mod output;
 mod permissions_command;
 mod print_command;
+mod replay_command;
 mod sdk_args;
 mod sdk_command;
 mod show;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
+        Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
