@@ -11,7 +11,7 @@ use crate::sdk_args::SdkArgs;
 #[command(
     name = "haft",
     version,
-    about,
+    about = "Tools for language-model agents: call them, judge them, run a model with them",
     max_term_width = 100,
     args_conflicts_with_subcommands = false,
     args_override_self = true
@@ -27,6 +27,7 @@ pub(crate) struct Args {
 
 /// Flags of a run with a model.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "With a model")]
 pub(crate) struct RunArgs {
     /// What to do; read from standard input when it is not given here.
     #[arg(value_name = "PROMPT")]
@@ -124,6 +125,7 @@ pub(crate) enum ProviderName {
 
 /// Flags every command takes.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
 pub(crate) struct Options {
     /// Print JSON for programs instead of text for people.
     #[arg(long, global = true)]
