@@ -163,6 +163,12 @@ pub(crate) enum Command {
     /// For those who work on Haft itself.
     #[command(subcommand, hide = true)]
     Dev(DevCommand),
+    /// Unpack a picture or a document on standard input; Read starts this by itself.
+    #[command(hide = true)]
+    MediaWorker {
+        /// What to do, as JSON.
+        task: String,
+    },
     /// Print a completion script for your shell.
     Completions {
         /// Which shell.

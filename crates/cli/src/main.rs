@@ -51,6 +51,9 @@ fn main() -> ExitCode {
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Dev(command) => dev_command::run(command),
+        Command::MediaWorker { task } => haft_tools::read::serve_media(&task)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Failure::Message),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

@@ -1,5 +1,7 @@
 //! What a file is, by its first bytes.
 
+use serde::{Deserialize, Serialize};
+
 /// Formats that get special treatment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Format {
@@ -12,12 +14,25 @@ pub(super) enum Format {
 }
 
 /// Pictures that models can see.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum ImageFormat {
     Png,
     Jpeg,
     Gif,
     WebP,
+}
+
+impl ImageFormat {
+    /// Its MIME type.
+    #[cfg(feature = "media")]
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::WebP => "image/webp",
+        }
+    }
 }
 
 /// The format of a file. The name of the file does not matter.
