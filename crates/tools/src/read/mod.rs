@@ -239,16 +239,17 @@ impl Job {
             limits: self.limits,
             cancelled,
         };
-        match job.run(OpenFile::open(&self.real)?)? {
+        let len = file.stamp().len;
+        match job.run(file)? {
             Some(reading) => Ok(reading),
-            None => self.binary(&file, &head, Vec::new()),
+            None => self.binary(len, &head, Vec::new()),
         }
     }
 
     /// Describes what cannot be shown. Whoever has seen the description may
     /// replace the file.
-    fn binary(&self, file: &OpenFile, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
-        if file.stamp().len <= haft_workspace::MAX_EDITABLE {
+    fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
+        if len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
             let view = View {
                 path: &self.real,
@@ -263,7 +264,7 @@ impl Job {
         }
         let output = Output::Binary(BinaryFile {
             file_path: self.input.file_path.clone(),
-            original_size: file.stamp().len,
+            original_size: len,
             sniffed: sniff::describe(head).to_owned(),
             first_bytes: sniff::hex(head),
             notices,
@@ -287,7 +288,9 @@ impl Job {
             max_tokens: self.limits.max_tokens,
         };
         // What is no notebook, whatever its name, is shown as text.
-        let Some(mut shown) = notebook::show(&self.input.file_path, text.view(), &ask) else { return Ok(None) };
+        let Some(mut shown) = notebook::show(&self.input.file_path, text.view(), &ask) else {
+            return Ok(None);
+        };
         self.fit_pictures(&mut shown.file, cancelled);
         let all: Vec<&str> = text.view().lines().collect();
         let total = all.len() as u64;
@@ -305,7 +308,6 @@ impl Job {
         self.files.reads().knows(&self.viewer, &view);
         Ok(Some(Reading { output: Output::Notebook(shown.file), record: None }))
     }
-
 }
 
 /// Without the libraries, pictures and documents are described.
@@ -317,11 +319,11 @@ impl Job {
         _: sniff::ImageFormat,
         _: &dyn Fn() -> bool,
     ) -> Result<Reading, Failure> {
-        self.binary(file, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])
+        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])
     }
 
     fn pdf(&self, file: &OpenFile, _: &dyn Fn() -> bool) -> Result<Reading, Failure> {
-        self.binary(file, &file.head(64)?, vec!["[This build cannot show PDFs.]".to_owned()])
+        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show PDFs.]".to_owned()])
     }
 
     fn fit_pictures(&self, file: &mut NotebookFile, _: &dyn Fn() -> bool) {

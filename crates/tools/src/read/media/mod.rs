@@ -14,8 +14,8 @@ use haft_tool::ToolError;
 use haft_workspace::OpenFile;
 use pdf::Page;
 use picture::Picture;
-pub(crate) use process::serve;
 use process::Source;
+pub(crate) use process::serve;
 use work::{Answer, Document, Task, choose};
 
 use super::{

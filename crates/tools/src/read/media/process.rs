@@ -14,14 +14,20 @@ use rustix::{
 };
 
 use super::{
-    MAX_BYTES, PATIENCE,
     super::MediaWorker,
+    MAX_BYTES, PATIENCE,
     thread::{run, wait},
     work::{Answer, Task},
 };
 
-/// Memory of the worker: enough for the largest picture that is unpacked.
-const MAX_MEMORY: u64 = 3 * 1024 * 1024 * 1024;
+/// Memory of the worker: enough for the largest picture that is unpacked, and
+/// for a document of a hundred megabytes.
+fn max_memory(task: &Task) -> u64 {
+    match task {
+        Task::Picture(_) => 3 * 1024 * 1024 * 1024,
+        Task::Pages(_) => 1536 * 1024 * 1024,
+    }
+}
 
 /// No answer is longer: twenty pages as pictures, in base64.
 const MAX_ANSWER: u64 = 128 * 1024 * 1024;
@@ -105,16 +111,19 @@ pub(super) fn ask(
 
 /// The other end: one task, the file on standard input.
 pub(crate) fn serve(task: &str) -> Result<(), String> {
+    let task: Task = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let failed = |err: rustix::io::Errno| format!("no limits could be set ({err})");
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
     let seconds = PATIENCE.as_secs();
-    for (resource, limit) in
-        [(Resource::As, MAX_MEMORY), (Resource::Cpu, 2 * seconds), (Resource::Core, 0), (Resource::Fsize, 0)]
-    {
+    for (resource, limit) in [
+        (Resource::As, max_memory(&task)),
+        (Resource::Cpu, 2 * seconds),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+    ] {
         let limit = Some(limit);
         setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(failed)?;
     }
-    let task: Task = serde_json::from_str(task).map_err(|err| err.to_string())?;
     let stdin = std::io::stdin();
     seek(&stdin, SeekFrom::Start(0)).map_err(|err| format!("standard input is no file ({err})"))?;
     let mut bytes = Vec::new();

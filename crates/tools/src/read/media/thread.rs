@@ -38,7 +38,9 @@ fn contained<T: Send + 'static>(
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name(NAME.to_owned()).stack_size(STACK).spawn(move || {
         let result = panic::catch_unwind(panic::AssertUnwindSafe(work));
-        sender.send(result.unwrap_or_else(|_| Err("it is damaged in a way that cannot be read".to_owned()))).ok();
+        sender
+            .send(result.unwrap_or_else(|_| Err("it is damaged in a way that cannot be read".to_owned())))
+            .ok();
     });
     if let Err(err) = thread {
         return Err(format!("no thread could be started to read it ({err})"));
@@ -57,7 +59,9 @@ pub(super) fn wait<T>(
         match receiver.recv_timeout(GLANCE) {
             Ok(result) => return result,
             Err(mpsc::RecvTimeoutError::Disconnected) => return Err("reading it ended early".to_owned()),
-            Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => return Err("it was interrupted".to_owned()),
+            Err(mpsc::RecvTimeoutError::Timeout) if cancelled() => {
+                return Err("it was interrupted".to_owned());
+            }
             Err(mpsc::RecvTimeoutError::Timeout) if deadline <= Instant::now() => {
                 return Err(format!("it takes longer than {} s to read", patience.as_secs()));
             }
@@ -84,7 +88,9 @@ fn keep_panics_quiet() {
 mod tests {
     use super::*;
 
-    fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    fn run<T: Send + 'static>(
+        work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
         contained(work, Duration::from_secs(60), &|| false)
     }
 
@@ -102,12 +108,16 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever() {
         let (held, release) = mpsc::channel::<()>();
-        let late = contained(move || release.recv().map_err(|err| err.to_string()), Duration::ZERO, &|| false);
+        let late =
+            contained(move || release.recv().map_err(|err| err.to_string()), Duration::ZERO, &|| false);
         assert!(late.unwrap_err().contains("takes longer"));
         drop(held);
         let (held, release) = mpsc::channel::<()>();
-        let stopped =
-            contained(move || release.recv().map_err(|err| err.to_string()), Duration::from_secs(60), &|| true);
+        let stopped = contained(
+            move || release.recv().map_err(|err| err.to_string()),
+            Duration::from_secs(60),
+            &|| true,
+        );
         assert!(stopped.unwrap_err().contains("interrupted"));
         drop(held);
     }
