@@ -54,9 +54,9 @@ fn main() -> ExitCode {
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Dev(command) => dev_command::run(command),
-        Command::MediaWorker { task } => haft_tools::read::serve_media(&task)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(Failure::Message),
+        Command::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

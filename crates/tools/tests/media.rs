@@ -203,7 +203,7 @@ async fn pages_without_text_are_drawn() {
 #[tokio::test]
 async fn hostile_pdfs_end() {
     let rig = Rig::new(&[]);
-    let good = pages(2);
+    let good = pages(1);
     let mut rows: Vec<Vec<u8>> = vec![
         b"%PDF-1.7".to_vec(),
         b"%PDF-1.7\n%%EOF".to_vec(),
@@ -213,7 +213,7 @@ async fn hostile_pdfs_end() {
         b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[2 0 R]/Count 1>>endobj\ntrailer<</Root 1 0 R>>".to_vec(),
     ];
     let mut seed = 7_usize;
-    for _ in 0..12 {
+    for _ in 0..6 {
         let mut bytes = good.clone();
         for _ in 0..8 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -237,4 +237,43 @@ async fn nothing_media_changes_what_may_be_written() {
     rig.read("p.png").await;
     let said = rig.say("Write", json!({ "file_path": "p.png", "content": "text\n" })).await;
     assert!(said.starts_with("error: "), "{said}");
+}
+
+#[tokio::test]
+async fn pictures_of_notebooks_are_checked() {
+    let rig = Rig::new(&[]);
+    let output = |kind: &str, data: String| json!({ "output_type": "display_data", "data": { kind: data, "text/plain": "<Figure>" } });
+    let base64 = |bytes: Vec<u8>| STANDARD.encode(bytes);
+    let good = base64(encode(plain(8, 8), ImageFormat::Png));
+    let rows = [
+        ("good", output("image/png", good.clone()), Some((8, 8)), ""),
+        ("wrapped", output("image/png", format!("{}\n{}\n", &good[..20], &good[20..])), Some((8, 8)), ""),
+        ("another type", output("image/jpeg", good.clone()), Some((8, 8)), ""),
+        (
+            "large",
+            output("image/png", base64(encode(plain(2400, 12), ImageFormat::Png))),
+            Some((2000, 10)),
+            "",
+        ),
+        ("cut", output("image/png", good[..good.len() / 2 / 4 * 4].to_owned()), None, "is not shown"),
+        ("no base64", output("image/png", "*".repeat(40)), None, "it is no base64"),
+        ("no picture", output("image/png", base64(b"<html></html>".to_vec())), None, "it is no picture"),
+    ];
+    for (name, output, size, words) in rows {
+        let cell = json!({ "cell_type": "code", "id": "a", "source": "plot()", "outputs": [output], "metadata": {} });
+        let notebook = json!({ "cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5 });
+        rig.put("n.ipynb", notebook.to_string());
+        let output = rig.run("Read", json!({ "file_path": "n.ipynb" })).await.unwrap();
+        let sent = pictures(&output);
+        let sizes: Vec<(u32, u32)> = sent
+            .iter()
+            .map(|it| image::load_from_memory(&it.1).map(|it| (it.width(), it.height())).unwrap())
+            .collect();
+        assert_eq!(sizes, size.into_iter().collect::<Vec<_>>(), "{name}");
+        for (media_type, data) in &sent {
+            let format = image::guess_format(data).unwrap();
+            assert_eq!(format.to_mime_type(), media_type, "{name}");
+        }
+        assert!(output.content.to_text().contains(words), "{name}: {}", output.content.to_text());
+    }
 }

@@ -63,7 +63,10 @@ pub(super) fn show(path: &Path, text: &str, ask: &Ask) -> Option<Shown> {
     let last = ask.count.map_or(cells.len(), |count| (ask.first - 1).saturating_add(count).min(cells.len()));
     let mut next = None;
     for (at, cell) in cells.iter().enumerate().take(last).skip(ask.first - 1) {
-        let cell: Value = serde_json::from_str(cell.get()).unwrap_or(Value::Null);
+        let cell = serde_json::from_str(cell.get()).unwrap_or_else(|err| {
+            whole = false;
+            serde_json::json!({ "source": format!("[This cell cannot be read: {err}]") })
+        });
         let mut cell = read_cell(&cell, at, &language, &mut images);
         if left < cost(&cell) {
             if !shown.is_empty() {

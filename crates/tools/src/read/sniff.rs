@@ -1,5 +1,7 @@
 //! What a file is, by its first bytes.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 /// Formats that get special treatment.
@@ -46,6 +48,13 @@ pub(super) fn format(head: &[u8]) -> Format {
         _ if head[..head.len().min(1024)].windows(5).any(|it| it == b"%PDF-") => Format::Pdf,
         _ => Format::Other,
     }
+}
+
+/// What the name of a file says it is, where that is a picture or a document.
+pub(super) fn claimed(path: &Path) -> Option<&'static str> {
+    const CLAIMS: [&str; 6] = ["png", "jpg", "jpeg", "gif", "webp", "pdf"];
+    let extension = path.extension()?;
+    CLAIMS.into_iter().find(|claim| extension.eq_ignore_ascii_case(claim))
 }
 
 /// A name for what is no text.

@@ -6,6 +6,7 @@
 //! the file and of its lines, for as long as the session lives.
 
 mod freshness;
+mod printed;
 mod seen;
 mod shown;
 
@@ -21,6 +22,7 @@ use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 
 pub use freshness::{Freshness, WholeSeen, count_lines};
+pub(crate) use printed::printed_lines;
 use seen::Seen;
 pub use seen::{LinePrint, line_print};
 use shown::Shown;
