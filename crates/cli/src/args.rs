@@ -198,6 +198,12 @@ pub(crate) enum Command {
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),
+    /// Unpack a picture or a document on standard input; Read starts this by itself.
+    #[command(hide = true)]
+    MediaWorker {
+        /// What to do, as JSON.
+        task: String,
+    },
     /// Print a completion script for your shell.
     Completions {
         /// Which shell.

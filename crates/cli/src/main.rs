@@ -59,6 +59,9 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
+        Command::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
