@@ -296,20 +296,29 @@ async fn servers_that_come_and_go_change_nothing_that_was_sent() {
     add_user_server(&haft, "frail", "die_after_call");
     add_user_server(&haft, "late", "gate");
     let go = haft.home().join("late.heard.go").display().to_string();
+    // Until Haft has seen that the server is gone: a pid is there as long as nobody asked how it ended.
+    let frail = haft.home().join("frail.pids").display().to_string();
+    let wait = format!("for p in $(cat {frail}); do while kill -0 $p 2>/dev/null; do sleep 0.02; done; done");
+    haft.write("frail-is-gone.sh", &wait);
     let bash = |command: &str| Turn::tool("Bash", json!({"command": command}));
     let turns = vec![
         Turn::tool("mcp__frail__echo", json!({"text": "1"})),
-        bash(&format!("touch {go}")),
+        bash(&format!("touch {go}; sh frail-is-gone.sh")),
         Turn::tool("RefreshMcpTools", json!({"server": "late"})),
         Turn::tool("mcp__frail__echo", json!({"text": "2"})),
-        bash("true"),
+        bash("sh frail-is-gone.sh"),
         Turn::of([
             Piece::tool("mcp__late__echo", json!({"text": "3"})),
             Piece::tool("mcp__frail__echo", json!({"text": "4"})),
         ]),
         Turn::text("Done."),
     ];
-    let ran = run(&haft, turns, &["--allowedTools", "mcp__frail,mcp__late,Bash(touch *),Bash(true)"]).await;
+    let ran = run(
+        &haft,
+        turns,
+        &["--allowedTools", "mcp__frail,mcp__late,Bash(touch *),Bash(sh frail-is-gone.sh)"],
+    )
+    .await;
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let system = &ran.bodies[0]["system"];
     assert!(system.to_string().contains("Still starting: late"), "{system:#}");
