@@ -205,9 +205,13 @@ struct Run {
 
 /// Runs `haft -p` with a model that plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> Run {
+    run_prompt(haft, "go", turns, args).await
+}
+
+async fn run_prompt(haft: &Haft, prompt: &str, turns: Vec<Turn>, args: &[&str]) -> Run {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
-        .args(["-p", "go"])
+        .args(["-p", prompt])
         .args(args)
         .current_dir(haft.ws())
         .env_clear()
@@ -386,6 +390,26 @@ fn resources_are_read_and_bad_calls_explained() {
     let mcp_tools = rows(&haft, &["tool", "list", "--disallowedTools", "mcp__res"]);
     assert!(!mcp_tools.iter().any(|it| it["name"].as_str().unwrap().starts_with("mcp__")));
     gone(&pids(&haft, "res"));
+}
+
+#[tokio::test]
+async fn prompts_of_servers_are_commands() {
+    let haft = Haft::new();
+    add_user_server(&haft, "pro", "prompts");
+    let say = |prompt: &'static str| run_prompt(&haft, prompt, vec![Turn::text("ok")], &[]);
+    let ran = say("/mcp__pro__p one two").await;
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.bodies[0]["messages"][0]["content"][0]["text"], "hi");
+    let heard = std::fs::read_to_string(haft.home().join("pro.heard")).unwrap();
+    assert!(heard.contains(r#""arguments": {"x": "one two"}"#), "{heard}");
+    for (prompt, problem) in [
+        ("/mcp__pro__p", "the argument x is missing"),
+        ("/mcp__pro__q", "did you mean /mcp__pro__p?"),
+        ("/mcp__nobody__p", "no such MCP server"),
+    ] {
+        let ran = say(prompt).await;
+        assert!(ran.code == Some(2) && ran.stderr.contains(problem), "{prompt}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -104,6 +104,9 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
         assert_eq!(of("Config").annotations.read_only_hint, Some(false), "with a value it writes");
         assert_eq!(of("Bash").annotations.open_world_hint, Some(true));
         assert!(of("Grep").output_schema.is_some());
+        for tool in tools.iter() {
+            assert!(tool.output_schema.is_some(), "{} says nothing about its results", tool.name);
+        }
         let file = haft.ws().join("a.txt");
         let read = client.call("Read", json!({"file_path": file})).await;
         assert!(words(&read).contains("beta"), "{read}");
@@ -117,6 +120,44 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
         assert!(unknown["isError"] == true && words(&unknown).contains("file_path"), "{unknown}");
         client.manager.shutdown().await;
     }
+}
+
+/// Clients that check results against the schema of the tool take these.
+#[tokio::test]
+async fn results_are_what_the_tools_say_they_are() {
+    let haft = Haft::new();
+    haft.write("a.txt", "alpha\nbeta\n");
+    let args = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,TodoWrite,Config,REPL"];
+    let client = Client::connect(over_pipes(&haft, &args), Era::Legacy, None).await;
+    let tools = client.manager.definitions("haft");
+    let (a, b) = (haft.ws().join("a.txt"), haft.ws().join("b.txt"));
+    for (name, arguments) in [
+        ("Read", json!({"file_path": a})),
+        ("Grep", json!({"pattern": "beta"})),
+        ("Grep", json!({"pattern": "beta", "output_mode": "content", "-n": true})),
+        ("Grep", json!({"pattern": "nothing at all"})),
+        ("Glob", json!({"pattern": "*.txt"})),
+        ("LS", json!({"path": haft.ws()})),
+        ("Search", json!({"query": "alpha"})),
+        ("Write", json!({"file_path": b, "content": "new\n"})),
+        ("Write", json!({"file_path": b, "content": "newer\n"})),
+        ("Edit", json!({"file_path": b, "old_string": "newer", "new_string": "newest"})),
+        ("MultiEdit", json!({"file_path": a, "edits": [{"old_string": "beta", "new_string": "gamma"}]})),
+        ("Bash", json!({"command": "echo hi"})),
+        ("Bash", json!({"command": "seq 1 60000"})),
+        ("Bash", json!({"command": "sleep 30", "run_in_background": true})),
+        ("TodoWrite", json!({"todos": [{"content": "Do", "status": "pending", "activeForm": "Doing"}]})),
+        ("Config", json!({"setting": "model"})),
+    ] {
+        let Some(tool) = tools.iter().find(|it| it.name == name) else { continue };
+        let result = client.call(name, arguments).await;
+        assert!(result["isError"] != true, "{name}: {}", words(&result));
+        let schema = tool.output_schema.as_ref().unwrap();
+        let mut structured = result["structuredContent"].clone();
+        let fits = haft_tool::check_input(name, schema, &mut structured);
+        assert!(fits.is_ok() && structured == result["structuredContent"], "{name}: {fits:?}");
+    }
+    client.manager.shutdown().await;
 }
 
 #[tokio::test]

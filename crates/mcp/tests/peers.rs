@@ -1,6 +1,6 @@
 //! Programs nobody here wrote: reference servers, the official clients, the
 //! inspector and the conformance suite. Installed by
-//! `tests/support/install_peers.sh`; without them these tests say so and pass.
+//! `tests/support/install_peers.sh`, as `cargo xtask test` does; without them these tests say so and pass.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
@@ -68,6 +68,7 @@ fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
     };
     let place = directory.display().to_string();
     let real = |name, command, era, tools, call, want| Real { name, command, era, tools, call, want };
+    let node_server = |version: &str| vec![peers.node(), support_file("node_server.mjs"), version.to_owned()];
     let python_server = |version| vec![peers.python(version, "python"), support_file("python_server.py")];
     vec![
         real(
@@ -121,6 +122,8 @@ fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
             ("git_status", json!({"repo_path": place})),
             "",
         ),
+        real("typescript1", node_server("v1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
+        real("typescript2", node_server("v2"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
         real("python1", python_server("py1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
         real("python2", python_server("py"), Era::Modern, 1, ("echo", json!({"text": "hi"})), "hi"),
     ]
@@ -136,12 +139,13 @@ async fn real_servers_work() {
     let fixture = Fixture::new();
     let servers = real_servers(&peers, directory.path());
     let config = |real: &Real| {
-        let command = StdioCommand {
+        let mut command = StdioCommand {
             program: real.command[0].clone(),
             args: real.command[1..].to_vec(),
             cwd: Some(directory.path().to_owned()),
             ..StdioCommand::default()
         };
+        command.env.insert(String::from("HAFT_MCP_PEERS"), peers.0.display().to_string());
         let mut config = ServerConfig::new(real.name, Endpoint::Stdio(command));
         // Cold starts of interpreters on a busy machine.
         config.timeouts.startup = Duration::from_secs(120);

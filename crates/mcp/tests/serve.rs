@@ -343,6 +343,45 @@ async fn stopping_ends_open_calls_soon() {
     assert!(ended.is_err());
 }
 
+/// More slow clients than calls may be under way, and more data than the
+/// system buffers for them.
+#[tokio::test]
+async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
+    use tokio::io::AsyncWriteExt;
+    let serving = serve(|_, options| options.max_calls = 4).await;
+    let address = serving.http.address;
+    let text = "x".repeat(1 << 20);
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "echo", "arguments": {"text": text},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }})
+    .to_string();
+    let mut silent = Vec::new();
+    for number in 0..12 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: echo\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // Every other one does not even finish its request.
+        let sent = if number % 2 == 0 { body.len() } else { body.len() / 2 };
+        stream.write_all(&body.as_bytes()[..sent]).await.unwrap();
+        silent.push(stream);
+    }
+    let fixture = connect(&serving.http.url(), Era::Modern, None).await;
+    for _ in 0..20 {
+        let output = fixture.call("mcp__haft__echo", json!({"text": "hi"})).await.unwrap();
+        assert_eq!(output.content.to_text(), "hi");
+    }
+    fixture.manager.shutdown().await;
+    drop(silent);
+}
+
 #[tokio::test]
 async fn two_hundred_clients_are_served() {
     let serving = serve(|_, _| ()).await;

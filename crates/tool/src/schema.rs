@@ -3,9 +3,19 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The schema of any type, tidied. For [`crate::Tool::output_schema`].
+/// The schema of what a type looks like when it is written, tidied: what may be
+/// left out is not required. For [`crate::Tool::output_schema`].
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|it| it.inline_subschemas = true);
+    tidied::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+/// The schema of what a type can be read from, tidied.
+fn schema_for_reading<T: JsonSchema>() -> Value {
+    tidied::<T>(SchemaSettings::draft2020_12())
+}
+
+fn tidied<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|it| it.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     walk(&mut schema, &mut tidy);
     schema
@@ -17,7 +27,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 /// `#[serde(deny_unknown_fields)]`: forgetting an attribute must not open the
 /// schema.
 pub(crate) fn input_schema<T: JsonSchema>() -> Value {
-    let mut schema = schema_of::<T>();
+    let mut schema = schema_for_reading::<T>();
     if schema.get("type") == Some(&json!("null")) {
         // `()` and unit structs: a tool without parameters.
         schema = json!({"type": "object", "properties": {}});
@@ -31,7 +41,7 @@ pub(crate) fn input_schema<T: JsonSchema>() -> Value {
 
 /// The doc comment of a type.
 pub(crate) fn description_of<T: JsonSchema>() -> String {
-    match schema_of::<T>().get("description") {
+    match schema_for_reading::<T>().get("description") {
         Some(Value::String(text)) => text.clone(),
         _ => String::new(),
     }

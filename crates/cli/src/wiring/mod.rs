@@ -29,7 +29,7 @@ use haft_types::SessionId;
 use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
-pub(crate) use mcp::{ServerFlags, ServerTools, Servers, journal_path, needs_servers};
+pub(crate) use mcp::{ServerFlags, ServerTools, Servers, expand_command, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;

@@ -16,10 +16,7 @@ fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
     let spec = tool.spec();
     let input_schema = object(&spec.input_schema);
     let mut listed = Tool::new(name.to_owned(), spec.description.clone(), Arc::new(input_schema));
-    // Clients of the older protocol only know structured results that are objects.
-    if let Some(schema) = spec.output_schema.as_ref().filter(|it| it["type"] == "object") {
-        listed.output_schema = Some(Arc::new(object(schema)));
-    }
+    listed.output_schema = output_schema(tool.as_ref()).map(Arc::new);
     listed.annotations = Some(annotations(tool));
     let mut meta = Map::new();
     if let Some(chars) = spec.max_result_chars {
@@ -32,6 +29,18 @@ fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
         listed.meta = Some(MetaObject(meta));
     }
     listed
+}
+
+/// The schema of the structured result. Clients of the older protocol only know
+/// results that are objects, and want that said in so many words.
+pub(super) fn output_schema(tool: &dyn DynTool) -> Option<JsonObject> {
+    let mut schema = object(tool.spec().output_schema.as_ref()?);
+    let is_object = |it: &Value| it["type"] == "object";
+    let arms = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
+    if !schema.contains_key("type") && arms.is_some_and(|arms| arms.iter().all(is_object)) {
+        schema.insert(String::from("type"), json!("object"));
+    }
+    (schema.get("type") == Some(&json!("object"))).then_some(schema)
 }
 
 fn object(schema: &Value) -> JsonObject {

@@ -6,7 +6,7 @@ use haft_types::MediaSource;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use serde_json::{Value, json};
 
-use super::stored;
+use super::{describe::output_schema, stored};
 
 /// Turns a report into the result of `tools/call`.
 pub(super) fn result(
@@ -26,9 +26,7 @@ pub(super) fn result(
         Some(_) => CallToolResult::error(content),
         None => CallToolResult::success(content),
     };
-    let has_schema =
-        tool.is_some_and(|it| it.spec().output_schema.as_ref().is_some_and(|it| it["type"] == "object"));
-    if has_schema && report.error.is_none() {
+    if report.error.is_none() && tool.is_some_and(|it| output_schema(it).is_some()) {
         result.structured_content = report.data.filter(Value::is_object);
     }
     result

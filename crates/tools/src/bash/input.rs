@@ -43,7 +43,7 @@ pub struct Input {
 }
 
 /// What came of a command.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// What it printed, standard output and error in the order they came, as far as it is shown.
@@ -104,7 +104,7 @@ pub struct Output {
 }
 
 /// A process a command left running.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Left {
     /// Its number.
     pub pid: i32,

@@ -60,6 +60,10 @@ impl Tool for Bash {
     type Progress = Progress;
     const NAME: &'static str = "Bash";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["run_shell"],

@@ -35,7 +35,7 @@ pub enum Scalar {
 }
 
 /// A setting and where its value comes from.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     setting: String,
@@ -110,6 +110,10 @@ impl Tool for Config {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "Config";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits { search_hint: "read or change settings preferences model theme", ..Traits::default() }

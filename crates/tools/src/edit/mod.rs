@@ -44,7 +44,7 @@ pub struct Input {
 }
 
 /// What an edit did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// The file.
@@ -56,6 +56,7 @@ pub struct Output {
     /// The file before; nothing for a new or a very large one.
     pub original_file: Option<String>,
     /// The change, in hunks.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub structured_patch: Vec<Hunk>,
     /// Whether the person changed the edit before it was made.
     pub user_modified: bool,
@@ -64,6 +65,7 @@ pub struct Output {
     /// How many places were replaced.
     pub replacements: usize,
     /// Sizes before and after.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub sizes: Sizes,
     /// Names the change for undo.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,10 @@ impl Tool for Edit {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "Edit";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

@@ -33,7 +33,7 @@ pub struct Socket {
 }
 
 /// A watch that has begun.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// Its id, for TaskOutput and TaskStop.

@@ -57,6 +57,10 @@ impl Tool for Monitor {
     type Progress = ();
     const NAME: &'static str = "Monitor";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "watch follow log events lines websocket feed",

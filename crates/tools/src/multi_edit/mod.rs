@@ -75,7 +75,7 @@ impl Input {
 }
 
 /// What a batch did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// Every file that was changed.
@@ -91,7 +91,7 @@ pub struct Output {
 }
 
 /// A file that was changed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileOutput {
     /// The file.
@@ -99,13 +99,15 @@ pub struct FileOutput {
     /// The file before; nothing for a new or a very large one.
     pub original_file: Option<String>,
     /// The change, in hunks.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub structured_patch: Vec<Hunk>,
     /// Sizes before and after.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub sizes: Sizes,
 }
 
 /// What became of one edit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EditOutput {
     /// Its place in the list, from one.
@@ -156,6 +158,10 @@ impl Tool for MultiEdit {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "MultiEdit";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

@@ -82,7 +82,7 @@ pub enum EditMode {
 }
 
 /// What an edit of a notebook did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Output {
     /// The source that was given.
     pub new_source: String,
@@ -105,6 +105,7 @@ pub struct Output {
     pub updated_file: String,
     /// The change of the file, in hunks.
     #[serde(rename = "structuredPatch")]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub structured_patch: Vec<Hunk>,
     /// Names the change for undo.
     #[serde(rename = "undoId", skip_serializing_if = "Option::is_none")]
@@ -132,6 +133,10 @@ impl Tool for NotebookEdit {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "NotebookEdit";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

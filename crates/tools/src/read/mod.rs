@@ -94,6 +94,10 @@ impl Tool for Read {
     type Progress = ();
     const NAME: &'static str = "Read";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["read_file", "FileRead"],

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// What was read.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(tag = "type", content = "file", rename_all = "snake_case")]
 pub enum Output {
     /// Lines of text.
@@ -24,7 +24,7 @@ pub enum Output {
 }
 
 /// Lines of text.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TextFile {
     /// The file.
@@ -49,7 +49,7 @@ pub struct TextFile {
 }
 
 /// A picture.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageFile {
     /// The picture as it is sent.
@@ -64,7 +64,7 @@ pub struct ImageFile {
 }
 
 /// Sizes in pixels.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dimensions {
     /// Of the file.
@@ -78,7 +78,7 @@ pub struct Dimensions {
 }
 
 /// A Jupyter notebook.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotebookFile {
     /// The file.
@@ -91,7 +91,7 @@ pub struct NotebookFile {
 }
 
 /// A cell of a notebook.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Cell {
     /// Its id, or its number where it has none.
     pub cell_id: String,
@@ -111,7 +111,7 @@ pub struct Cell {
 }
 
 /// Something a cell put out.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct CellOutput {
     /// As text.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -132,7 +132,7 @@ impl CellOutput {
 }
 
 /// Pages of a PDF, as text.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PdfFile {
     /// The file.
@@ -154,7 +154,7 @@ pub struct PdfFile {
 }
 
 /// Something too large for one result, as files in a directory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Parts {
     /// The file.
@@ -178,7 +178,7 @@ pub struct Parts {
 }
 
 /// The same as before.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unchanged {
     /// The file.
@@ -188,7 +188,7 @@ pub struct Unchanged {
 }
 
 /// A file that is no text.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BinaryFile {
     /// The file.

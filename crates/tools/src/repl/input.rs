@@ -68,7 +68,7 @@ impl Language {
 }
 
 /// What came of the code.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// What it printed.

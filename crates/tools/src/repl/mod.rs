@@ -99,6 +99,10 @@ impl Tool for Repl {
     type Progress = ();
     const NAME: &'static str = "REPL";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "python node javascript interpreter evaluate code calculate",

@@ -22,7 +22,7 @@ pub struct Input {
 }
 
 /// How the wait ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// How long it was.
@@ -32,7 +32,7 @@ pub struct Output {
 }
 
 /// Why a wait ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// The time was up.
@@ -62,6 +62,10 @@ impl Tool for Sleep {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "Sleep";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The state of a task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// The task.
@@ -105,6 +105,10 @@ impl Tool for TaskOutput {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "TaskOutput";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

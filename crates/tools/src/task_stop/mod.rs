@@ -22,7 +22,7 @@ pub struct Input {
 }
 
 /// What was ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Output {
     /// In one sentence.
     pub message: String,
@@ -53,6 +53,10 @@ impl Tool for TaskStop {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "TaskStop";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

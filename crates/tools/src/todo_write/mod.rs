@@ -47,7 +47,7 @@ pub enum Status {
 }
 
 /// The list before and after.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     old_todos: Vec<Todo>,
@@ -65,6 +65,10 @@ impl Tool for TodoWrite {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "TodoWrite";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits { search_hint: "plan track to-do list tasks progress", ..Traits::default() }

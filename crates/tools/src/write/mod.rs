@@ -40,7 +40,7 @@ pub struct Input {
 }
 
 /// What a write did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// `create` or `update`.
@@ -51,12 +51,14 @@ pub struct Output {
     /// What was asked to be written.
     pub content: String,
     /// The change, in hunks; empty for a new file.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub structured_patch: Vec<Hunk>,
     /// The file before; nothing for a new or a very large one.
     pub original_file: Option<String>,
     /// Whether the person changed the content before it was written.
     pub user_modified: bool,
     /// Sizes before and after.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub sizes: Sizes,
     /// Names the change for undo.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +69,7 @@ pub struct Output {
 }
 
 /// Whether the file was there before.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// It was not.
@@ -94,6 +96,10 @@ impl Tool for Write {
     type Output = Output;
     type Progress = ();
     const NAME: &'static str = "Write";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
 
     fn traits(&self) -> Traits {
         Traits {

@@ -1,5 +1,6 @@
 //! The MCP servers of a session: which may run, and what becomes of their tools.
 
+mod commands;
 mod journal;
 mod questions;
 mod tools;
@@ -15,6 +16,7 @@ use haft_runtime::{Pool, Session};
 use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
+pub(crate) use commands::expand_command;
 use journal::Journal;
 pub(crate) use journal::journal_path;
 pub(crate) use tools::{ServerTools, ToolLoading, needs_servers};
