@@ -12,7 +12,7 @@ mod search;
 pub use mark::{COOKIE, Mark};
 pub use owner::{Lifetime, Owned, Owner};
 pub use process::{Process, ProcessId};
-pub use registry::{Leftover, leftovers};
+pub use registry::{Leftover, end_leftovers, leftovers};
 
 pub(crate) use registry::end;
 pub(crate) use search::describe;

@@ -169,6 +169,21 @@ pub fn leftovers(dir: &Path) -> Vec<Leftover> {
     found
 }
 
+/// Ends what sessions that are gone left running and was not detached; says
+/// what that was. Blocks for as long as that takes, `patience` at most for each.
+pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
+    let mut found = leftovers(dir);
+    found.retain(|it| !it.detached);
+    for leftover in &found {
+        leftover.end(patience);
+    }
+    // What has nothing left to remember goes.
+    if !found.is_empty() {
+        leftovers(dir);
+    }
+    found
+}
+
 /// Reads what a crash may have cut off anywhere.
 fn read(file: &mut File) -> Vec<Leftover> {
     let mut bytes = Vec::new();

@@ -9,12 +9,13 @@
 mod cgroup;
 pub(crate) mod collect;
 mod job;
-mod launch;
+pub(crate) mod launch;
 mod lines;
 mod notice;
 mod shell;
 mod supervise;
 mod tasks;
+mod threads;
 mod wait;
 
 pub use cgroup::parse_bytes;
