@@ -151,6 +151,9 @@ pub(crate) enum Command {
         /// Which call or entry; the latest change when nothing is named.
         id: Option<String>,
     },
+    /// See what holds commands on this machine, and try it out.
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
     /// Show what this project's settings would run, and agree to it.
     Trust {
         /// Agree without asking.
@@ -217,6 +220,18 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SandboxCommand {
+    /// Say what is enforced on this machine, what is not, and how that was found out.
+    Check,
+    /// Run a program in the sandbox of this directory.
+    Run {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        command: Vec<std::ffi::OsString>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

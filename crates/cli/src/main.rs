@@ -14,6 +14,7 @@ mod dev_command;
 mod output;
 mod permissions_command;
 mod print_command;
+mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
 mod show;
@@ -32,6 +33,8 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    // Before anything else: as the helper of the sandbox we become another program.
+    haft_shell::sandbox::run_if_helper();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(err) => return sdk_args::refuse(&err),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Redo => undo_command::redo(&args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
+        Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {

@@ -1,9 +1,11 @@
 //! Builds a session out of flags, settings and the machine.
 
 mod agent;
+mod confine;
 mod keep;
 mod policy;
 mod rules_text;
+mod scratch;
 mod services;
 mod settings_access;
 
@@ -26,6 +28,7 @@ use haft_types::SessionId;
 use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
+pub(crate) use confine::{Limits, Walls};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
@@ -65,6 +68,8 @@ pub(crate) struct Setup {
     pub(crate) asker: Option<Arc<dyn Ask>>,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
+    /// What holds them.
+    walls: OnceLock<Arc<Walls>>,
 }
 
 impl Setup {
@@ -93,6 +98,7 @@ impl Setup {
             only_tools: None,
             asker: None,
             tasks: OnceLock::new(),
+            walls: OnceLock::new(),
         })
     }
 
@@ -110,6 +116,16 @@ impl Setup {
     /// The files of the project, and the record of what changed in them.
     pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
         services::workspace(&self.state_dir(), &self.cwd)
+    }
+
+    /// What holds the commands of the session.
+    pub(crate) fn walls(&self) -> Arc<Walls> {
+        let make = || {
+            let dirs = policy::directories(self);
+            let (session, state) = (self.session_id.as_str(), self.state_dir());
+            Arc::new(Walls::new(Arc::clone(&self.store), session, state, dirs, self.home.clone()))
+        };
+        Arc::clone(self.walls.get_or_init(make))
     }
 
     /// The built-in tools this session may use.

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use haft_shell::run::{Shell, ShellConfig, Tasks};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
-    bash::{AnalysedFacts, BashSettings},
+    bash::{AnalysedFacts, BashSettings, NoConfine, NoSnapshots},
     config::SettingsAccess,
     read::ReadLimits,
 };
@@ -21,8 +21,9 @@ use crate::output::Failure;
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let services =
+    let mut services =
         services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    services.confine = setup.walls();
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
     Ok(services)
 }
@@ -65,6 +66,8 @@ fn services(
         commands: Arc::new(AnalysedFacts { home: super::home(), roots: roots.clone() }),
         roots: Arc::new(roots),
         bash: BashSettings::from_env(),
+        confine: Arc::new(NoConfine),
+        snapshots: Arc::new(NoSnapshots),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
         files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),

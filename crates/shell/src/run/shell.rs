@@ -19,7 +19,7 @@ use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
     pipe::{PipeFlags, pipe_with},
-    process::{Pid, Resource, getrlimit},
+    process::{Resource, getrlimit},
 };
 use tokio::sync::{Notify, watch};
 
@@ -234,7 +234,9 @@ impl Shell {
         // More per wake-up; not everybody may.
         rustix::pipe::fcntl_setpipe_size(&output_end, 1 << 20).ok();
         let definitions = self.prepared().definitions.needed_for(&spec.command);
-        let prelude = sealed(&self.prelude(mark, &definitions))?;
+        let cgroup = self.memory_group(shared);
+        let door = cgroup.as_ref().and_then(|it| it.door().ok());
+        let prelude = sealed(&self.prelude(mark, &definitions, door.is_some()))?;
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
@@ -246,6 +248,7 @@ impl Shell {
             (prelude.as_fd(), self.descriptors.prelude),
         ];
         descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
+        descriptors.extend(door.iter().map(|door| (door.as_fd(), self.descriptors.door())));
         let mut argv: Vec<&CStr> = Vec::new();
         let mut program = bash.as_c_str();
         let wrapped =
@@ -270,7 +273,8 @@ impl Shell {
         };
         let pid = launch.start()?;
         let root = self.owner.started(mark, pid);
-        let cgroup = self.memory_group(shared, pid);
+        // It joins by itself, before it starts anything; this is for shells that do not get that far.
+        cgroup.as_ref().map(|it| it.add(pid).ok());
         let guard = wrapped.map(|it| it.guard);
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
@@ -291,16 +295,10 @@ impl Shell {
         environment
     }
 
-    fn memory_group(&self, shared: &Shared, pid: Pid) -> Option<Group> {
+    fn memory_group(&self, shared: &Shared) -> Option<Group> {
         let bytes = self.config.memory?;
         let name = format!("haft-{}-{}", std::process::id(), shared.id);
-        let group = Group::create(&name, bytes).and_then(|group| match group.add(pid) {
-            Ok(()) => Ok(group),
-            Err(err) => {
-                group.remove();
-                Err(err)
-            }
-        });
+        let group = Group::create(&name, bytes);
         if let Err(err) = &group
             && !self.unlimited.swap(true, Ordering::Relaxed)
         {
@@ -312,11 +310,16 @@ impl Shell {
 
     /// What bash reads before the command: it hides itself, tells at the end
     /// where the shell is, and defines what the command uses.
-    fn prelude(&self, mark: &Mark, definitions: &str) -> String {
+    fn prelude(&self, mark: &Mark, definitions: &str, joins: bool) -> String {
         let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
+        let door = self.descriptors.door();
+        let join = match joins {
+            true => format!("{{ echo 0 >&{door}; }} 2>/dev/null\nexec {door}>&-\n"),
+            false => String::new(),
+        };
         let mut text = format!(
-            "{mark}unset BASH_ENV\nexec {prelude}<&-\n\
+            "{join}{mark}unset BASH_ENV\nexec {prelude}<&-\n\
              trap '{{ printf .; \\builtin pwd -P; }} 2>/dev/null >&{status}' EXIT\n"
         );
         if let Some(script) = &self.config.before_each {
@@ -357,6 +360,11 @@ impl Descriptors {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
         let top = i32::try_from(limit.min(180)).unwrap_or(180);
         Self { status: top - 7, prelude: top - 6, top }
+    }
+
+    /// Where a command with a memory limit joins its group.
+    fn door(self) -> RawFd {
+        self.top - 2
     }
 
     fn for_walls(self) -> Numbers {

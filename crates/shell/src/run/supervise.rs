@@ -120,9 +120,7 @@ impl Supervisor {
             // Once more, for what was left running.
             guard.violations();
         }
-        if let Some(group) = self.process.cgroup.take() {
-            group.remove();
-        }
+        drop(self.process.cgroup.take());
         self.shared.spool().settle();
         if let Some(end) = self.end.take() {
             self.shared.phase.send_replace(Phase::Gone(end));

@@ -4,7 +4,7 @@ use std::{
 };
 
 use haft_shell::{run::End, sandbox::Confinement};
-use haft_tool::{BoxFuture, CallId, ErrorKind, ToolError};
+use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
 /// What is known about a command line without running it.
@@ -99,6 +99,9 @@ pub struct Confined<'a> {
     pub agent: &'a AgentId,
     /// Whether it asked to run outside, and was let.
     pub outside: Outside,
+    /// What the permission engine said: rules and mode of this very call, also
+    /// those of the agent that called.
+    pub permit: &'a Permit,
 }
 
 /// Whether a command asked to run outside the sandbox. A person agreed: such a

@@ -127,6 +127,7 @@ impl Run<'_> {
             cwd: &start.dir,
             agent: &self.cx.agent_id,
             outside: if asked { Outside::Agreed } else { Outside::No },
+            permit: self.cx.permit(),
         };
         self.bash.confine.choose(&about).walls()
     }

@@ -121,6 +121,7 @@ impl Tool for Monitor {
                     cwd: &spec.cwd,
                     agent: &spec.agent,
                     outside: Outside::No,
+                    permit: cx.permit(),
                 };
                 let confinement = self.confine.choose(&about).walls()?;
                 self.tasks.shell().start(Spec { confinement, ..spec })?

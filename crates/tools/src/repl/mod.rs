@@ -49,9 +49,14 @@ impl Repl {
         self
     }
 
-    fn walls(&self, input: &Input, cx: &CallContext) -> Result<Option<Arc<Confinement>>, ToolError> {
-        let about =
-            Confined { command: &input.code, cwd: &cx.cwd, agent: &cx.agent_id, outside: Outside::No };
+    fn walls(&self, input: &Input, cx: &ToolContext<()>) -> Result<Option<Arc<Confinement>>, ToolError> {
+        let about = Confined {
+            command: &input.code,
+            cwd: &cx.cwd,
+            agent: &cx.agent_id,
+            outside: Outside::No,
+            permit: cx.permit(),
+        };
         self.confine.choose(&about).walls()
     }
 
