@@ -115,7 +115,10 @@ impl Setup {
 
     /// The files of the project, and the record of what changed in them.
     pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
-        services::workspace(&self.state_dir(), &self.cwd)
+        let workspace = services::workspace(&self.state_dir(), &self.cwd)?;
+        // A command may have been running when its session was killed.
+        haft_tools::bash::undo::recover(&workspace);
+        Ok(workspace)
     }
 
     /// What holds the commands of the session.

@@ -5,7 +5,10 @@ use std::{path::Path, sync::Arc};
 use haft_shell::run::{Shell, ShellConfig, Tasks};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
-    bash::{AnalysedFacts, BashSettings, NoConfine, NoSnapshots},
+    bash::{
+        AnalysedFacts, BashSettings, NoConfine, NoSnapshots,
+        undo::{JournalSnapshots, SnapshotLimits},
+    },
     config::SettingsAccess,
     read::ReadLimits,
 };
@@ -24,6 +27,8 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let mut services =
         services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
     services.confine = setup.walls();
+    let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
+    services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
     Ok(services)
 }

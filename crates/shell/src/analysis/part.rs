@@ -3,7 +3,7 @@
 use std::{collections::HashSet, path::Path};
 
 use super::{
-    critical::{is_critical, is_critical_pattern},
+    critical::{is_critical, is_critical_pattern, is_more_than_workspace},
     doubt::Doubt,
     facts::{Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known},
     field::{Field, Opaque},
@@ -253,7 +253,11 @@ impl Written<'_> {
                     let critical = is_critical_pattern(&path, self.place);
                     make(Target::Pattern(path), critical)
                 } else {
-                    let critical = is_critical(&path, self.place);
+                    let critical = match touch.reach {
+                        // Something in it, not itself: a workspace is there to be worked in.
+                        Reach::Itself => is_more_than_workspace(&path, self.place),
+                        Reach::Tree | Reach::LinkedTree => is_critical(&path, self.place),
+                    };
                     make(Target::Path(path), critical)
                 }
             })

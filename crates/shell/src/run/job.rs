@@ -33,6 +33,9 @@ pub struct Spec {
     pub lifetime: Lifetime,
     /// What holds it.
     pub confinement: Option<Arc<Confinement>>,
+    /// Directories its `rm` refuses to remove, whatever the words become when it
+    /// runs: these and everything above them.
+    pub precious: Vec<PathBuf>,
     /// A descriptor of ours it gets as its number three, to talk with us.
     pub channel: Option<Arc<OwnedFd>>,
 }

@@ -236,7 +236,8 @@ impl Shell {
         let definitions = self.prepared().definitions.needed_for(&spec.command);
         let cgroup = self.memory_group(shared);
         let door = cgroup.as_ref().and_then(|it| it.door().ok());
-        let prelude = sealed(&self.prelude(mark, &definitions, door.is_some()))?;
+        let guard = crate::run::rm_guard(&spec.precious);
+        let prelude = sealed(&self.prelude(mark, &format!("{definitions}{guard}"), door.is_some()))?;
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;

@@ -111,7 +111,7 @@ impl Report {
 
     fn fill_network(&mut self, policy: &Policy, backend: Backend) {
         let line = match (&policy.network, backend) {
-            (Network::Open, _) => "the network is open",
+            (Network::Open, _) => return,
             (Network::Off, Backend::Namespaces) => "no network but servers of confined commands",
             (Network::Off, Backend::Bubblewrap) => "no network, and no servers that outlive a command",
             (Network::Off, Backend::Landlock) => "no network, not even between confined commands",

@@ -47,6 +47,7 @@ impl Rig {
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
             confinement: None,
+            precious: Vec::new(),
             channel: None,
         }
     }

@@ -34,6 +34,19 @@ impl CommandFacts for AnalysedFacts {
         self.analyse(command, cwd).is_read_only()
     }
 
+    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf> {
+        let place = Place { cwd, home: self.home.as_deref(), roots: &self.roots };
+        let real = |path: &Path| haft_paths::real(path).unwrap_or_else(|_| haft_paths::lexical(path));
+        analysis::refused_removal(&self.analyse(command, cwd), place, &real)
+    }
+
+    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf> {
+        match analysis::removes_unknown(&self.analyse(command, cwd)) {
+            true => self.roots.iter().chain(&self.home).cloned().collect(),
+            false => Vec::new(),
+        }
+    }
+
     fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str> {
         match analysis::exit_meaning(command, code) {
             // `false` answers nothing: it is how scripts fail.

@@ -6,6 +6,7 @@ mod input;
 mod ports;
 mod run;
 mod settings;
+pub mod undo;
 
 use std::sync::Arc;
 

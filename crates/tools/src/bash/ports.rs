@@ -20,6 +20,19 @@ pub trait CommandFacts: Send + Sync {
     /// next, and what was not understood is stopped.
     fn may_go_on(&self, command: &str) -> bool;
 
+    /// The place it would remove and that nobody may remove: the root of the file
+    /// system, the home, a workspace, and what is above these. Links are
+    /// followed.
+    fn refused_removal(&self, _command: &str, _cwd: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    /// Directories to guard while it runs, because what it removes is known only
+    /// then.
+    fn precious(&self, _command: &str, _cwd: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, command: &str) -> bool;
 }

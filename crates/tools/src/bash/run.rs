@@ -12,7 +12,7 @@ use haft_shell::{
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop},
     sandbox::Confinement,
 };
-use haft_tool::{ContextChange, Outcome, ToolContext, ToolError};
+use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
@@ -23,6 +23,8 @@ use super::{
 
 /// How often a watcher sees something new.
 const GLANCE: Duration = Duration::from_millis(200);
+/// How long the walls of a command may take to come down.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How many lines a watcher sees.
 const TAIL: usize = 5;
 
@@ -54,12 +56,17 @@ impl Run<'_> {
                 "Background commands are switched off. Run it without run_in_background",
             ));
         }
+        self.refuse_removal(&start)?;
         let limit = self.limit(background);
         let reads_only = self.bash.reads_only(self.input);
         let about =
             Upcoming { call: &self.cx.call_id, command: &self.input.command, cwd: &start.dir, reads_only };
         let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
+        if let Coverage::Partial(what) = &coverage {
+            // Before anything happens: afterwards it is too late to think again.
+            self.cx.progress(&Progress { elapsed_ms: 0, bytes: 0, lines: 0, tail: vec![what.clone()] });
+        }
         let job = self.bash.tasks.shell().start(self.spec(&start, limit, walls))?;
         let mut notes: Vec<String> = start.note.iter().cloned().collect();
         if let Coverage::Partial(what) = coverage {
@@ -120,6 +127,19 @@ impl Run<'_> {
         self.cx.agent_id.as_str() == "main"
     }
 
+    /// No mode and no person lets a model remove these: whoever wants that has a
+    /// shell of their own.
+    fn refuse_removal(&self, start: &Start) -> Result<(), ToolError> {
+        let refused = self.bash.facts.refused_removal(&self.input.command, &start.dir);
+        refused.map_or(Ok(()), |path| {
+            let message = format!(
+                "This would remove {}, which is never done: it is the root of the file system, the home directory, the workspace, or a directory above these. Name what is to go inside of it",
+                path.display()
+            );
+            Err(ToolError::new(ErrorKind::Denied, message))
+        })
+    }
+
     fn walls(&self, start: &Start) -> Result<Option<Arc<Confinement>>, ToolError> {
         let asked = self.input.dangerously_disable_sandbox == Some(true);
         let about = Confined {
@@ -145,6 +165,7 @@ impl Run<'_> {
             variables: Vec::new(),
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
             confinement,
+            precious: self.bash.facts.precious(&self.input.command, &start.dir),
             channel: None,
         }
     }
@@ -263,6 +284,10 @@ impl Run<'_> {
         limit: Duration,
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
+        if end.left.is_empty() {
+            // What stood in for protected paths is gone then, too.
+            tokio::time::timeout(SETTLING, job.gone()).await.ok();
+        }
         self.bash.snapshots.after(&self.cx.call_id, end).await;
         let mut output = answer::printed(job, self.bash.settings.shown_chars);
         output.notes.splice(0..0, notes);

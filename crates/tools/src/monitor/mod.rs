@@ -51,6 +51,7 @@ impl Monitor {
             variables: Vec::new(),
             lifetime: Lifetime::Session,
             confinement: None,
+            precious: Vec::new(),
             channel: None,
         }
     }
