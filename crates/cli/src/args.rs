@@ -176,6 +176,11 @@ pub(crate) enum Command {
         /// Which call or entry; the latest change when nothing is named.
         id: Option<String>,
     },
+    /// See what commands have running, in this and other sessions, and end it.
+    Tasks {
+        #[command(subcommand)]
+        command: Option<TasksCommand>,
+    },
     /// See what holds commands on this machine, and try it out.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -258,6 +263,22 @@ pub(crate) struct DemoArgs {
     /// Keep the project when it is over.
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List it: whose it is, its processes, its command.
+    List,
+    /// End it, with everything it started.
+    Stop {
+        /// A task, a call or a process; what sessions that are gone left when nothing is named.
+        id: Option<String>,
+    },
+    /// Print what it printed so far.
+    Output {
+        /// A task, a call or a process.
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -19,6 +19,7 @@ mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
 mod show;
+mod tasks_command;
 mod tool_command;
 mod trust_command;
 mod undo_command;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Redo => undo_command::redo(&args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
+        Command::Tasks { command } => tasks_command::run(command, &args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),

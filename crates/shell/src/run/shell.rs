@@ -26,7 +26,7 @@ use tokio::sync::{Notify, watch};
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
     output::{Quota, SpoolDir, SpoolLimits},
-    own::{COOKIE, Mark, Owner},
+    own::{Announced, COOKIE, Mark, Owner},
     run::{
         cgroup::Group,
         job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
@@ -142,6 +142,12 @@ impl Shell {
         state.join(REGISTRIES)
     }
 
+    /// Where the output of a task is, if it was written to disk.
+    pub fn output_of(state: &Path, session: &str, task: &str) -> PathBuf {
+        let name = format!("{}.out", crate::output::file_name(task));
+        state.join(OUTPUTS).join(crate::output::file_name(session)).join(name)
+    }
+
     /// Everything the session has running.
     pub fn owner(&self) -> &Arc<Owner> {
         &self.owner
@@ -221,7 +227,8 @@ impl Shell {
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
         self.prepared();
         let spec = &shared.spec;
-        let mark = self.owner.announce(&spec.call, &spec.command, spec.lifetime)?;
+        let about = Announced { call: &spec.call, command: &spec.command, task: &shared.id };
+        let mark = self.owner.announce(about, spec.lifetime)?;
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
