@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{Outcome, goal, median, neighbour, say};
+use super::{Outcome, goal, median, neighbour, say, times as repeated};
 
 const CALLS: usize = 3000;
 const CLIENTS: usize = 16;
@@ -98,7 +98,7 @@ pub(super) fn run() -> Outcome<()> {
     let request = request(&address);
     let mut times = Vec::new();
     let mut one = Connection::open(&address, &request)?;
-    for _ in 0..CALLS {
+    for _ in 0..repeated(CALLS) {
         times.push(one.call()?);
     }
     say("over HTTP, 2026-07-28");
@@ -110,7 +110,7 @@ pub(super) fn run() -> Outcome<()> {
             std::thread::spawn(move || -> Result<usize, String> {
                 let mut it = Connection::open(&address, &request).map_err(|err| err.to_string())?;
                 let mut calls = 0;
-                while started.elapsed() < LOAD {
+                while started.elapsed() < LOAD.mul_f64(repeated(1000) as f64 / 1000.0) {
                     it.call().map_err(|err| err.to_string())?;
                     calls += 1;
                 }

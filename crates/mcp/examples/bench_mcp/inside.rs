@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, goal, median, neighbour, say};
+use super::{Outcome, goal, median, neighbour, say, times as repeated};
 
 const SERVERS: usize = 20;
 const CALLS: usize = 20_000;
@@ -46,7 +46,7 @@ async fn cached() -> Outcome<()> {
     first.settled(Duration::from_secs(60)).await;
     first.shutdown().await;
     let mut times = Vec::new();
-    for _ in 0..21 {
+    for _ in 0..repeated(21) {
         let again = manager();
         let started = Instant::now();
         again.set_servers((0..SERVERS).map(config).collect());
@@ -106,7 +106,7 @@ async fn calls() -> Outcome<()> {
     let pipeline =
         Pipeline::new(Gate::new(policy.build()), ResultStore::new(results, StoreLimits::default()));
     let mut times: [Vec<Duration>; 2] = Default::default();
-    for _ in 0..CALLS {
+    for _ in 0..repeated(CALLS) {
         for (name, times) in ["echo", "mcp__inside__echo"].iter().zip(&mut times) {
             let cx = CallContext::detached("call-1", std::path::Path::new("/"));
             let call =

@@ -27,6 +27,12 @@ fn main() -> Outcome<()> {
     inside::run()
 }
 
+/// How often something is done: as often as given, or with `HAFT_BENCH_QUICK`
+/// just often enough to see that it works.
+fn times(count: usize) -> usize {
+    if std::env::var_os("HAFT_BENCH_QUICK").is_some() { count.div_ceil(500) } else { count }
+}
+
 /// A program beside this one.
 fn neighbour(name: &str) -> Outcome<PathBuf> {
     let mut path = std::env::current_exe()?;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Outcome, goal, median, micros, neighbour, say, support};
+use super::{Outcome, goal, median, micros, neighbour, say, support, times as repeated};
 
 const STARTS: usize = 15;
 const ROUNDS: usize = 5;
@@ -114,7 +114,7 @@ fn servers(haft: &Path, peers: &Path) -> Outcome<Vec<Server>> {
 
 pub(super) fn run(haft: &Path, peers: &Path) -> Outcome<()> {
     let mut servers = servers(haft, peers)?;
-    for round in 0..STARTS {
+    for round in 0..repeated(STARTS) {
         for server in &mut servers {
             // Interpreters take a second each; a few starts tell enough.
             if 3 <= round && !server.starts.is_empty() && Duration::from_millis(100) < server.starts[0] {
@@ -126,13 +126,13 @@ pub(super) fn run(haft: &Path, peers: &Path) -> Outcome<()> {
             server.starts.push(started.elapsed());
         }
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..repeated(ROUNDS) {
         for server in servers.iter_mut().filter(|it| it.name != "haft mcp serve") {
             let mut piped = Piped::start(&mut (server.command)())?;
             piped.begin()?;
             let calls = if Duration::from_millis(400) < server.starts[0] { CALLS / 10 } else { CALLS };
             let text = json!({"text": "x".repeat(32)});
-            for _ in 0..calls {
+            for _ in 0..repeated(calls) {
                 let took = piped.call("echo", &text)?;
                 server.echoes.push(took);
             }
@@ -175,7 +175,7 @@ fn built_in(haft: &Path) -> Outcome<()> {
     let mut turn = 0_u32;
     for (name, most_ms) in [("Read", 0.63), ("Grep", 0.6), ("Edit", 0.61), ("Bash", 1.02)] {
         let mut times = Vec::new();
-        for _ in 0..200 {
+        for _ in 0..repeated(200) {
             turn += 1;
             let (old, new) = if turn.is_multiple_of(2) { ("gamma", "alpha") } else { ("alpha", "gamma") };
             let arguments = match name {
