@@ -3,11 +3,11 @@
 use std::{path::Path, sync::Arc};
 
 use haft_tool::ContextChange;
-use haft_types::{Message, MessageBlock, Role, SessionId, Usage};
+use haft_types::{CallId, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Masker,
+    Held, Masker,
     log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine},
 };
 
@@ -26,6 +26,8 @@ pub struct Conversation {
     log: Option<LogFile>,
     /// Entries as they were written, for whoever mirrors the log.
     mirror: Option<Vec<Entry>>,
+    /// Which results are in the next request.
+    held: Held,
     /// Keeps secrets out of the log.
     masker: Masker,
 }
@@ -39,6 +41,10 @@ pub struct Restored {
     pub usage: Usage,
     /// And in money.
     pub usd: f64,
+    /// What calls left behind for the next time.
+    pub meta: Vec<(CallId, Map<String, Value>)>,
+    /// Lines of the conversation that no request could hold any more.
+    pub left_out: usize,
     /// What reading the log found.
     pub report: ReadReport,
 }
@@ -71,6 +77,7 @@ impl Conversation {
             cwd: cwd.display().to_string(),
             log,
             mirror: None,
+            held: Held::default(),
             masker: Masker::default(),
         }
     }
@@ -85,14 +92,47 @@ impl Conversation {
     ) -> std::io::Result<(Self, Restored)> {
         let mut conversation = Self::new(session_id, cwd, None);
         let mut restored = Restored::default();
+        let recent = match until {
+            // The line may be anywhere.
+            Some(_) => log::Recent::default(),
+            None => log::recent(from)?,
+        };
+        for state in recent.states {
+            conversation.take(Entry::Haft(state), &mut restored);
+        }
+        if 0 < recent.left_out {
+            restored.left_out = recent.left_out;
+            conversation.begin_without(recent.first, recent.left_out, &mut restored);
+        }
         let mut done = false;
-        restored.report = log::read(from, |entry| {
+        restored.report = log::read_from(from, recent.start, |entry| {
             if !done {
                 done = until.is_some() && uuid_of(&entry) == until;
                 conversation.take(entry, &mut restored);
             }
         })?;
+        conversation.hold_again();
         Ok((conversation, restored))
+    }
+
+    /// Tells others which results are in the next request.
+    pub fn held(&self) -> Held {
+        self.held.clone()
+    }
+
+    /// Tells it to these from now on.
+    pub fn share_held(&mut self, held: Held) {
+        self.held = held;
+        self.hold_again();
+    }
+
+    fn hold_again(&self) {
+        let results = self.messages.iter().flat_map(|message| &message.content);
+        let ids = results.filter_map(|block| match block {
+            MessageBlock::ToolResult { tool_use_id, .. } => Some(tool_use_id.clone()),
+            _ => None,
+        });
+        self.held.set(ids.collect());
     }
 
     /// Masks secrets in what is written from now on. What is sent stays as it
@@ -136,6 +176,17 @@ impl Conversation {
         &self.messages
     }
 
+    /// The beginning is too long to be sent: the person's first words and a note
+    /// stand for it.
+    fn begin_without(&mut self, first: Option<Entry>, left_out: usize, restored: &mut Restored) {
+        if let Some(first) = first {
+            self.take(first, restored);
+        }
+        self.join(Message::user(format!(
+            "[The {left_out} steps that followed are left out: together they are too long. What was done then can be seen in the files.]"
+        )));
+    }
+
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
             Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
@@ -147,6 +198,7 @@ impl Conversation {
                 self.messages.clear();
             }
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
+            Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
         }
@@ -188,6 +240,11 @@ impl Conversation {
                 Role::User => Entry::User(logged),
                 Role::Assistant => Entry::Assistant(logged),
             });
+            for block in &line.message.content {
+                if let MessageBlock::ToolResult { tool_use_id, .. } = block {
+                    self.held.add(tool_use_id.clone());
+                }
+            }
             self.join(line.message);
         }
         self.write(entries)
@@ -204,14 +261,19 @@ impl Conversation {
         rest.insert("compactMetadata".to_owned(), metadata);
         let head = self.head(uuid());
         self.write(vec![Entry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
-        self.messages.clear();
+        let before = std::mem::take(&mut self.messages);
+        self.held.set(std::collections::HashSet::new());
+        let stays = unchanged_results(&before, &messages);
         let lines = messages.into_iter().map(|message| NewLine {
             uuid: uuid(),
             message,
             origin: Origin::Meta,
             tool_use_result: None,
         });
-        self.add(lines.collect())
+        let added = self.add(lines.collect());
+        // A result that became a stub is not in the request any more.
+        self.held.set(stays);
+        added
     }
 
     /// The text of the last thing the model said.
@@ -247,6 +309,22 @@ impl Conversation {
         }
         written
     }
+}
+
+/// Results that are the same before and after.
+fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> std::collections::HashSet<CallId> {
+    fn results<'a>(
+        content: impl Iterator<Item = &'a MessageBlock>,
+    ) -> impl Iterator<Item = (&'a CallId, &'a haft_types::Content)> {
+        content.filter_map(|block| match block {
+            MessageBlock::ToolResult { tool_use_id, content, .. } => Some((tool_use_id, content)),
+            _ => None,
+        })
+    }
+    let old: std::collections::HashMap<_, _> =
+        results(before.iter().flat_map(|message| &message.content)).collect();
+    let new = results(after.iter().flat_map(|message| &message.content));
+    new.filter(|(id, content)| old.get(id) == Some(content)).map(|(id, _)| id.clone()).collect()
 }
 
 /// A fresh name for a line.

@@ -19,6 +19,8 @@ pub mod cassette;
 mod context;
 mod conversation;
 mod event;
+mod fill;
+mod held;
 mod limits;
 pub mod log;
 mod mask;
@@ -32,6 +34,8 @@ pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
 };
+pub use fill::{FillPart, WindowFill};
+pub use held::Held;
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};

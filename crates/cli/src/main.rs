@@ -10,15 +10,18 @@
 
 mod args;
 mod ask_terminal;
+mod context_command;
 mod demo_command;
 mod dev_command;
 mod interrupt;
+mod mock_model_command;
 mod output;
 mod permissions_command;
 mod print_command;
 mod replay_command;
 mod sdk_args;
 mod sdk_command;
+mod sessions_command;
 mod show;
 mod tool_command;
 mod trust_command;
@@ -56,6 +59,8 @@ fn main() -> ExitCode {
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
+        Command::Sessions(command) => sessions_command::run(command, &args.options),
+        Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();

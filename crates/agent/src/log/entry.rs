@@ -1,5 +1,5 @@
 use haft_tool::ContextChange;
-use haft_types::{Message, Usage};
+use haft_types::{CallId, Message, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -115,6 +115,13 @@ pub enum State {
     Changes {
         /// Which.
         changes: Vec<ContextChange>,
+    },
+    /// What a call left behind for the next time (keys of ours in its `meta`).
+    Meta {
+        /// Which call.
+        call: CallId,
+        /// What.
+        meta: Map<String, Value>,
     },
     /// What everything has cost so far.
     Cost {

@@ -5,6 +5,7 @@ mod keep;
 mod policy;
 mod provider;
 mod rules_text;
+mod seen;
 mod services;
 mod settings_access;
 
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use haft_agent::Held;
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
 use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
@@ -25,7 +27,7 @@ use haft_runtime::{
 use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_types::SessionId;
-use haft_workspace::Workspace;
+use haft_workspace::{Files, Workspace};
 use tokio::runtime::Runtime;
 
 pub(crate) use policy::policy_of_rules;
@@ -66,6 +68,10 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// Which results are in the next request, where there is a conversation.
+    pub(crate) held: Option<Held>,
+    /// The files of the session, once its tools are there.
+    files: OnceLock<Arc<Files>>,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
 }
@@ -104,6 +110,8 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            held: None,
+            files: OnceLock::new(),
             tasks: OnceLock::new(),
         })
     }

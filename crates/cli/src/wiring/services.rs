@@ -10,10 +10,11 @@ use haft_tools::{
     read::ReadLimits,
 };
 use haft_types::SessionId;
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
 
 use super::{
     Setup,
+    seen::InRequest,
     settings_access::{StoredSettings, no_settings},
 };
 use crate::output::Failure;
@@ -21,9 +22,15 @@ use crate::output::Failure;
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let services =
-        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    let services = services(
+        Arc::new(settings),
+        &setup.state_dir(),
+        &setup.cwd,
+        Some(setup.session_id.clone()),
+        InRequest(setup.held.clone()),
+    )?;
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
+    setup.files.set(Arc::clone(&services.files)).ok();
     Ok(services)
 }
 
@@ -46,7 +53,7 @@ impl Scratch {
 
 /// For looking at tools without calling them: nothing of the user is touched.
 pub(crate) fn scratch_services(scratch: &Scratch) -> Result<Services, Failure> {
-    services(no_settings(), scratch.0.path(), scratch.0.path(), None)
+    services(no_settings(), scratch.0.path(), scratch.0.path(), None, InRequest(None))
 }
 
 fn services(
@@ -54,6 +61,7 @@ fn services(
     state_dir: &Path,
     cwd: &Path,
     session: Option<SessionId>,
+    shown: InRequest,
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
     let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
@@ -67,7 +75,7 @@ fn services(
         bash: BashSettings::from_env(),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
-        files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),
+        files: Arc::new(Files::new(Arc::new(workspace), session, shown)),
         read: ReadLimits::from_env(),
         config_check: Arc::new(KnownShapes),
     })
