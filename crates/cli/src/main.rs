@@ -14,6 +14,7 @@ mod context_command;
 mod demo_command;
 mod dev_command;
 mod interrupt;
+mod mcp_command;
 mod mock_model_command;
 mod output;
 mod permissions_command;
@@ -57,11 +58,15 @@ fn main() -> ExitCode {
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Sessions(command) => sessions_command::run(command, &args.options),
         Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
+        Command::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);
