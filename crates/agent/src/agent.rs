@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, Conversation, Denial, EndReason, Prompt, RunLimits, Spending, TurnEnd,
+    AgentEvent, Conversation, Denial, EndReason, Kept, Prompt, RunLimits, Spending, TurnEnd,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
@@ -153,6 +153,13 @@ pub struct Agent {
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
     tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    pub(crate) kept: Kept,
+    noted: Kept,
+    /// More room for answers, after one was cut.
+    raised: Option<u32>,
+    warned: bool,
+    /// The window, where the provider said another one than the list.
+    pub(crate) told_window: Option<u64>,
     pub(crate) tape: Option<Arc<Tape>>,
     pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
 }
@@ -172,6 +179,9 @@ pub enum ReplayCalls {
 
 /// How often hooks may keep an agent from stopping in a row.
 const MAX_STOP_BLOCKS: u32 = 8;
+
+/// Room for an answer when nobody says otherwise.
+const DEFAULT_MAX_TOKENS: u32 = 32_000;
 
 /// How many cut answers in a row end a prompt.
 const MAX_CUTS: u32 = 3;
@@ -199,6 +209,11 @@ impl Agent {
             spending: Spending::default(),
             structured: None,
             tool_set: None,
+            kept: Kept::default(),
+            noted: Kept::default(),
+            raised: None,
+            warned: false,
+            told_window: None,
             tape: None,
             cassette: None,
         };
@@ -238,6 +253,20 @@ impl Agent {
         (self.spending.usage, self.spending.usd) = (usage, usd);
     }
 
+    /// Goes on with what an earlier run kept.
+    pub fn restore_kept(&mut self, kept: Kept) {
+        self.noted = kept.clone();
+        self.kept = kept;
+    }
+
+    /// Writes down what outlives compactions, if it changed.
+    pub(crate) fn note_kept(&mut self) {
+        if self.noted != self.kept {
+            self.noted = self.kept.clone();
+            self.note(State::Kept { kept: Box::new(self.kept.clone()) });
+        }
+    }
+
     /// Works on a prompt until the model is done, a bound is reached, or
     /// somebody interrupts.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
@@ -260,6 +289,7 @@ impl Agent {
             self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
         let usage = difference(self.spending.usage, run.usage_before);
+        self.note_kept();
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
         TurnEnd {
             reason,
@@ -277,6 +307,10 @@ impl Agent {
 
     /// Hears something without answering it.
     pub fn overhear(&mut self, input: UserInput) {
+        let words = input.to_text();
+        if !words.trim().is_empty() {
+            self.kept.last_words = words;
+        }
         self.add(vec![NewLine {
             uuid: input.uuid.unwrap_or_else(uuid),
             message: Message { role: haft_types::Role::User, content: input.content },
@@ -326,6 +360,7 @@ impl Agent {
             self.charge(answered.usage);
             run.count(&answered.reports);
             run.stop_reason = Some(answered.stop.clone());
+            self.warn(run.started);
             match self.after(answered, run, cancel).await {
                 Some(reason) => return reason,
                 None => self.hear_meanwhile(run),
@@ -361,6 +396,9 @@ impl Agent {
             if answered.truncated || answered.stop == StopReason::MaxTokens { run.cuts + 1 } else { 0 };
         if MAX_CUTS <= run.cuts {
             return Some(EndReason::OutputTruncated);
+        }
+        if 0 < run.cuts {
+            self.raise();
         }
         if !answered.reports.is_empty() || answered.stop == StopReason::Pause {
             return None;
@@ -418,8 +456,9 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         match (&error, self.settings.fallback_model.take()) {
-            (ModelError::TooLong { .. }, fallback) => {
+            (ModelError::TooLong { window, .. }, fallback) => {
                 self.settings.fallback_model = fallback;
+                self.told_window = window.or(self.told_window);
                 run.too_long += 1;
                 if run.too_long <= 3 && self.shorten(run.too_long, cancel).await {
                     return Ok(());
@@ -432,6 +471,7 @@ impl Agent {
                 let notice =
                     format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
                 self.tell(AgentEvent::Notice(notice));
+                self.told_window = None;
                 self.settings.model = fallback;
                 Ok(())
             }
@@ -439,6 +479,22 @@ impl Agent {
                 self.settings.fallback_model = fallback;
                 Err(EndReason::Failed(error))
             }
+        }
+    }
+
+    /// An answer was cut: the next one gets twice the room, if the model can.
+    fn raise(&mut self) {
+        let now = self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+        self.raised = Some(now.saturating_mul(2));
+    }
+
+    /// Says once that a bound is near.
+    fn warn(&mut self, since: Instant) {
+        if !self.warned
+            && let Some(bound) = self.settings.limits.near(&self.spending, since)
+        {
+            self.warned = true;
+            self.tell(AgentEvent::Notice(format!("80 % of the limit is used: {bound}")));
         }
     }
 
@@ -460,16 +516,22 @@ impl Agent {
         if let Some(first) = system.first_mut() {
             first.breakpoint = true;
         }
-        Request {
+        let mut request = Request {
             system,
             tools: self.tool_set(),
             messages: self.conversation.messages().to_vec(),
-            max_tokens: self.settings.max_tokens.unwrap_or(32_000).min(most),
+            max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
             thinking: self.settings.thinking,
             effort: self.settings.effort,
             betas: self.settings.betas.clone(),
             ..Request::new(self.settings.model.clone(), [])
+        };
+        if let Some(window) = self.told_window {
+            // The list does not know this window, so nobody else leaves room.
+            let left = window.saturating_sub(self.provider.estimate_tokens(&request) * 5 / 4 + 500);
+            request.max_tokens = request.max_tokens.min(u32::try_from(left).unwrap_or(u32::MAX)).max(1_024);
         }
+        request
     }
 
     /// The tools of the next request; the same value as long as nothing

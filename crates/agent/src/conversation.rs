@@ -1,14 +1,18 @@
 //! The conversation as the next request holds it, and the log it comes from.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
 
 use haft_tool::ContextChange;
-use haft_types::{CallId, Message, MessageBlock, Role, SessionId, Usage};
+use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Held, Masker,
-    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine},
+    Held, Kept, Masker,
+    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine},
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -28,6 +32,8 @@ pub struct Conversation {
     mirror: Option<Vec<Entry>>,
     /// Which results are in the next request.
     held: Held,
+    /// Which of them are only stubs.
+    stubbed: HashSet<CallId>,
     /// Keeps secrets out of the log.
     masker: Masker,
 }
@@ -43,6 +49,8 @@ pub struct Restored {
     pub usd: f64,
     /// What calls left behind for the next time.
     pub meta: Vec<(CallId, Map<String, Value>)>,
+    /// What outlives compactions.
+    pub kept: Kept,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -78,6 +86,7 @@ impl Conversation {
             log,
             mirror: None,
             held: Held::default(),
+            stubbed: HashSet::new(),
             masker: Masker::default(),
         }
     }
@@ -132,7 +141,12 @@ impl Conversation {
             MessageBlock::ToolResult { tool_use_id, .. } => Some(tool_use_id.clone()),
             _ => None,
         });
-        self.held.set(ids.collect());
+        let stubbed = self.stubbed.iter();
+        let mut held: HashSet<CallId> = ids.collect();
+        stubbed.for_each(|id| {
+            held.remove(id);
+        });
+        self.held.set(held);
     }
 
     /// Masks secrets in what is written from now on. What is sent stays as it
@@ -198,6 +212,8 @@ impl Conversation {
                 self.messages.clear();
             }
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
+            Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
+            Entry::Haft(State::Kept { kept }) => restored.kept = *kept,
             Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
@@ -255,6 +271,31 @@ impl Conversation {
         self.write(vec![Entry::Haft(state)])
     }
 
+    /// Results become shorter; the log says which, and keeps the long ones.
+    pub(crate) fn shorten_results(&mut self, stubs: Vec<Stub>) -> std::io::Result<()> {
+        self.apply_stubs(&stubs);
+        self.note(State::Stubs { stubs })
+    }
+
+    fn apply_stubs(&mut self, stubs: &[Stub]) {
+        let texts: HashMap<&CallId, &str> = stubs.iter().map(|it| (&it.call, it.text.as_str())).collect();
+        let is_meant = |block: &MessageBlock| matches!(block, MessageBlock::ToolResult { tool_use_id, .. } if texts.contains_key(tool_use_id));
+        for message in &mut self.messages {
+            if !message.content.iter().any(is_meant) {
+                continue;
+            }
+            for block in &mut Arc::make_mut(message).content {
+                if let MessageBlock::ToolResult { tool_use_id, content, .. } = block
+                    && let Some(text) = texts.get(tool_use_id)
+                {
+                    *content = Content::text(*text);
+                    self.held.remove(tool_use_id);
+                    self.stubbed.insert(tool_use_id.clone());
+                }
+            }
+        }
+    }
+
     /// Everything so far is replaced by these messages.
     pub(crate) fn replace(&mut self, messages: Vec<Message>, metadata: Value) -> std::io::Result<()> {
         let mut rest = Map::new();
@@ -262,7 +303,7 @@ impl Conversation {
         let head = self.head(uuid());
         self.write(vec![Entry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
         let before = std::mem::take(&mut self.messages);
-        self.held.set(std::collections::HashSet::new());
+        self.held.set(HashSet::new());
         let stays = unchanged_results(&before, &messages);
         let lines = messages.into_iter().map(|message| NewLine {
             uuid: uuid(),
@@ -312,17 +353,16 @@ impl Conversation {
 }
 
 /// Results that are the same before and after.
-fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> std::collections::HashSet<CallId> {
+fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> HashSet<CallId> {
     fn results<'a>(
         content: impl Iterator<Item = &'a MessageBlock>,
-    ) -> impl Iterator<Item = (&'a CallId, &'a haft_types::Content)> {
+    ) -> impl Iterator<Item = (&'a CallId, &'a Content)> {
         content.filter_map(|block| match block {
             MessageBlock::ToolResult { tool_use_id, content, .. } => Some((tool_use_id, content)),
             _ => None,
         })
     }
-    let old: std::collections::HashMap<_, _> =
-        results(before.iter().flat_map(|message| &message.content)).collect();
+    let old: HashMap<_, _> = results(before.iter().flat_map(|message| &message.content)).collect();
     let new = results(after.iter().flat_map(|message| &message.content));
     new.filter(|(id, content)| old.get(id) == Some(content)).map(|(id, _)| id.clone()).collect()
 }

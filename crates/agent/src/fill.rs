@@ -45,7 +45,6 @@ impl Agent {
     /// What the next request would hold.
     pub fn window_fill(&mut self) -> WindowFill {
         let request = self.request();
-        let info = self.provider.info(&self.settings.model);
         let mut parts = Vec::new();
         for (idx, part) in request.system.iter().enumerate() {
             let alone = Request { system: vec![part.clone()], ..Request::new("", []) };
@@ -61,9 +60,9 @@ impl Agent {
         let (said, largest) = conversation_parts(&request.messages);
         parts.extend(said);
         WindowFill {
-            window: info.window,
+            window: self.window(),
             answer: u64::from(request.max_tokens),
-            compact_at: info.window * u64::from(self.settings.compact_at_percent) / 100,
+            compact_at: self.window() * u64::from(self.settings.compact_at_percent) / 100,
             total: self.provider.estimate_tokens(&request),
             model: request.model,
             parts,

@@ -20,6 +20,10 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
     }
 
+    pub(crate) fn remove(&self, call: &CallId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(call);
+    }
+
     pub(crate) fn set(&self, calls: HashSet<CallId>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = calls;
     }

@@ -21,6 +21,7 @@ mod conversation;
 mod event;
 mod fill;
 mod held;
+mod keep;
 mod limits;
 pub mod log;
 mod mask;
@@ -36,6 +37,7 @@ pub use event::{
 };
 pub use fill::{FillPart, WindowFill};
 pub use held::Held;
+pub use keep::{Kept, KeptItem};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};

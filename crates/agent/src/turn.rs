@@ -252,6 +252,7 @@ impl Agent {
             }
             if slot.ran {
                 self.repeats.tell(&slot.call, &report, slot.effect);
+                self.kept.see(&slot.call, &report, slot.effect);
             }
             self.add_result(&slot.call, report);
             answer.flushed += 1;

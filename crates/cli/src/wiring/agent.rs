@@ -65,6 +65,7 @@ impl Setup {
             Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
+        agent.restore_kept(restored.kept.clone());
         restore_plan_mode(&agent, &restored, self.options.permission_mode);
         report_losses(&restored);
         if let Some(schema) = &run.json_schema {

@@ -263,6 +263,7 @@ impl AgentBuilder {
             haft_agent::Agent::new(self.provider, session, conversation, self.settings, prompt);
         inner.restore_spending(restored.usage, restored.usd);
         inner.tools.state.apply(&restored.changes);
+        inner.restore_kept(restored.kept);
         if let Some(schema) = self.output {
             inner.require_output(schema).map_err(BuildError::OutputSchema)?;
         }
