@@ -21,6 +21,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
     }
+    if wanted("shell") {
+        crate::bench_shell::run()?;
+    }
     Ok(())
 }
 

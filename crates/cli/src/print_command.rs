@@ -50,6 +50,7 @@ fn prompt(run: &RunArgs) -> Result<String, Failure> {
 
 async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
+    setup.signals = Signals::Handled;
     let built = setup.agent(run)?;
     let mut agent = built.agent;
     let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();

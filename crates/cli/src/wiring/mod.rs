@@ -1,11 +1,13 @@
 //! Builds a session out of flags, settings and the machine.
 
 mod agent;
+mod confine;
 mod keep;
 mod mcp;
 mod policy;
 mod provider;
 mod rules_text;
+mod scratch;
 mod seen;
 mod services;
 mod settings_access;
@@ -31,6 +33,7 @@ use haft_types::SessionId;
 use haft_workspace::{Files, Workspace};
 use tokio::runtime::Runtime;
 
+pub(crate) use confine::{Limits, Walls};
 pub(crate) use mcp::{ServerFlags, ServerTools, Servers, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
@@ -58,6 +61,15 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
     built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
 }
 
+/// What a signal that ends programs does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Signals {
+    /// Ends this one, and what its commands started.
+    End,
+    /// Stops the run, which then tells how far it came and ends by itself.
+    Handled,
+}
+
 /// Flags and settings, read once.
 pub(crate) struct Setup {
     pub(crate) cwd: PathBuf,
@@ -70,6 +82,8 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// What a signal that ends programs does.
+    pub(crate) signals: Signals,
     /// Which results are in the next request, where there is a conversation.
     pub(crate) held: Option<Held>,
     /// The files of the session, once its tools are there.
@@ -79,6 +93,8 @@ pub(crate) struct Setup {
     /// The MCP servers of the session.
     manager: OnceLock<haft_mcp::Manager>,
     begun: OnceLock<mcp::Begun>,
+    /// What holds them.
+    walls: OnceLock<Arc<Walls>>,
 }
 
 impl Setup {
@@ -115,11 +131,13 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            signals: Signals::End,
             held: None,
             files: OnceLock::new(),
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),
+            walls: OnceLock::new(),
         })
     }
 
@@ -136,7 +154,20 @@ impl Setup {
 
     /// The files of the project, and the record of what changed in them.
     pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
-        services::workspace(&self.state_dir(), &self.cwd)
+        let workspace = services::workspace(&self.state_dir(), &self.cwd)?;
+        // A command may have been running when its session was killed.
+        haft_tools::bash::undo::recover(&workspace);
+        Ok(workspace)
+    }
+
+    /// What holds the commands of the session.
+    pub(crate) fn walls(&self) -> Arc<Walls> {
+        let make = || {
+            let dirs = policy::directories(self);
+            let (session, state) = (self.session_id.as_str(), self.state_dir());
+            Arc::new(Walls::new(Arc::clone(&self.store), session, state, dirs, self.home.clone()))
+        };
+        Arc::clone(self.walls.get_or_init(make))
     }
 
     /// The built-in tools this session may use.
