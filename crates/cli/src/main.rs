@@ -26,6 +26,7 @@ mod sdk_command;
 mod sessions_command;
 mod show;
 mod tasks_command;
+mod telemetry;
 mod tool_command;
 mod trust_command;
 mod undo_command;

@@ -17,6 +17,7 @@ use crate::{
     args::{Options, OutputFormat, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
+    telemetry::{RunInfoOf, Telemetry},
     watch::{Detail, Look, Watcher, width},
     wiring::{self, Attended, ServerFlags, ServerTools, Setup},
 };
@@ -62,7 +63,14 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         print_line(&frames.init(&init(&setup, &agent, &manager, built.key_source)).to_string())?;
     }
     let interrupt = Interrupt::listen();
-    let shown = show(built.events, shower(run, &agent, frames), &interrupt);
+    let about = RunInfoOf {
+        session: setup.session_id.as_str(),
+        model: &agent.settings.model,
+        provider: &built.provider_name,
+        prompt: &prompt,
+    };
+    let mut telemetry = Telemetry::from_env(&|name| setup.variable(name, run), about);
+    let shown = show(built.events, shower(run, &agent, frames), &interrupt, &mut telemetry);
     let end = async {
         let end = agent.run(UserInput::text(prompt), &interrupt.cancel).await;
         setup.close(&agent.tools).await;
@@ -72,6 +80,12 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         (end, spent, model)
     };
     let ((end, spent, model), shown) = tokio::join!(end, shown);
+    if let Some(telemetry) = telemetry
+        && let Err(problem) = telemetry.send(&end).await
+        && run.verbose
+    {
+        complain(&format!("telemetry was not sent: {problem}"));
+    }
     shown?;
     let (code, outcome) = outcome(&end, run.allow_denials, &interrupt);
     match run.output_format {
@@ -135,9 +149,13 @@ async fn show(
     mut events: mpsc::UnboundedReceiver<AgentEvent>,
     mut shower: Shower,
     interrupt: &Interrupt,
+    telemetry: &mut Option<Telemetry>,
 ) -> Result<(), Failure> {
     let mut ended = Ok(());
     while let Some(event) = events.recv().await {
+        if let Some(telemetry) = telemetry {
+            telemetry.hear(&event);
+        }
         if ended.is_ok() {
             ended = shower.take(&event);
             if ended.is_err() {

@@ -27,6 +27,8 @@ pub(crate) struct Built {
     pub(crate) agent: Agent,
     pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
     pub(crate) key_source: String,
+    /// Who answers.
+    pub(crate) provider_name: String,
 }
 
 impl Setup {
@@ -60,6 +62,7 @@ impl Setup {
         if run.sdk.session_mirror {
             conversation.mirror();
         }
+        let provider_name = chosen.provider.name().to_owned();
         let settings = self.agent_settings(run, &chosen.catalog)?;
         let (mut agent, events) =
             Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
@@ -86,7 +89,7 @@ impl Setup {
             let tape = Tape::create(path, &header, self.tape_places());
             agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
         }
-        Ok(Built { agent, events, key_source: chosen.key_source })
+        Ok(Built { agent, events, key_source: chosen.key_source, provider_name })
     }
 
     fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
