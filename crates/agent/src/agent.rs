@@ -1,139 +1,27 @@
 //! The loop: ask the model, run what it calls, give it the results.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
-use haft_model::{ModelError, Provider, Request, StopReason, SystemPart, Thinking, ToolDef, ToolSet};
+use haft_model::{ModelError, Provider, StopReason, ToolSet};
 use haft_runtime::{Report, Session};
-use haft_tool::{ErrorKind, Exposure};
-use haft_types::{Message, MessageBlock, ToolUse, Usage};
-use serde::{Deserialize, Serialize};
+use haft_tool::ErrorKind;
+use haft_types::{Message, ToolUse, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, Conversation, Denial, EndReason, Kept, Prompt, RunLimits, Spending, TurnEnd,
+    AgentEvent, AgentSettings, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Prompt, Spending,
+    TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
-    repeats::{RepeatLimits, Repeats},
+    repeats::Repeats,
+    request::DEFAULT_MAX_TOKENS,
     structured::Structured,
     turn::{Answered, NoAnswer},
 };
-
-/// How an agent asks.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct AgentSettings {
-    /// Which model.
-    pub model: String,
-    /// Which model when that one cannot answer.
-    pub fallback_model: Option<String>,
-    /// Most tokens of an answer; `None` for what the model can.
-    pub max_tokens: Option<u32>,
-    /// Whether and how it thinks.
-    pub thinking: Thinking,
-    /// How hard it tries.
-    pub effort: Option<haft_model::Effort>,
-    /// Beta features to ask for.
-    pub betas: Vec<String>,
-    /// What bounds a run.
-    pub limits: RunLimits,
-    /// When repetition counts as futile.
-    pub repeats: RepeatLimits,
-    /// Share of the window, in percent, from which on the conversation is made
-    /// shorter.
-    pub compact_at_percent: u8,
-    /// What becomes of what is said while the model gives its last answer.
-    pub late_input: LateInput,
-}
-
-/// What becomes of what is said while the model gives its last answer. What is
-/// said while calls run always goes into the next request.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum LateInput {
-    /// The same prompt goes on with it.
-    #[default]
-    GoOn,
-    /// It stays in the [`Inbox`]: whoever runs the agent makes it the next
-    /// prompt.
-    NextPrompt,
-}
-
-impl AgentSettings {
-    /// The usual, for a model.
-    pub fn new(model: impl Into<String>) -> Self {
-        Self {
-            model: model.into(),
-            fallback_model: None,
-            max_tokens: None,
-            thinking: Thinking::Default,
-            effort: None,
-            betas: Vec::new(),
-            limits: RunLimits::default(),
-            repeats: RepeatLimits::default(),
-            compact_at_percent: 85,
-            late_input: LateInput::GoOn,
-        }
-    }
-}
-
-/// What the person, or the program in their place, says.
-#[derive(Clone, Debug)]
-pub struct UserInput {
-    /// Its name in the log; made up when there is none.
-    pub uuid: Option<String>,
-    /// What is said.
-    pub content: Vec<MessageBlock>,
-}
-
-impl UserInput {
-    /// A line of text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { uuid: None, content: vec![MessageBlock::Text { text: text.into() }] }
-    }
-
-    fn to_text(&self) -> String {
-        let texts = self.content.iter().filter_map(|block| match block {
-            MessageBlock::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// What was said while the agent worked. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
-
-impl Inbox {
-    /// Says something; the agent hears it after the calls it is running.
-    pub fn push(&self, input: UserInput) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
-    }
-
-    /// Says something that goes with the next request, if there is one: it is
-    /// no reason for another.
-    pub fn mention(&self, input: UserInput) {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
-    }
-
-    /// Takes everything that waits.
-    pub fn take(&self) -> Vec<UserInput> {
-        let mut all = std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner));
-        all.extend(self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
-        all
-    }
-
-    /// Whether nothing waits that wants an answer.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-}
 
 /// An agent: a model, tools, and a conversation between them.
 pub struct Agent {
@@ -152,11 +40,11 @@ pub struct Agent {
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
-    tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    pub(crate) tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
     pub(crate) kept: Kept,
     noted: Kept,
     /// More room for answers, after one was cut.
-    raised: Option<u32>,
+    pub(crate) raised: Option<u32>,
     warned: bool,
     /// The window, where the provider said another one than the list.
     pub(crate) told_window: Option<u64>,
@@ -179,9 +67,6 @@ pub enum ReplayCalls {
 
 /// How often hooks may keep an agent from stopping in a row.
 const MAX_STOP_BLOCKS: u32 = 8;
-
-/// Room for an answer when nobody says otherwise.
-const DEFAULT_MAX_TOKENS: u32 = 32_000;
 
 /// How many cut answers in a row end a prompt.
 const MAX_CUTS: u32 = 3;
@@ -505,59 +390,6 @@ impl Agent {
             run.messages += 1;
             self.overhear(input);
         }
-    }
-
-    /// The next request.
-    pub(crate) fn request(&mut self) -> Request {
-        let info = self.provider.info(&self.settings.model);
-        let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
-        let parts = self.prompt.parts();
-        let mut system: Vec<SystemPart> = parts.into_iter().map(SystemPart::from).collect();
-        if let Some(first) = system.first_mut() {
-            first.breakpoint = true;
-        }
-        let mut request = Request {
-            system,
-            tools: self.tool_set(),
-            messages: self.conversation.messages().to_vec(),
-            max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
-            thinking: self.settings.thinking,
-            effort: self.settings.effort,
-            betas: self.settings.betas.clone(),
-            ..Request::new(self.settings.model.clone(), [])
-        };
-        if let Some(window) = self.told_window {
-            // The list does not know this window, so nobody else leaves room.
-            let left = window.saturating_sub(self.provider.estimate_tokens(&request) * 5 / 4 + 500);
-            request.max_tokens = request.max_tokens.min(u32::try_from(left).unwrap_or(u32::MAX)).max(1_024);
-        }
-        request
-    }
-
-    /// The tools of the next request; the same value as long as nothing
-    /// changed, so that their bytes are made once.
-    fn tool_set(&mut self) -> Arc<ToolSet> {
-        let pool = self.tools.pool.get();
-        let loaded = &self.tools.state.loaded;
-        let direct = pool.tools().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
-        let late = loaded.iter().filter_map(|name| pool.get(name).map(|tool| (name.as_str(), tool)));
-        let late = late.filter(|(_, tool)| tool.spec().exposure == Exposure::Deferred);
-        let wanted: Vec<(&str, _)> = direct.chain(late).collect();
-        let names: Vec<String> = wanted.iter().map(|(name, _)| (*name).to_owned()).collect();
-        if let Some((known, set)) = &self.tool_set
-            && *known == names
-        {
-            return Arc::clone(set);
-        }
-        let define = |(name, tool): &(&str, &Arc<dyn haft_tool::DynTool>)| {
-            let spec = tool.spec();
-            ToolDef::new(*name, spec.description.clone(), spec.input_schema.clone())
-        };
-        let mut definitions: Vec<ToolDef> = wanted.iter().map(define).collect();
-        definitions.extend(self.structured.as_ref().map(Structured::definition));
-        let set = Arc::new(ToolSet::new(definitions));
-        self.tool_set = Some((names, Arc::clone(&set)));
-        set
     }
 
     fn charge(&mut self, usage: Usage) {

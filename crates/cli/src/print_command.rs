@@ -19,7 +19,7 @@ use crate::{
     output::{Ended, Failure, complain, print_line},
     telemetry::{RunInfoOf, Telemetry},
     watch::{Detail, Look, Watcher, width},
-    wiring::{self, Attended, ServerFlags, ServerTools, Setup},
+    wiring::{self, Attended, ServerFlags, ServerTools, Setup, Signals},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
