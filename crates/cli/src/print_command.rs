@@ -58,6 +58,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let servers = ServerTools::new(&manager, &agent.tools);
     servers.begin(&mut agent, run.sdk.mcp_wait.map(Duration::from_secs)).await;
     servers.follow(&agent.inbox);
+    setup.record(&mut agent, run)?;
     let frames = Frames { session_id: setup.session_id.clone() };
     if run.output_format == OutputFormat::StreamJson {
         print_line(&frames.init(&init(&setup, &agent, &manager, built.key_source)).to_string())?;

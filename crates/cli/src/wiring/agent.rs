@@ -76,20 +76,25 @@ impl Setup {
                 serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
             agent.require_output(schema)?;
         }
-        let named = std::env::var_os("HAFT_RECORD").filter(|it| !it.is_empty()).map(PathBuf::from);
-        if let Some(path) = run.record.as_ref().or(named.as_ref()) {
-            let header = TapeHeader {
-                haft_cassette: 1,
-                settings: agent.settings.clone(),
-                prompt: agent.prompt.clone(),
-                output_schema: agent.output_schema().cloned(),
-                tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
-                messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
-            };
-            let tape = Tape::create(path, &header, self.tape_places());
-            agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
-        }
         Ok(Built { agent, events, key_source: chosen.key_source, provider_name })
+    }
+
+    /// Writes the run down if somebody wants that. Called when the agent knows
+    /// everything it is told first.
+    pub(crate) fn record(&self, agent: &mut Agent, run: &RunArgs) -> Result<(), Failure> {
+        let named = std::env::var_os("HAFT_RECORD").filter(|it| !it.is_empty()).map(PathBuf::from);
+        let Some(path) = run.record.as_ref().or(named.as_ref()) else { return Ok(()) };
+        let header = TapeHeader {
+            haft_cassette: 1,
+            settings: agent.settings.clone(),
+            prompt: agent.prompt.clone(),
+            output_schema: agent.output_schema().cloned(),
+            tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
+            messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
+        };
+        let tape = Tape::create(path, &header, self.tape_places());
+        agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
+        Ok(())
     }
 
     fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
