@@ -46,7 +46,8 @@ pub(crate) fn run() -> Result<(), String> {
     let numbered = |from: &dyn Fn(usize) -> Value, turns: usize| -> Vec<Value> {
         (0..turns).map(|turn| json!([from(turn)])).collect()
     };
-    let read_page = |turn: usize| json!({"tool": {"name": "Read", "input": {"file_path": format!("f{turn}.txt")}}});
+    let read_page =
+        |turn: usize| json!({"tool": {"name": "Read", "input": {"file_path": format!("f{turn}.txt")}}});
     let echo = |turn: usize| json!({"tool": {"name": "Bash", "input": {"command": format!("echo {turn}")}}});
     let edit = |turn: usize| {
         let (old, new) = (format!("line {turn} "), format!("changed {turn} "));
@@ -217,7 +218,11 @@ fn long_run(haft: &Path) -> Result<(), String> {
     let gaps = gaps(&scratch.0.join("requests.jsonl"))?;
     let quarter = gaps.len() / 4;
     println!("{TURNS} turns with 50 kB each: {took:.1?}, peak {} MB (goal 150)", memory / 1024);
-    println!("  first quarter {}\n  last quarter  {}", shown(&gaps[..quarter]), shown(&gaps[gaps.len() - quarter..]));
+    println!(
+        "  first quarter {}\n  last quarter  {}",
+        shown(&gaps[..quarter]),
+        shown(&gaps[gaps.len() - quarter..])
+    );
     let log = log_of(&scratch)?;
     let size = fs::metadata(&log).map_err(|err| err.to_string())?.len();
     println!("  log {} MB for about {} MB of results", size / 1_000_000, TURNS * 50 / 1000);
