@@ -13,6 +13,7 @@ mod ask_terminal;
 mod demo_command;
 mod dev_command;
 mod interrupt;
+mod listing;
 mod output;
 mod permissions_command;
 mod print_command;
