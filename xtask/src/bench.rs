@@ -8,6 +8,8 @@ use std::{
 
 use crate::{run, tidy};
 
+mod files;
+
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
 const STARTS: usize = 101;
@@ -20,6 +22,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     }
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
+    }
+    if wanted("files") {
+        files::run()?;
     }
     Ok(())
 }
