@@ -178,3 +178,36 @@ fn the_worker_has_limits() {
     assert!(answer["Err"].as_str().unwrap().contains("cannot be read"), "{answer}");
     assert_eq!(worker("nonsense", "x.bin"), "");
 }
+
+/// Lines that a command printed were seen.
+#[test]
+fn what_commands_show_counts_as_read() {
+    let text: String = (1..=40).map(|n| format!("line number {n}\n")).collect();
+    let rows = [
+        ("cat f.txt", true),
+        ("cat -n f.txt", true),
+        ("nl -ba f.txt", true),
+        ("head -n 25 f.txt", true),
+        ("tail -n +15 f.txt", true),
+        ("sed -n '15,25p' f.txt", true),
+        ("grep -n 'number 2' f.txt", true),
+        ("grep 'number 2' f.txt", true),
+        // Something else, or changed on the way.
+        ("cat f.txt | tr a-z A-Z", false),
+        ("wc f.txt", false),
+        ("echo 'line number 20'", false),
+    ];
+    for (command, counts) in rows {
+        let haft = Haft::new();
+        haft.write("f.txt", &text);
+        let bash = json!({ "name": "Bash", "input": { "command": command } });
+        let edit = json!({ "name": "Edit", "input": {
+            "file_path": "f.txt", "old_string": "line number 20\n", "new_string": "line twenty\n" } });
+        let reports = haft.reports(&["--permission-mode", "bypassPermissions"], &[bash, edit]);
+        assert_eq!(reports[1]["is_error"], !counts, "{command}: {}", text_of(&reports));
+    }
+}
+
+fn text_of(reports: &[Value]) -> String {
+    reports.iter().map(|report| text(report).to_owned()).collect::<Vec<_>>().join("\n---\n")
+}

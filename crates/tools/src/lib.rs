@@ -66,8 +66,12 @@ pub struct Services {
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
-    let bash =
-        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash);
+    let commands = Arc::new(files::seen_commands::SeenCommands {
+        facts: Arc::clone(&services.commands),
+        workspace: Arc::clone(&services.roots),
+        files: Arc::clone(&services.files),
+    });
+    let bash = bash::Bash::new(tasks(), commands, Arc::clone(&services.roots), services.bash);
     vec![
         erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),
