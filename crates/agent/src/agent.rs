@@ -108,7 +108,7 @@ impl UserInput {
 
 /// What was said while the agent worked. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>);
+pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
 
 impl Inbox {
     /// Says something; the agent hears it after the calls it is running.
@@ -116,12 +116,20 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
     }
 
-    /// Takes everything that waits.
-    pub fn take(&self) -> Vec<UserInput> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    /// Says something that goes with the next request, if there is one: it is
+    /// no reason for another.
+    pub fn mention(&self, input: UserInput) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
     }
 
-    /// Whether nothing waits.
+    /// Takes everything that waits.
+    pub fn take(&self) -> Vec<UserInput> {
+        let mut all = std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner));
+        all.extend(self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        all
+    }
+
+    /// Whether nothing waits that wants an answer.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

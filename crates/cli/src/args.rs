@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
-use crate::sdk_args::SdkArgs;
+use crate::{mcp_command::McpCommand, sdk_args::SdkArgs};
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
@@ -188,6 +188,9 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "yes")]
         revoke: bool,
     },
+    /// MCP servers for Haft, and Haft as an MCP server.
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Watch a recorded model repair a small project with real tools: no key, no network.
     Demo(DemoArgs),
     /// Play a recorded run again: same answers, no network.

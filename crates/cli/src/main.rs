@@ -14,6 +14,7 @@ mod demo_command;
 mod dev_command;
 mod interrupt;
 mod listing;
+mod mcp_command;
 mod output;
 mod permissions_command;
 mod print_command;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),

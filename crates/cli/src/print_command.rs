@@ -4,10 +4,12 @@ use std::{
     io::{IsTerminal as _, Read as _, Stderr},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use haft_agent::{Agent, AgentEvent, EndReason, Exhausted, TurnEnd, UserInput};
-use haft_sdk::{Frames, Init, result_frame};
+use haft_mcp::Manager;
+use haft_sdk::{Frames, Init, mcp_servers, result_frame};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -16,7 +18,7 @@ use crate::{
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
     watch::{Detail, Look, Watcher, width},
-    wiring::{self, Setup},
+    wiring::{self, Attended, ServerFlags, ServerTools, Setup},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
@@ -50,9 +52,13 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
     let built = setup.agent(run)?;
     let mut agent = built.agent;
+    let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
+    let servers = ServerTools::new(&manager, &agent.tools);
+    servers.begin(&mut agent, run.sdk.mcp_wait.map(Duration::from_secs)).await;
+    servers.follow(&agent.inbox);
     let frames = Frames { session_id: setup.session_id.clone() };
     if run.output_format == OutputFormat::StreamJson {
-        print_line(&frames.init(&init(&setup, &agent, built.key_source)).to_string())?;
+        print_line(&frames.init(&init(&setup, &agent, &manager, built.key_source)).to_string())?;
     }
     let interrupt = Interrupt::listen();
     let shown = show(built.events, shower(run, &agent, frames), &interrupt);
@@ -84,14 +90,14 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     Ok(ExitCode::from(code))
 }
 
-fn init(setup: &Setup, agent: &Agent, key_source: String) -> Init {
+fn init(setup: &Setup, agent: &Agent, manager: &Manager, key_source: String) -> Init {
     Init {
         cwd: setup.cwd.display().to_string(),
         tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
         model: agent.settings.model.clone(),
         permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),
         api_key_source: key_source,
-        mcp_servers: Vec::new(),
+        mcp_servers: mcp_servers(manager),
         output_style: String::from("default"),
         agents: Vec::new(),
     }
