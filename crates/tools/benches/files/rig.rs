@@ -40,7 +40,8 @@ impl Rig {
         let tool = self.tools.iter().find(|tool| tool.spec().name == name).unwrap();
         let call = Arc::clone(tool).parse(input.clone(), &self.context).unwrap();
         call.validate(&self.context).unwrap();
-        let grants = call.reach(&self.context).accesses().iter().map(|access| match access {
+        let reach = call.reach(&self.context);
+        let grants = reach.accesses().iter().map(|access| match access {
             Access::Read(path) | Access::Write(path) => {
                 Grant { asked: path.clone(), real: haft_paths::real(path).unwrap() }
             }
