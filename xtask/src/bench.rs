@@ -26,6 +26,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("files") {
         files::run()?;
     }
+    if wanted("shell") {
+        crate::bench_shell::run()?;
+    }
     Ok(())
 }
 
