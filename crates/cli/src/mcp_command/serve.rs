@@ -2,6 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use haft_agent::Held;
 use haft_mcp::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
     serve_stdio,
@@ -15,7 +16,7 @@ use super::args::ServeArgs;
 use crate::{
     args::Options,
     output::{Ended, Failure, write_error},
-    wiring::{self, Attended, Conversation, Setup},
+    wiring::{self, Attended, Setup, Signals},
 };
 
 pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
@@ -35,7 +36,9 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
 async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
     let clients = Clients::default();
-    setup.conversation = Conversation::Unknown;
+    // Nobody knows what clients still have: every call stands for itself.
+    setup.held = Some(Held::default());
+    setup.signals = Signals::Handled;
     setup.asker = Some(Arc::new(ClientAsk::new(clients.clone())));
     let session = setup.session(Attended::Never)?;
     let tools = setup.built_in_tools(&session);
