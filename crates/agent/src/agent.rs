@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, Conversation, Denial, EndReason, Prompt, RunLimits, Spending, TurnEnd,
+    AgentEvent, Conversation, Denial, EndReason, Orders, Prompt, RunLimits, Saying, Spending, TurnEnd,
     conversation::{NewLine, Origin, uuid},
     log::State,
     repeats::{RepeatLimits, Repeats},
@@ -138,6 +138,8 @@ pub struct Agent {
     pub prompt: Prompt,
     /// What is said meanwhile.
     pub inbox: Inbox,
+    /// What is to change meanwhile.
+    pub orders: Orders,
     pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
@@ -170,6 +172,7 @@ impl Agent {
             settings,
             prompt,
             inbox: Inbox::default(),
+            orders: Orders::default(),
             events,
             spending: Spending::default(),
             structured: None,
@@ -207,7 +210,7 @@ impl Agent {
             Err(blocked) => EndReason::Stopped(blocked),
         };
         if reason == EndReason::Interrupted {
-            self.say(Message::user("[Request interrupted by user]"));
+            self.note_interruption();
             run.messages += 1;
         }
         let usage = difference(self.spending.usage, run.usage_before);
@@ -248,7 +251,7 @@ impl Agent {
         }
         self.overhear(input);
         for context in outcome.additional_context {
-            self.say(Message::user(context));
+            self.say(Message::user(context), Saying::Context);
         }
         Ok(())
     }
@@ -258,6 +261,7 @@ impl Agent {
             if cancel.is_cancelled() {
                 return EndReason::Interrupted;
             }
+            self.obey();
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }
@@ -316,9 +320,8 @@ impl Agent {
         match answered.stop {
             StopReason::Refusal => Some(EndReason::Refused),
             StopReason::MaxTokens => {
-                self.say(Message::user(
-                    "Your answer was cut by the output limit. Go on exactly where it ended.",
-                ));
+                let go_on = "Your answer was cut by the output limit. Go on exactly where it ended.";
+                self.say(Message::user(go_on), Saying::Demand);
                 run.messages += 1;
                 None
             }
@@ -333,7 +336,7 @@ impl Agent {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
                 Ok(nudge) => {
-                    self.say(Message::user(nudge));
+                    self.say(Message::user(nudge), Saying::Demand);
                     run.messages += 1;
                     return None;
                 }
@@ -351,7 +354,7 @@ impl Agent {
             Decision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
                 run.stop_blocks += 1;
                 run.messages += 1;
-                self.say(Message::user(reason));
+                self.say(Message::user(format!("Stop hook feedback:\n{reason}")), Saying::Demand);
                 None
             }
             _ => Some(EndReason::Completed),

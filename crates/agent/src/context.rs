@@ -18,7 +18,7 @@ const SMALL_RESULT: usize = 600;
 const KEPT_MESSAGES: usize = 6;
 
 /// What the model is asked for.
-const SUMMARY_REQUEST: &str = "\
+pub(crate) const SUMMARY_REQUEST: &str = "\
 Sum up this conversation so that you can go on working with nothing but your summary. \
 Write down: what the user asked for, word for word where it matters; every rule and decision that still holds; \
 the plan, with what is done and what comes next; files that were read or changed and what matters in them; \
@@ -68,7 +68,13 @@ impl Agent {
         }
         let request = self.request();
         let after = request.estimate_tokens();
-        self.tell(AgentEvent::Compacted(CompactedEvent { tokens_before: before, tokens_after: after, how }));
+        let trigger = CompactTrigger::Auto;
+        self.tell(AgentEvent::Compacted(CompactedEvent {
+            tokens_before: before,
+            tokens_after: after,
+            how,
+            trigger,
+        }));
         after < before
     }
 
@@ -90,21 +96,26 @@ impl Agent {
 
     /// A summary by the model over as much of the conversation as fits.
     async fn summarised(&mut self, cancel: &CancellationToken) -> Option<Vec<Message>> {
+        let summary = self.summary(SUMMARY_REQUEST, cancel).await?;
+        Some(self.rebuilt(&format!("Summary of the conversation so far:\n\n{summary}")))
+    }
+
+    /// What the model answers when it is asked for a summary this way.
+    pub(crate) async fn summary(&mut self, wish: &str, cancel: &CancellationToken) -> Option<String> {
         let info = self.provider.info(&self.settings.model);
         let mut request = self.request();
         request.tool_choice = ToolChoice::None;
         request.max_tokens = 4_000;
-        let ask = Message::user(SUMMARY_REQUEST);
+        let ask = Message::user(wish);
         request.messages = self.with_stubs().into_iter().map(Arc::new).collect();
         request.messages.push(Arc::new(ask));
         while info.window * 9 / 10 < request.estimate_tokens() && 2 < request.messages.len() {
             request.messages.remove(0);
         }
-        let summary = tokio::select! {
-            summary = self.text_of(request) => summary?,
-            () = cancel.cancelled() => return None,
-        };
-        Some(self.rebuilt(&format!("Summary of the conversation so far:\n\n{summary}")))
+        tokio::select! {
+            summary = self.text_of(request) => summary,
+            () = cancel.cancelled() => None,
+        }
     }
 
     async fn text_of(&self, request: Request) -> Option<String> {

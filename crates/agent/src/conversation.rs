@@ -1,6 +1,6 @@
 //! The conversation as the next request holds it, and the log it comes from.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use haft_tool::ContextChange;
 use haft_types::{Message, MessageBlock, Role, SessionId, Usage};
@@ -23,6 +23,12 @@ pub struct Conversation {
     log: Option<LogFile>,
     /// Entries as they were written, for whoever mirrors the log.
     mirror: Option<Vec<Entry>>,
+    /// What every line says beside the rest.
+    stamp: Map<String, Value>,
+    /// Where lines of a log that is being read end: messages, and blocks of the
+    /// last one. A line that follows an earlier one than the last begins a
+    /// branch there.
+    ends: HashMap<String, (usize, usize)>,
 }
 
 /// What a resumed session brings back beside its conversation.
@@ -66,6 +72,8 @@ impl Conversation {
             cwd: cwd.display().to_string(),
             log,
             mirror: None,
+            stamp: Map::new(),
+            ends: HashMap::new(),
         }
     }
 
@@ -86,7 +94,13 @@ impl Conversation {
                 conversation.take(entry, &mut restored);
             }
         })?;
+        conversation.ends = HashMap::new();
         Ok((conversation, restored))
+    }
+
+    /// Every line from now on says this about itself too.
+    pub fn stamp(&mut self, fields: Map<String, Value>) {
+        self.stamp = fields;
     }
 
     /// Goes on writing to this log.
@@ -122,16 +136,37 @@ impl Conversation {
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
             Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
-                self.last_uuid = Some(line.head.uuid);
+                self.branch_at(line.head.parent_uuid.as_deref());
                 self.join(line.message.message);
+                let blocks = self.messages.last().map_or(0, |message| message.content.len());
+                self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
+                self.last_uuid = Some(line.head.uuid);
             }
             Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
                 self.last_uuid = Some(line.head.uuid);
                 self.messages.clear();
+                self.ends.clear();
             }
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
+        }
+    }
+
+    /// A line that follows an earlier one than the last: what came between was
+    /// left behind when the session went on from there.
+    fn branch_at(&mut self, parent: Option<&str>) {
+        if parent == self.last_uuid.as_deref() {
+            return;
+        }
+        let Some((messages, blocks)) = parent.and_then(|parent| self.ends.get(parent)).copied() else {
+            return;
+        };
+        self.messages.truncate(messages);
+        if let Some(last) = self.messages.last_mut()
+            && blocks < last.content.len()
+        {
+            Arc::make_mut(last).content.truncate(blocks);
         }
     }
 
@@ -161,7 +196,7 @@ impl Conversation {
                 message: LoggedMessage { message: line.message.clone(), model, id, usage },
                 is_meta: matches!(line.origin, Origin::Meta),
                 tool_use_result: line.tool_use_result,
-                rest: Map::new(),
+                rest: self.stamp.clone(),
             };
             entries.push(match line.message.role {
                 Role::User => Entry::User(logged),

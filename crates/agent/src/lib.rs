@@ -20,6 +20,7 @@ mod conversation;
 mod event;
 mod limits;
 pub mod log;
+mod on_demand;
 mod prompt;
 mod repeats;
 mod structured;
@@ -28,8 +29,9 @@ mod turn;
 pub use agent::{Agent, AgentSettings, Inbox, LateInput, UserInput};
 pub use conversation::{Conversation, Restored};
 pub use event::{
-    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
+    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying, TurnEnd,
 };
 pub use limits::{Exhausted, RunLimits, Spending};
+pub use on_demand::{Orders, SummedUp};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
