@@ -11,7 +11,7 @@ use crate::sdk_args::SdkArgs;
 #[command(
     name = "haft",
     version,
-    about,
+    about = "Tools for language-model agents: call them, judge them, run a model with them",
     max_term_width = 100,
     args_conflicts_with_subcommands = false,
     args_override_self = true
@@ -27,6 +27,7 @@ pub(crate) struct Args {
 
 /// Flags of a run with a model.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "With a model")]
 pub(crate) struct RunArgs {
     /// What to do; read from standard input when it is not given here.
     #[arg(value_name = "PROMPT")]
@@ -40,6 +41,12 @@ pub(crate) struct RunArgs {
     /// Which model.
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// Who answers; by default whoever the environment has a key for.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) provider: Option<ProviderName>,
+    /// Another address of the provider.
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
     /// Which model when that one cannot answer.
     #[arg(long)]
     pub(crate) fallback_model: Option<String>,
@@ -96,8 +103,26 @@ pub(crate) enum OutputFormat {
     StreamJson,
 }
 
+/// Who answers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum ProviderName {
+    /// Anthropic, or a server that speaks its form.
+    Anthropic,
+    /// Claude on AWS Bedrock.
+    Bedrock,
+    /// Claude on Google Vertex.
+    Vertex,
+    /// Claude in Microsoft Foundry.
+    Foundry,
+    /// OpenAI, or any server that speaks Chat Completions.
+    Openai,
+    /// OpenAI, or any server that speaks Responses.
+    OpenaiResponses,
+}
+
 /// Flags every command takes.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
 pub(crate) struct Options {
     /// Print JSON for programs instead of text for people.
     #[arg(long, global = true)]
@@ -160,8 +185,10 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "yes")]
         revoke: bool,
     },
-    /// For those who work on Haft itself.
-    #[command(subcommand, hide = true)]
+    /// Watch a recorded model repair a small project with real tools: no key, no network.
+    Demo(DemoArgs),
+    /// For those who work on Haft itself, and for those who test agents.
+    #[command(subcommand)]
     Dev(DevCommand),
     /// Print a completion script for your shell.
     Completions {
@@ -217,6 +244,17 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+/// Flags of `haft demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Do not wait between words.
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Keep the project when it is over.
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,6 +10,7 @@
 
 mod args;
 mod ask_terminal;
+mod demo_command;
 mod dev_command;
 mod output;
 mod permissions_command;
@@ -20,6 +21,7 @@ mod show;
 mod tool_command;
 mod trust_command;
 mod undo_command;
+mod watch;
 mod wiring;
 
 use std::process::ExitCode;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Demo(demo) => demo_command::run(&demo),
         Command::Dev(command) => dev_command::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();

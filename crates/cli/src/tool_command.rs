@@ -218,7 +218,7 @@ async fn run_line(
         *count += 1;
         format!("call-{count}")
     };
-    let calls = match serde_json::from_slice::<Value>(line) {
+    let calls = match serde_json::from_slice::<Value>(line.trim_ascii()) {
         Ok(Value::Array(calls)) => calls,
         Ok(call) => vec![call],
         Err(err) => return vec![unreadable(next_id(), &format!("the line is not JSON: {err}"))],

@@ -21,7 +21,7 @@ use crate::{
     retry::Hint,
     stream::Emitter,
     wire::{
-        Decoder, Encoded, MessageCache, Meter, chat,
+        Calibration, Decoder, Encoded, MessageCache, Meter, chat,
         chat_events::{ChatDecoder, Dialects},
         framing::Framing,
         messages::{self, FeatureBetas, Host, Purpose},
@@ -62,6 +62,7 @@ pub(crate) struct Engine {
     pub(crate) betas: FeatureBetas,
     pub(crate) cache: MessageCache,
     pub(crate) meter: Meter,
+    pub(crate) calibration: Calibration,
 }
 
 /// An attempt that did not bring the whole answer.
@@ -79,7 +80,7 @@ impl From<ModelError> for Failed {
 /// How an attempt ended.
 enum Attempt {
     /// The answer is complete, or was interrupted after calls were handed out.
-    Done,
+    Done(Option<Usage>),
     Failed(Failed),
 }
 
@@ -160,7 +161,10 @@ impl Engine {
             let encoded = self.encode(&linted, &info, Purpose::Answer);
             loop {
                 let failed = match self.attempt(&linted.request, &encoded, &emitter).await {
-                    Attempt::Done => return Ok(()),
+                    Attempt::Done(usage) => {
+                        self.learn(&request, &encoded, usage);
+                        return Ok(());
+                    }
                     Attempt::Failed(failed) => failed,
                 };
                 if cures < MOST_CURES
@@ -240,22 +244,22 @@ impl Engine {
                     Event::Usage(usage) => Some(*usage),
                     _ => None,
                 });
-                self.learn(&request.model, encoded, usage);
                 last.into_iter().for_each(|event| emitter.emit(event));
-                Attempt::Done
+                Attempt::Done(usage)
             }
             Err(_) if decoder.assembler().handed_out() > 0 => {
                 decoder.assembler().interrupt();
                 decoder.assembler().drain().into_iter().for_each(|event| emitter.emit(event));
-                Attempt::Done
+                Attempt::Done(None)
             }
             Err(error) => Attempt::Failed(error.into()),
         }
     }
 
-    fn learn(&self, model: &str, encoded: &Encoded, usage: Option<Usage>) {
+    fn learn(&self, request: &Request, encoded: &Encoded, usage: Option<Usage>) {
         if let Some(usage) = usage {
-            self.meter.learn(model, encoded.size, usage.total_input());
+            self.meter.learn(&request.model, encoded.size, usage.total_input());
+            self.calibration.learn(request, usage.total_input());
         }
     }
 

@@ -34,6 +34,12 @@ pub trait Provider: Send + Sync {
     /// where it does not count ([`Request::estimate_tokens`]).
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>>;
 
+    /// How many tokens a request has, about, without asking anybody: better the
+    /// more answers there were before.
+    fn estimate_tokens(&self, request: &Request) -> u64 {
+        request.estimate_tokens()
+    }
+
     /// Does early what the first request would have to wait for.
     fn warm_up(&self) {}
 }
@@ -94,6 +100,7 @@ impl HttpProvider {
             betas: common.betas,
             cache: Default::default(),
             meter: Default::default(),
+            calibration: Default::default(),
         };
         Ok(Self { name, engine: Arc::new(engine) })
     }
@@ -254,6 +261,10 @@ impl Provider for HttpProvider {
 
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
         Box::pin(Arc::clone(&self.engine).count(request))
+    }
+
+    fn estimate_tokens(&self, request: &Request) -> u64 {
+        self.engine.calibration.estimate(request)
     }
 
     fn warm_up(&self) {

@@ -7,11 +7,14 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
-use haft_types::text;
+use haft_types::{Usage, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BoxFuture, Catalog, Event, EventStream, ModelError, ModelInfo, Provider, Request};
+use crate::{
+    BoxFuture, Catalog, Event, EventStream, ModelError, ModelInfo, Provider, Request, StopReason,
+    wire::Calibration,
+};
 
 /// One request and what was answered: a line of a recording.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -27,6 +30,19 @@ pub struct Exchange {
     /// Whether nobody waited for its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
+}
+
+impl Exchange {
+    /// What a complete answer used.
+    fn usage(&self) -> Option<Usage> {
+        if !matches!(self.events.last(), Some(Event::Stopped(reason)) if *reason != StopReason::Interrupted) {
+            return None;
+        }
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Usage(usage) => Some(*usage),
+            _ => None,
+        })
+    }
 }
 
 /// Changes a request before it is recorded or compared: what may differ between
@@ -70,6 +86,10 @@ impl Provider for Recorder {
 
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
         self.inner.count_tokens(request)
+    }
+
+    fn estimate_tokens(&self, request: &Request) -> u64 {
+        self.inner.estimate_tokens(request)
     }
 
     fn warm_up(&self) {
@@ -131,6 +151,8 @@ pub struct Replay {
     normalise: Normalise,
     catalog: Arc<Catalog>,
     left: Mutex<Left>,
+    /// Learns what the run learnt, so that estimates are the same.
+    calibration: Calibration,
 }
 
 #[derive(Default)]
@@ -149,7 +171,7 @@ impl Replay {
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             left.by_request.entry(hash(&exchange.request)).or_default().push(at);
         }
-        Self { exchanges, normalise, catalog, left: Mutex::new(left) }
+        Self { exchanges, normalise, catalog, left: Mutex::new(left), calibration: Calibration::default() }
     }
 
     /// How many exchanges were not asked for.
@@ -206,6 +228,9 @@ impl Provider for Replay {
         let items: Vec<Result<Event, ModelError>> = match self.find(&asked) {
             Err(miss) => vec![Err(miss)],
             Ok(exchange) => {
+                if let Some(usage) = exchange.usage() {
+                    self.calibration.learn(&request, usage.total_input());
+                }
                 let mut items: Vec<_> = exchange.events.iter().cloned().map(Ok).collect();
                 items.extend(exchange.error.clone().map(Err));
                 if exchange.abandoned {
@@ -219,7 +244,11 @@ impl Provider for Replay {
     }
 
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
-        Box::pin(async move { Ok(request.estimate_tokens()) })
+        Box::pin(async move { Ok(self.calibration.estimate(&request)) })
+    }
+
+    fn estimate_tokens(&self, request: &Request) -> u64 {
+        self.calibration.estimate(request)
     }
 }
 

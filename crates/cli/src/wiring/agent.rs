@@ -1,18 +1,15 @@
 //! An agent out of flags, settings and a session.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use haft_agent::{
     Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, MemoryPlaces, Prompt,
     Restored, log::LogFile,
 };
-use haft_model::{AnthropicLogin, Common, HttpProvider, KeySource, Provider};
+use haft_model::Catalog;
 use tokio::sync::mpsc;
 
-use super::{Attended, Setup, split_rules};
+use super::{Attended, Setup, provider::Chosen, split_rules};
 use crate::{args::RunArgs, output::Failure};
 
 /// The model when nobody names one.
@@ -28,6 +25,12 @@ pub(crate) struct Built {
 impl Setup {
     /// An agent for a run without a person.
     pub(crate) fn agent(&mut self, run: &RunArgs) -> Result<Built, Failure> {
+        let chosen = self.provider(run)?;
+        self.agent_on(chosen, run)
+    }
+
+    /// The same with a given provider.
+    pub(crate) fn agent_on(&mut self, chosen: Chosen, run: &RunArgs) -> Result<Built, Failure> {
         if let Some(id) = run.session_id {
             self.session_id = id.to_string().into();
         }
@@ -46,9 +49,9 @@ impl Setup {
         if run.sdk.session_mirror {
             conversation.mirror();
         }
-        let (provider, key_source) = provider()?;
+        let settings = self.agent_settings(run, &chosen.catalog)?;
         let (mut agent, events) =
-            Agent::new(provider, session, conversation, self.agent_settings(run), self.prompt(run)?);
+            Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
         if let Some(schema) = &run.json_schema {
@@ -56,24 +59,33 @@ impl Setup {
                 serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
             agent.require_output(schema)?;
         }
-        Ok(Built { agent, events, key_source })
+        Ok(Built { agent, events, key_source: chosen.key_source })
     }
 
-    fn agent_settings(&self, run: &RunArgs) -> AgentSettings {
+    fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
         let from_settings = self.loaded.settings.model.as_ref().map(|model| model.value.clone());
-        let from_env = std::env::var("ANTHROPIC_MODEL").ok();
+        let from_env = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL"]
+            .iter()
+            .find_map(|name| self.variable(name, run).filter(|it| !it.trim().is_empty()));
         let model =
             run.model.clone().or(from_env).or(from_settings).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
-        let model = haft_model::Catalog::built_in().resolve(&model).to_owned();
-        let mut settings = AgentSettings::new(model);
-        settings.fallback_model.clone_from(&run.fallback_model);
+        let mut settings = AgentSettings::new(catalog.resolve(&model));
+        let fallback = run.fallback_model.clone().or_else(|| self.fallback_model());
+        settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
         settings.limits.max_turns = run.max_turns;
         settings.limits.max_usd = run.max_budget_usd;
         settings.thinking = run.sdk.thinking();
         settings.effort = run.sdk.effort.map(Into::into);
         settings.betas =
             run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list))).collect();
-        settings
+        Ok(settings)
+    }
+
+    /// The first fallback the settings name.
+    fn fallback_model(&self) -> Option<String> {
+        let named = self.loaded.settings.get("fallbackModel")?.value;
+        let first = named.as_array().and_then(|list| list.first()).unwrap_or(&named);
+        first.as_str().map(str::to_owned)
     }
 
     fn prompt(&self, run: &RunArgs) -> Result<Prompt, Failure> {
@@ -160,23 +172,4 @@ fn newest(dir: &Path) -> Option<String> {
         Some((entry.metadata().ok()?.modified().ok()?, id))
     });
     logs.max().map(|(_, id)| id)
-}
-
-/// Who answers, and where the key comes from.
-fn provider() -> Result<(Arc<dyn Provider>, String), Failure> {
-    let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let base = named("ANTHROPIC_BASE_URL").unwrap_or_else(|| String::from("https://api.anthropic.com"));
-    let (login, source) = if named("ANTHROPIC_API_KEY").is_some() {
-        (AnthropicLogin::ApiKey(KeySource::Env(String::from("ANTHROPIC_API_KEY"))), "ANTHROPIC_API_KEY")
-    } else if named("ANTHROPIC_AUTH_TOKEN").is_some() {
-        (AnthropicLogin::Bearer(KeySource::Env(String::from("ANTHROPIC_AUTH_TOKEN"))), "ANTHROPIC_AUTH_TOKEN")
-    } else if named("ANTHROPIC_BASE_URL").is_some() {
-        (AnthropicLogin::None, "none")
-    } else {
-        let help =
-            "there is no key: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server that needs none";
-        return Err(Failure::Message(help.to_owned()));
-    };
-    let provider = HttpProvider::anthropic(&base, login, Common::default()).map_err(|err| err.to_string())?;
-    Ok((Arc::new(provider), source.to_owned()))
 }

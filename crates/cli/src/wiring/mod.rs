@@ -3,11 +3,13 @@
 mod agent;
 mod keep;
 mod policy;
+mod provider;
 mod rules_text;
 mod services;
 mod settings_access;
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -27,6 +29,7 @@ use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
 pub(crate) use policy::policy_of_rules;
+pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
 
@@ -71,8 +74,17 @@ impl Setup {
     /// Reads settings, and tells the person on standard error what is wrong
     /// with them.
     pub(crate) fn new(options: &Options) -> Result<Self, Failure> {
+        Self::in_environment(options, &|name| std::env::var_os(name))
+    }
+
+    /// The same where variables have other values: `haft demo` touches nothing
+    /// of the person.
+    pub(crate) fn in_environment(
+        options: &Options,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Failure> {
         let cwd = cwd(options)?;
-        let places = Places::detect(&cwd, &|name| std::env::var_os(name));
+        let places = Places::detect(&cwd, variable);
         let arguments = options.settings.iter().map(|value| Argument::settings(value, &cwd)).collect();
         let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
         if let Some(sources) = &options.setting_sources {
@@ -85,7 +97,7 @@ impl Setup {
         }
         Ok(Self {
             cwd,
-            home: home(),
+            home: home_of(variable("HOME")),
             store,
             loaded,
             options: options.clone(),
@@ -268,10 +280,11 @@ fn cwd(options: &Options) -> Result<PathBuf, Failure> {
 }
 
 fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME")
-        .filter(|home| !home.is_empty())
-        .map(PathBuf::from)
-        .filter(|home| home.is_absolute())
+    home_of(std::env::var_os("HOME"))
+}
+
+fn home_of(variable: Option<OsString>) -> Option<PathBuf> {
+    variable.filter(|home| !home.is_empty()).map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
 /// An absolute form of a path from the command line.

@@ -26,35 +26,54 @@ struct Place {
     inner: Option<usize>,
 }
 
+/// A picture or document, by its message and place: its data is not copied.
 struct Medium {
+    message: Arc<Message>,
     place: Place,
     is_image: bool,
-    source: MediaSource,
+}
+
+impl Medium {
+    fn source(&self) -> Option<&MediaSource> {
+        match (self.message.content.get(self.place.block)?, self.place.inner) {
+            (MessageBlock::Image { source } | MessageBlock::Document { source, .. }, None) => Some(source),
+            (MessageBlock::ToolResult { content, .. }, Some(inner)) => match content.0.get(inner)? {
+                Block::Image { source } | Block::Document { source, .. } => Some(source),
+                Block::Text { .. } | Block::ToolReference { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn data(&self) -> Option<&str> {
+        match self.source()? {
+            MediaSource::Base64 { data, .. } => Some(data),
+            MediaSource::Url { .. } => None,
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.source().map_or(0, media::fingerprint)
+    }
 }
 
 fn all(messages: &[Arc<Message>]) -> Vec<Medium> {
     let mut out = Vec::new();
-    for (message, content) in messages.iter().map(|message| &message.content).enumerate() {
-        for (block, it) in content.iter().enumerate() {
-            let place = Place { message, block, inner: None };
+    for (at, message) in messages.iter().enumerate() {
+        let mut push = |block: usize, inner: Option<usize>, is_image: bool| {
+            let place = Place { message: at, block, inner };
+            out.push(Medium { message: Arc::clone(message), place, is_image });
+        };
+        for (block, it) in message.content.iter().enumerate() {
             match it {
-                MessageBlock::Image { source } => {
-                    out.push(Medium { place, is_image: true, source: source.clone() })
-                }
-                MessageBlock::Document { source, .. } => {
-                    out.push(Medium { place, is_image: false, source: source.clone() });
-                }
+                MessageBlock::Image { .. } => push(block, None, true),
+                MessageBlock::Document { .. } => push(block, None, false),
                 MessageBlock::ToolResult { content, .. } => {
                     for (inner, it) in content.0.iter().enumerate() {
-                        let place = Place { inner: Some(inner), ..place };
                         match it {
-                            Block::Image { source } => {
-                                out.push(Medium { place, is_image: true, source: source.clone() });
-                            }
-                            Block::Document { source, .. } => {
-                                out.push(Medium { place, is_image: false, source: source.clone() });
-                            }
-                            _ => {}
+                            Block::Image { .. } => push(block, Some(inner), true),
+                            Block::Document { .. } => push(block, Some(inner), false),
+                            Block::Text { .. } | Block::ToolReference { .. } => {}
                         }
                     }
                 }
@@ -99,15 +118,12 @@ pub(crate) fn limit_media(
     drop_oldest(messages, &mut media, report, rules.images, "there are too many pictures", |it| {
         usize::from(it.is_image)
     });
-    let pages = |it: &Medium| match &it.source {
-        MediaSource::Base64 { data, .. } if !it.is_image => judge.pages(&media::decoded(data)).unwrap_or(1),
+    let pages = |it: &Medium| match it.data() {
+        Some(data) if !it.is_image => judge.pages(&media::decoded(data)).unwrap_or(1),
         _ => 0,
     };
     drop_oldest(messages, &mut media, report, rules.pdf_pages, "there are too many PDF pages", pages);
-    let bytes = |it: &Medium| match &it.source {
-        MediaSource::Base64 { data, .. } => data.len(),
-        MediaSource::Url { .. } => 0,
-    };
+    let bytes = |it: &Medium| it.data().map_or(0, str::len);
     drop_oldest(messages, &mut media, report, rules.total_base64, "there is too much data", bytes);
     if media.iter().filter(|it| it.is_image).count() > rules.many {
         for it in media.iter().filter(|it| it.is_image) {
@@ -136,7 +152,7 @@ fn drop_oldest(
         sum -= weight;
         let word = if it.is_image { "image" } else { "document" };
         put(messages, it.place, Block::text(format!("[{word} removed: {why}]")));
-        let place = format!("{word} {:08x}", media::fingerprint(&it.source));
+        let place = format!("{word} {:08x}", it.fingerprint());
         report.add(RepairKind::MediaReplaced, place, why.to_owned());
         false
     });
@@ -149,10 +165,10 @@ fn shrink_one_of_many(
     shrunk: &Shrunk,
     report: &mut Report,
 ) {
-    let MediaSource::Base64 { data, .. } = &it.source else { return };
+    let Some(data) = it.data() else { return };
     let limit = judge.media.many_side;
     let Some(side) = media::image_side(data).filter(|side| *side > limit) else { return };
-    let number = media::fingerprint(&it.source);
+    let number = it.fingerprint();
     let known = shrunk.lock().unwrap_or_else(PoisonError::into_inner).get(&(number, limit)).cloned();
     let new = known.unwrap_or_else(|| {
         let why = format!("it is {side} px, the limit with so many pictures is {limit} px");

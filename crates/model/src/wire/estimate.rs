@@ -6,6 +6,7 @@ use std::{
 };
 
 use haft_types::{Block, MessageBlock};
+use serde_json::Value;
 
 use super::messages_content::Media;
 use crate::{ModelInfo, Request, lint::Linted};
@@ -54,7 +55,7 @@ fn add_block(size: &mut Size, block: &MessageBlock) {
         MessageBlock::RedactedThinking { data, .. } => size.text += data.len(),
         MessageBlock::Image { source } => media.add(source, true),
         MessageBlock::Document { source, .. } => media.add(source, false),
-        MessageBlock::ToolUse(call) => size.text += call.name.len() + call.input.to_string().len(),
+        MessageBlock::ToolUse(call) => size.text += call.name.len() + json_length(&call.input),
         MessageBlock::ToolResult { content, .. } => {
             for inner in &content.0 {
                 match inner {
@@ -65,10 +66,55 @@ fn add_block(size: &mut Size, block: &MessageBlock) {
                 }
             }
         }
-        MessageBlock::Other(value) => size.text += value.to_string().len(),
+        MessageBlock::Other(value) => size.text += json_length(value),
     }
     size.media += media.tokens;
 }
+
+/// About how long a value is as text, without writing it.
+fn json_length(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 5,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(|item| json_length(item) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(key, item)| key.len() + 4 + json_length(item)).sum::<usize>()
+        }
+    }
+}
+
+/// How far estimates of whole requests were off, by model.
+#[derive(Debug, Default)]
+pub(crate) struct Calibration(Mutex<HashMap<String, f64>>);
+
+impl Calibration {
+    /// What a request probably has, after what was learnt.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "positive and small"
+    )]
+    pub(crate) fn estimate(&self, request: &Request) -> u64 {
+        let factors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let factor = factors.get(&request.model).copied().unwrap_or(1.0);
+        (estimate_request(request) as f64 * factor).ceil() as u64
+    }
+
+    /// Learns how many tokens a request really had.
+    #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    pub(crate) fn learn(&self, request: &Request, tokens: u64) {
+        let estimated = estimate_request(request);
+        // Small requests say little: their fixed part is most of them.
+        if tokens >= SAYS_LITTLE && estimated >= SAYS_LITTLE {
+            let factor = (tokens as f64 / estimated as f64).clamp(0.3, 3.0);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.model.clone(), factor);
+        }
+    }
+}
+
+/// Requests below this many tokens are not learnt from.
+const SAYS_LITTLE: u64 = 200;
 
 /// Estimates tokens, and learns from what the provider counted.
 #[derive(Debug, Default)]
@@ -110,8 +156,7 @@ impl Meter {
     /// Learns how many tokens a request really had.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) fn learn(&self, model: &str, size: Size, tokens: u64) {
-        // Small requests say little: their fixed part is most of them.
-        if tokens < 200 || size.raw() < 200.0 {
+        if tokens < SAYS_LITTLE || size.raw() < SAYS_LITTLE as f64 {
             return;
         }
         let factor = (tokens as f64 / size.raw()).clamp(0.3, 3.0);

@@ -17,7 +17,7 @@ fn as_it_is() -> Normalise {
 
 /// Asks, answers the calls, asks again.
 async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>, ModelError> {
-    let mut asked = say("go");
+    let mut asked = say(&format!("go {}", "on ".repeat(1000)));
     let schema = json!({"type": "object", "properties": {}});
     asked.tools = Arc::new(ToolSet::new([ToolDef::new("Read", tool_text, schema)]));
     let mut seen = Vec::new();
@@ -27,6 +27,7 @@ async fn session(provider: &dyn Provider, tool_text: &str) -> Result<Vec<String>
             return Err(error);
         }
         seen.push(serde_json::to_string(&all).unwrap());
+        seen.push(format!("estimated {}", provider.estimate_tokens(&asked)));
         let mut answer = haft_model::Answer::default();
         all.into_iter().for_each(|event| answer.take(event));
         let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {

@@ -1,0 +1,302 @@
+//! What an agent does, for somebody who watches.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    sync::Arc,
+};
+
+use haft_agent::{AgentEvent, ResultEvent};
+use haft_model::Event;
+use haft_runtime::SharedPool;
+use haft_tool::{CallContext, LineStyle, Rendered};
+use haft_types::{CallId, MessageBlock, ToolUse, text};
+
+use crate::show::{clean, painted};
+
+/// Lines of a result that are shown.
+const MOST_LINES: usize = 14;
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Whether the terminal takes colours.
+    pub(crate) colours: bool,
+    /// Whether a line may be taken back: there is a terminal.
+    pub(crate) live: bool,
+    /// Columns.
+    pub(crate) width: usize,
+}
+
+/// Shows events as they come: words as they are spoken, every call with its
+/// result.
+pub(crate) struct Watcher<W> {
+    out: W,
+    look: Look,
+    pool: SharedPool,
+    cwd: Arc<std::path::Path>,
+    column: usize,
+    /// Whether a blank comes before the next word.
+    blank: bool,
+    speaking: Option<Voice>,
+    /// Headlines of calls that run.
+    running: HashMap<CallId, String>,
+    /// Whether the last line is only for now.
+    status: bool,
+}
+
+/// Which kind of words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Voice {
+    Said,
+    Thought,
+}
+
+impl<W: Write> Watcher<W> {
+    /// Shows on `out`.
+    pub(crate) fn new(out: W, look: Look, pool: SharedPool, cwd: Arc<std::path::Path>) -> Self {
+        Self {
+            out,
+            look,
+            pool,
+            cwd,
+            column: 0,
+            blank: false,
+            speaking: None,
+            running: HashMap::new(),
+            status: false,
+        }
+    }
+
+    /// Shows an event.
+    pub(crate) fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
+        match event {
+            AgentEvent::Model(Event::Text(piece)) => self.speak(piece, Voice::Said),
+            AgentEvent::Model(Event::Thinking(piece)) => self.speak(piece, Voice::Thought),
+            AgentEvent::Block(it) => match &it.block {
+                MessageBlock::ToolUse(call) => self.called(call),
+                _ => self.hush(),
+            },
+            AgentEvent::Result(it) => self.ended(it),
+            AgentEvent::Notice(notice) => self.note(notice),
+            AgentEvent::Retrying(it) => {
+                let wait = it.wait.as_secs_f32();
+                self.note(&format!(
+                    "asking again in {wait:.1} s ({} of {}): {}",
+                    it.attempt, it.most, it.reason
+                ))
+            }
+            AgentEvent::Repaired(it) => {
+                self.note(&format!("repaired before sending: {} ({})", it.detail, it.place))
+            }
+            AgentEvent::Compacted(it) => self.note(&format!(
+                "the conversation was made shorter: {} → {} tokens",
+                it.tokens_before, it.tokens_after
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A line of our own.
+    pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.hush()?;
+        self.erase()?;
+        writeln!(self.out, "{line}")?;
+        self.out.flush()
+    }
+
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        let line = painted(&format!("  · {}", text::one_line(&clean(text), 300)), "2", self.look.colours);
+        self.line(&line)
+    }
+
+    /// Words, wrapped as they come.
+    fn speak(&mut self, piece: &str, voice: Voice) -> io::Result<()> {
+        self.erase()?;
+        if self.speaking != Some(voice) {
+            self.hush()?;
+            if piece.trim().is_empty() {
+                return Ok(());
+            }
+            writeln!(self.out)?;
+            self.column = 0;
+            self.speaking = Some(voice);
+        }
+        let paint = if voice == Voice::Thought { "2;3" } else { "" };
+        for word in piece.split_inclusive(char::is_whitespace) {
+            self.word(word, paint)?;
+        }
+        self.out.flush()
+    }
+
+    fn word(&mut self, word: &str, paint: &str) -> io::Result<()> {
+        let bare = clean(word.trim_end());
+        let length = bare.chars().count();
+        let blank = usize::from(self.blank);
+        if 0 < self.column && 0 < length && self.look.width < self.column + blank + length {
+            writeln!(self.out)?;
+            (self.column, self.blank) = (0, false);
+        }
+        if 0 < length {
+            let before = if std::mem::take(&mut self.blank) { " " } else { "" };
+            write!(self.out, "{before}{}", painted(&bare, paint, self.look.colours))?;
+            self.column += before.len() + length;
+        }
+        match word.chars().last() {
+            Some('\n') => {
+                writeln!(self.out)?;
+                (self.column, self.blank) = (0, false);
+            }
+            // Written with the next word, if that is on the same line.
+            Some(it) if it.is_whitespace() && 0 < self.column => self.blank = true,
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Ends what was being said.
+    fn hush(&mut self) -> io::Result<()> {
+        if self.speaking.take().is_some() {
+            if 0 < self.column {
+                writeln!(self.out)?;
+            }
+            (self.column, self.blank) = (0, false);
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn called(&mut self, call: &ToolUse) -> io::Result<()> {
+        self.hush()?;
+        self.running.insert(call.id.clone(), self.headline(call));
+        self.show_running()
+    }
+
+    /// What a call is about, in its tool's own words.
+    fn headline(&self, call: &ToolUse) -> String {
+        let pool = self.pool.get();
+        let cx = CallContext::detached(call.id.clone(), Arc::clone(&self.cwd));
+        let parsed =
+            pool.get(&call.name).and_then(|tool| Arc::clone(tool).parse(call.input.clone(), &cx).ok());
+        let words = match parsed {
+            Some(parsed) => parsed.render().headline,
+            None => call.input.to_string(),
+        };
+        // Some tools begin with their own name.
+        let words = words.strip_prefix(&format!("{} ", call.name)).unwrap_or(&words).to_owned();
+        let room = self.look.width.saturating_sub(call.name.chars().count() + 6);
+        text::one_line(&clean(&self.shortened(&words)), room.max(20))
+    }
+
+    fn ended(&mut self, it: &ResultEvent) -> io::Result<()> {
+        self.hush()?;
+        self.erase()?;
+        let head = self.running.remove(&it.report.id).unwrap_or_default();
+        let (mark, paint) = if it.report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
+        let colours = self.look.colours;
+        writeln!(
+            self.out,
+            "\n  {} {} {}",
+            painted(mark, paint, colours),
+            painted(&it.report.name, "1", colours),
+            painted(&head, "2", colours)
+        )?;
+        let rendered = match (&it.report.rendering, it.report.error) {
+            (Some(rendering), None) => rendering.make(),
+            _ => Rendered::error(&it.report.content.to_text()),
+        };
+        self.body(&rendered)?;
+        self.show_running()
+    }
+
+    fn body(&mut self, rendered: &Rendered) -> io::Result<()> {
+        let colours = self.look.colours;
+        if !rendered.headline.is_empty() {
+            let headline = clean(&self.shortened(&rendered.headline));
+            writeln!(self.out, "    {}", painted(&text::one_line(&headline, self.look.width), "2", colours))?;
+        }
+        for line in rendered.lines.iter().take(MOST_LINES) {
+            let paint = match line.style {
+                LineStyle::Plain => "",
+                LineStyle::Dim => "2",
+                LineStyle::Added => "32",
+                LineStyle::Removed | LineStyle::Error => "31",
+                LineStyle::Hunk => "36",
+            };
+            let shown = clean(&self.shortened(&line.text));
+            for piece in wrapped(&shown, self.look.width.saturating_sub(4).max(20)) {
+                writeln!(self.out, "    {}", painted(&piece, paint, colours))?;
+            }
+        }
+        if let Some(more) = rendered.lines.len().checked_sub(MOST_LINES).filter(|more| 0 < *more) {
+            writeln!(self.out, "    {}", painted(&format!("… {more} more lines"), "2", colours))?;
+        }
+        self.out.flush()
+    }
+
+    /// Paths inside the working directory without it.
+    fn shortened(&self, words: &str) -> String {
+        let cwd = self.cwd.display().to_string();
+        words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
+    }
+
+    /// One line about what runs, taken back when something happens.
+    fn show_running(&mut self) -> io::Result<()> {
+        if !self.look.live || self.running.is_empty() {
+            return Ok(());
+        }
+        self.erase()?;
+        let mut heads: Vec<&str> = self.running.values().map(String::as_str).collect();
+        heads.sort_unstable();
+        let words = text::one_line(&format!("  … {}", heads.join(", ")), self.look.width);
+        write!(self.out, "{}", painted(&words, "2", self.look.colours))?;
+        self.status = true;
+        self.out.flush()
+    }
+
+    fn erase(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.status) {
+            write!(self.out, "\r\u{1b}[K")?;
+        }
+        Ok(())
+    }
+}
+
+/// A long line as several; breaks at blanks where there are any.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest: Vec<char> = line.chars().collect();
+    while width < rest.len() && out.len() < MOST_LINES {
+        let blank = rest[..=width].iter().rposition(|it| *it == ' ').filter(|at| width / 3 < *at);
+        let at = blank.unwrap_or(width);
+        let tail = rest.split_off(at);
+        out.push(rest.iter().collect::<String>().trim_end().to_owned());
+        rest = tail.into_iter().skip_while(|it| *it == ' ').collect();
+    }
+    out.push(rest.into_iter().collect());
+    out
+}
+
+/// Columns of the terminal on this descriptor, within reason.
+pub(crate) fn width(terminal: impl std::os::fd::AsFd) -> usize {
+    let columns = rustix::termios::tcgetwinsize(terminal).map(|size| usize::from(size.ws_col)).unwrap_or(0);
+    if columns == 0 { 88 } else { columns.clamp(40, 100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_at_blanks() {
+        for (line, want) in [
+            ("short", vec!["short"]),
+            ("", vec![""]),
+            ("aaaa bbbb cccc", vec!["aaaa bbbb", "cccc"]),
+            ("aaaaaaaaaaaaaaaa", vec!["aaaaaaaaaa", "aaaaaa"]),
+            ("größe größe größe", vec!["größe", "größe", "größe"]),
+        ] {
+            assert_eq!(wrapped(line, 10), want, "{line}");
+        }
+    }
+}
