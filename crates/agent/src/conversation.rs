@@ -113,6 +113,11 @@ impl Conversation {
         self.mirror.get_or_insert_default();
     }
 
+    /// Whether what is written is kept for somebody.
+    pub fn is_mirrored(&self) -> bool {
+        self.mirror.is_some()
+    }
+
     /// What was written since the last time.
     pub fn take_mirrored(&mut self) -> Vec<Entry> {
         self.mirror.as_mut().map(std::mem::take).unwrap_or_default()

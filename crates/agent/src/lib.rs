@@ -29,7 +29,8 @@ mod turn;
 pub use agent::{Agent, AgentSettings, Inbox, LateInput, UserInput};
 pub use conversation::{Conversation, Restored};
 pub use event::{
-    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying, TurnEnd,
+    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying,
+    TurnEnd,
 };
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use on_demand::{Orders, SummedUp};

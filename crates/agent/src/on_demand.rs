@@ -100,7 +100,11 @@ impl Agent {
         }));
         let fields = json!({"trigger": "manual", "compact_summary": summary});
         let fields = fields.as_object().cloned().unwrap_or_default();
-        self.hooks(HookEvent::PostCompact, OtherInput { event: HookEvent::PostCompact, subject: None, fields }).await;
+        self.hooks(
+            HookEvent::PostCompact,
+            OtherInput { event: HookEvent::PostCompact, subject: None, fields },
+        )
+        .await;
         SummedUp::Done(summary)
     }
 }

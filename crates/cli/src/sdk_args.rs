@@ -54,6 +54,21 @@ pub(crate) struct SdkArgs {
     /// Never ask.
     #[arg(long, hide = true)]
     pub(crate) dangerously_skip_permissions: bool,
+    /// The bypass mode may be switched to later.
+    #[arg(long, hide = true)]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+    /// Tell what command hooks do.
+    #[arg(long, hide = true)]
+    pub(crate) include_hook_events: bool,
+    /// Resume only if nothing but this turn is lost.
+    #[arg(long, hide = true)]
+    pub(crate) resume_drops_turn: Option<String>,
+    /// Directories of plugins.
+    #[arg(long, hide = true)]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+    /// Take every prompt word for word.
+    #[arg(long, hide = true)]
+    pub(crate) disable_slash_commands: bool,
     #[command(flatten)]
     _accepted: Accepted,
 }
@@ -62,17 +77,9 @@ pub(crate) struct SdkArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 struct Accepted {
     #[arg(long, hide = true)]
-    allow_dangerously_skip_permissions: bool,
-    #[arg(long, hide = true)]
-    include_hook_events: bool,
-    #[arg(long, hide = true)]
     strict_mcp_config: bool,
     #[arg(long, hide = true)]
-    resume_drops_turn: Option<String>,
-    #[arg(long, hide = true)]
     task_budget: Option<String>,
-    #[arg(long, hide = true)]
-    plugin_dir: Vec<PathBuf>,
     #[arg(long, hide = true)]
     thinking_display: Option<String>,
     #[arg(long, hide = true)]
@@ -97,8 +104,6 @@ struct Accepted {
     ide: bool,
     #[arg(long, hide = true)]
     bare: bool,
-    #[arg(long, hide = true)]
-    disable_slash_commands: bool,
     #[arg(long, hide = true)]
     exclude_dynamic_system_prompt_sections: bool,
     #[arg(long, hide = true)]

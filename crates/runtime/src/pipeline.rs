@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
-use haft_types::{Block, Message, ToolUse, nearest};
+use haft_types::{Block, ToolUse, nearest};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -31,6 +31,11 @@ pub struct Init {
     pub output_style: String,
     /// Names of agents.
     pub agents: Vec<String>,
+}
+
+/// What users and programs added to a session.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
     /// Names of commands.
     pub slash_commands: Vec<String>,
     /// Names of skills.
@@ -50,19 +55,24 @@ const CAPABILITIES: [&str; 3] = ["interrupt_receipt_v1", "interrupt_cancel_queue
 impl Frames {
     /// The first frame of a turn.
     pub fn init(&self, init: &Init) -> Value {
+        self.init_with(init, &Additions::default())
+    }
+
+    /// The same, with what was added.
+    pub fn init_with(&self, init: &Init, added: &Additions) -> Value {
         let mut frame = self.system(
             "init",
             json!({
                 "cwd": init.cwd, "tools": init.tools, "mcp_servers": init.mcp_servers, "model": init.model,
-                "permissionMode": init.permission_mode, "slash_commands": init.slash_commands,
+                "permissionMode": init.permission_mode, "slash_commands": added.slash_commands,
                 "apiKeySource": init.api_key_source, "claude_code_version": PROTOCOL_VERSION,
-                "output_style": init.output_style, "agents": init.agents, "skills": init.skills,
-                "plugins": init.plugins, "capabilities": CAPABILITIES, "original_cwd": init.cwd,
-                "additional_directories": init.additional_directories,
+                "output_style": init.output_style, "agents": init.agents, "skills": added.skills,
+                "plugins": added.plugins, "capabilities": CAPABILITIES, "original_cwd": init.cwd,
+                "additional_directories": added.additional_directories,
             }),
         );
-        if !init.betas.is_empty() {
-            frame["betas"] = json!(init.betas);
+        if !added.betas.is_empty() {
+            frame["betas"] = json!(added.betas);
         }
         frame
     }
@@ -114,8 +124,7 @@ impl Frames {
     /// What a command of ours says, as if the model had.
     pub fn command_output(&self, text: &str) -> Value {
         let mut frame = self.synthetic(text, "end_turn");
-        frame["local_command_source"] =
-            json!(format!("<local-command-stdout>{text}</local-command-stdout>"));
+        frame["local_command_source"] = json!(format!("<local-command-stdout>{text}</local-command-stdout>"));
         frame
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haft_agent::{EndReason, Exhausted, TurnEnd};
+use haft_agent::{EndReason, Exhausted, Spending, TurnEnd};
 use haft_model::Catalog;
 use haft_types::{SessionId, ToolUse, Usage};
 use serde_json::{Value, json};
@@ -61,13 +61,21 @@ pub struct TurnFacts {
     pub prompt_text: String,
 }
 
+/// The last frame of the only turn of a process.
+pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, model: &str) -> Value {
+    let mut bill = Bill { usd: spent.usd, ..Bill::default() };
+    bill.add(model, spent.usage);
+    turn_frame(session_id, end, &bill, &TurnFacts::default())
+}
+
 /// The last frame of a turn.
-pub fn result_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &TurnFacts) -> Value {
+pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &TurnFacts) -> Value {
     let mut ending = Ending::of(end, facts);
     let mut frame = base(session_id, bill);
-    let denials = end.denials.iter().filter(|it| {
-        facts.deferred.as_ref().is_none_or(|deferred| deferred.id != it.tool_use_id)
-    });
+    let denials = end
+        .denials
+        .iter()
+        .filter(|it| facts.deferred.as_ref().is_none_or(|deferred| deferred.id != it.tool_use_id));
     let fields = json!({
         "subtype": ending.subtype, "is_error": ending.is_error,
         "duration_ms": millis(end.duration), "duration_api_ms": millis(end.api_duration),

@@ -6,6 +6,7 @@ mod policy;
 mod provider;
 mod rules_text;
 mod services;
+mod sessions;
 mod settings_access;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 };
 
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
-use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
+use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
 use haft_runtime::{
     Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
@@ -32,6 +33,7 @@ pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
+pub(crate) use sessions::Logs;
 
 use crate::{
     args::Options,
@@ -66,6 +68,10 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// Is told what hooks do.
+    pub(crate) hook_observer: Option<Arc<dyn HookObserver>>,
+    /// Where logs of sessions are kept.
+    pub(crate) logs: Logs,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
 }
@@ -104,6 +110,8 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            hook_observer: None,
+            logs: Logs::Own,
             tasks: OnceLock::new(),
         })
     }
@@ -233,6 +241,12 @@ impl Setup {
         Hooks::new(definitions, ports)
     }
 
+    /// The hooks of settings that changed; what was counted lives on.
+    pub(crate) fn reconfigured_hooks(&self, before: &Hooks) -> Hooks {
+        let (definitions, ports) = self.hook_parts();
+        before.reconfigured(definitions, ports)
+    }
+
     fn hook_parts(&self) -> (Vec<HookDefinition>, Ports) {
         let settings = &self.loaded.settings;
         let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
@@ -248,6 +262,7 @@ impl Setup {
             })),
             environment,
             http: settings.http_hooks.clone(),
+            observer: self.hook_observer.clone(),
             user_settings: self.store.places().state.as_ref().map(|state| state.join("settings.json")),
             ..Ports::default()
         };
