@@ -145,6 +145,11 @@ impl Pool {
         self.entries.iter().map(|entry| entry.wire_name.as_str())
     }
 
+    /// The wire names of tools that can be called: those whose servers are there.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| entry.gone.is_none()).map(|entry| entry.wire_name.as_str())
+    }
+
     /// Every tool with its wire name, in the order of the request.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
         self.entries.iter().map(|entry| (entry.wire_name.as_str(), &entry.tool))

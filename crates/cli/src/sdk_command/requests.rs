@@ -57,7 +57,7 @@ impl Driver {
                 }))
             }
             "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
-            "stop_task" | "background_tasks" | "seed_read_state" => Ok(json!({})),
+            "stop_task" | "background_tasks" => Ok(json!({})),
             "cancel_async_message" => Ok(self.cancel_message(request)),
             "list_models" => Ok(json!({"models": self.models()})),
             "get_settings" => Ok(self.settings()),

@@ -148,7 +148,7 @@ fn take_tools(agent: &mut Agent, around: &Surroundings) {
 /// What a session is right now.
 pub(super) fn init(agent: &Agent, manager: &Manager, (rest, added): (Init, Additions)) -> (Init, Additions) {
     let init = Init {
-        tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
+        tools: agent.tools.pool.get().present().map(str::to_owned).collect(),
         mcp_servers: mcp_servers(manager),
         model: agent.settings.model.clone(),
         permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),

@@ -95,6 +95,10 @@ impl Setup {
         let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
         if let Some(sources) = &options.setting_sources {
             load.layers = setting_sources(sources)?;
+            // Whoever names the project's own files answers for them.
+            if load.layers.iter().any(|it| matches!(it, Layer::Project | Layer::Local)) {
+                load.trust = TrustMode::Assume;
+            }
         }
         let store = Arc::new(SettingsStore::open(places, load));
         let loaded = store.current();
