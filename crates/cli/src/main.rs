@@ -12,9 +12,12 @@ mod args;
 mod ask_terminal;
 mod demo_command;
 mod dev_command;
+mod interrupt;
+mod mcp_command;
 mod output;
 mod permissions_command;
 mod print_command;
+mod replay_command;
 mod sdk_args;
 mod sdk_command;
 mod show;
@@ -52,8 +55,13 @@ fn main() -> ExitCode {
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
+        Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
+        Command::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

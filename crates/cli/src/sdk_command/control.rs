@@ -61,6 +61,7 @@ impl Driver {
         let agents = request["agents"].as_object().into_iter().flatten();
         self.agents = agents.map(|(name, agent)| (name.clone(), described(agent))).collect();
         self.wanted_skills = request["skills"].is_array().then(|| strings(&request["skills"]));
+        self.install_skills();
         let system = texts(&request["systemPrompt"]);
         let append = request["appendSystemPrompt"].as_str().map(str::to_owned);
         let schema = Some(request["jsonSchema"].clone()).filter(Value::is_object);

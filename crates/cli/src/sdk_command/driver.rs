@@ -23,7 +23,7 @@ use tokio::{
 use super::{
     extensions::{Extensions, Kind, skill_tool},
     lines::Writer,
-    turn::{Ending, Running, Surroundings},
+    turn::{Ending, Running, Servers, Surroundings},
     usage::Snapshot,
 };
 use crate::{output::write_error, wiring::Setup};
@@ -81,6 +81,7 @@ pub(super) struct Driver {
     pub(super) stamp: Map<String, Value>,
     pub(super) checkpoints: Checkpoints,
     pub(super) snapshot: Snapshot,
+    pub(super) server_tools: Servers,
     pub(super) bill: Bill,
     pub(super) seen: Seen,
     pub(super) results: usize,
@@ -340,9 +341,7 @@ impl Driver {
     }
 
     fn surroundings(&mut self) -> Surroundings {
-        let skills = self.extensions.skills(self.wanted_skills.as_deref());
-        let is_wanted =
-            self.setup.only_tools.as_ref().is_none_or(|only| only.iter().any(|name| name == "Skill"));
+        let servers = std::mem::replace(&mut self.server_tools, Servers::Known);
         Surroundings {
             manager: self.manager.clone(),
             host: self.host.clone(),
@@ -351,9 +350,21 @@ impl Driver {
             partial: self.partial.is_some(),
             replay: self.replay,
             begins: self.begins.take(),
-            own_tools: skill_tool(skills).filter(|_| is_wanted).into_iter().collect(),
+            servers,
             model: None,
         }
+    }
+
+    /// The tool for skills, as far as there are any and it is wanted.
+    pub(super) fn install_skills(&mut self) {
+        let skills = self.extensions.skills(self.wanted_skills.as_deref());
+        let is_wanted =
+            self.setup.only_tools.as_ref().is_none_or(|only| only.iter().any(|name| name == "Skill"));
+        let policy = self.pipeline.gate.permissions().policy();
+        let tool = skill_tool(skills).filter(|_| is_wanted && policy.removes("Skill").is_none());
+        self.change(Box::new(move |agent| {
+            agent.tools.pool.set(agent.tools.pool.get().with_builtin("Skill", tool));
+        }));
     }
 
     /// What a session says about itself, but for what its agent knows.

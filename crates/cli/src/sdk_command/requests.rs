@@ -102,6 +102,7 @@ impl Driver {
         let mut run = RunArgs::default();
         run.sdk.plugin_dir.clone_from(&self.plugin_dirs);
         self.extensions = Extensions::load(&self.setup, &run);
+        self.install_skills();
     }
 
     /// A prompt that waits is taken back.

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, os::unix::fs::MetadataExt as _, sync::Arc};
 use haft_agent::Agent;
 use haft_agent::LateInput;
 use haft_hooks::SessionSource;
-use haft_mcp::{Manager, ManagerOptions, MediaDirectory, ServerConfig};
+use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
     AskHost, Bill, Deferred, Frames, HookFrames, Host, HostServers, Partial, Told, server_configs,
@@ -17,6 +17,7 @@ use super::{
     driver::{Bypass, Checkpoints, Commands, Driver, Seen, StateFrames},
     extensions::Extensions,
     lines::{Writer, read_lines},
+    turn::Servers,
     usage::Snapshot,
 };
 use crate::{
@@ -66,6 +67,9 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     setup.hook_observer = Some(hook_frames.clone());
     let servers = HostServers::new(host.clone());
     let mut configured = configured_servers(&run, &servers)?;
+    if !run.sdk.strict_mcp_config {
+        configured.extend(setup.servers_beside(&configured)?);
+    }
     let asker = AskHost::new(host.clone());
     if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") {
         setup.asker = Some(Arc::new(asker.clone()) as Arc<dyn Ask>);
@@ -78,13 +82,12 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     agent.settings.late_input = LateInput::NextPrompt;
     let stamp = stamp(&setup);
     agent.conversation.stamp(stamp.clone());
-    let media = MediaDirectory::new(setup.session_dir().join("mcp-results"));
-    let manager = Manager::new(ManagerOptions { media: Arc::new(media), ..ManagerOptions::detached() });
+    let manager = setup.manager().clone();
     let pipeline = Arc::clone(&agent.tools.pipeline);
     let hooks = pipeline.gate.hooks();
     hooks.set(hooks.get().and(extensions.hooks()));
     let own_hooks = hooks.get();
-    Ok(Driver {
+    let mut driver = Driver {
         frames: Frames { session_id: setup.session_id.clone() },
         first_model: agent.settings.model.clone(),
         told_mode: pipeline.gate.mode(),
@@ -128,11 +131,14 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
             true => Checkpoints::On,
             false => Checkpoints::Off,
         },
+        server_tools: Servers::First,
         seen: Seen::default(),
         results: 0,
         last_failed: false,
         setup,
-    })
+    };
+    driver.install_skills();
+    Ok(driver)
 }
 
 /// Whether a variable is there and does not say no.

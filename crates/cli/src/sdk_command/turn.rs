@@ -1,17 +1,17 @@
 //! One prompt, on a task of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd};
 use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, SessionSource, SessionStart};
 use haft_mcp::Manager;
 use haft_sdk::{Additions, Frames, Host, Init, UserFrame, mcp_servers};
-use haft_tool::DynTool;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::Builtin;
+use crate::wiring::ServerTools;
 
 /// How long the first request waits for servers that are being started.
 const SERVERS_PATIENCE: Duration = Duration::from_secs(30);
@@ -34,6 +34,13 @@ pub(super) enum Ending {
     Local(Builtin, Option<SummedUp>),
 }
 
+/// Whether the servers' tools come in for the first time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Servers {
+    First,
+    Known,
+}
+
 /// What a turn needs beside the agent.
 pub(super) struct Surroundings {
     pub(super) manager: Manager,
@@ -45,8 +52,8 @@ pub(super) struct Surroundings {
     pub(super) replay: bool,
     /// How the session began, if nobody was told yet.
     pub(super) begins: Option<SessionSource>,
-    /// Tools of ours that are not built in.
-    pub(super) own_tools: Vec<Arc<dyn DynTool>>,
+    /// Whether the servers' tools come in for the first time.
+    pub(super) servers: Servers,
     /// Another model for this prompt only.
     pub(super) model: Option<String>,
 }
@@ -108,10 +115,9 @@ impl Running {
 
 async fn get_ready(agent: &mut Agent, around: &Surroundings, token: &CancellationToken) {
     tokio::select! {
-        _ = around.manager.settled(SERVERS_PATIENCE) => (),
+        () = take_tools(agent, around) => (),
         () = token.cancelled() => (),
     }
-    take_tools(agent, around);
     agent.obey();
     if let Some(source) = around.begins {
         let event = SessionStart { source, model: Some(agent.settings.model.clone()) };
@@ -131,18 +137,18 @@ async fn run_hooks(agent: &Agent, event: EventInput) -> haft_hooks::Outcome {
     hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
 }
 
-/// The tools of the servers and our own, but for those somebody ruled out.
-fn take_tools(agent: &mut Agent, around: &Surroundings) {
-    let policy = agent.tools.pipeline.gate.permissions().policy();
-    let all = around.manager.tools().into_iter().chain(around.own_tools.iter().cloned());
-    let tools: Vec<Arc<dyn DynTool>> = all.filter(|tool| policy.removes(tool.name()).is_none()).collect();
-    let pool = agent.tools.pool.get();
-    if tools.is_empty() && around.manager.names().is_empty() {
-        return;
+async fn take_tools(agent: &mut Agent, around: &Surroundings) {
+    let tools = ServerTools::new(&around.manager, &agent.tools);
+    match around.servers {
+        Servers::First => {
+            tools.begin(agent, Some(SERVERS_PATIENCE)).await;
+            tools.follow(&agent.inbox);
+        }
+        Servers::Known => {
+            around.manager.settled(SERVERS_PATIENCE).await;
+            tools.announce(&agent.inbox);
+        }
     }
-    let pool = pool.with_external(tools, "its server is no longer there");
-    agent.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();
-    agent.tools.pool.set(pool);
 }
 
 /// What a session is right now.
