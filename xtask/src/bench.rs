@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{run, tidy};
+use crate::{bench_sdk, run, tidy};
 
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
@@ -20,6 +20,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     }
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
+    }
+    if wanted("sdk") {
+        bench_sdk::run()?;
     }
     Ok(())
 }

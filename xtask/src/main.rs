@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
 
 mod bench;
+mod bench_sdk;
 mod run;
 mod setup;
 mod tidy;

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AgentEvent, Conversation, Denial, EndReason, Orders, Prompt, RunLimits, Saying, Spending, TurnEnd,
     cassette::{Cassette, Tape},
-    conversation::{NewLine, Origin, uuid},
+    conversation::NewLine,
     log::State,
     repeats::{RepeatLimits, Repeats},
     structured::Structured,
@@ -251,10 +251,24 @@ impl Agent {
         if let Some(tape) = &self.tape {
             tape.prompt(&input.content);
         }
-        let reason = match self.hear(input).await {
-            Ok(()) => self.work(&mut run, cancel).await,
-            Err(blocked) => EndReason::Stopped(blocked),
+        let kept = input.clone();
+        let heard = tokio::select! {
+            heard = self.hear(input) => Some(heard),
+            () = cancel.cancelled() => None,
         };
+        let reason = match heard {
+            Some(Ok(())) => self.work(&mut run, cancel).await,
+            Some(Err(blocked)) => EndReason::Stopped(blocked),
+            None => {
+                self.overhear(kept);
+                EndReason::Interrupted
+            }
+        };
+        self.ended(reason, run)
+    }
+
+    /// The last lines of a prompt.
+    pub(crate) fn ended(&mut self, reason: EndReason, mut run: Run) -> TurnEnd {
         if reason == EndReason::Interrupted {
             self.note_interruption();
             run.messages += 1;
@@ -278,16 +292,6 @@ impl Agent {
         }
     }
 
-    /// Hears something without answering it.
-    pub fn overhear(&mut self, input: UserInput) {
-        self.add(vec![NewLine {
-            uuid: input.uuid.unwrap_or_else(uuid),
-            message: Message { role: haft_types::Role::User, content: input.content },
-            origin: Origin::User,
-            tool_use_result: None,
-        }]);
-    }
-
     /// Takes in what the person says, unless a hook objects.
     async fn hear(&mut self, input: UserInput) -> Result<(), String> {
         let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
@@ -305,7 +309,7 @@ impl Agent {
         Ok(())
     }
 
-    async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
+    pub(crate) async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
         loop {
             if cancel.is_cancelled() {
                 return EndReason::Interrupted;
@@ -543,7 +547,7 @@ impl Agent {
 }
 
 /// What one prompt keeps track of.
-struct Run {
+pub(crate) struct Run {
     started: Instant,
     usage_before: Usage,
     messages: u32,
@@ -555,7 +559,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(usage_before: Usage) -> Self {
+    pub(crate) fn new(usage_before: Usage) -> Self {
         Self {
             started: Instant::now(),
             usage_before,
@@ -568,7 +572,7 @@ impl Run {
         }
     }
 
-    fn count(&mut self, reports: &[(ToolUse, Report)]) {
+    pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
         self.messages += u32::try_from(reports.len()).unwrap_or(u32::MAX);
         let refused = |kind| matches!(kind, Some(ErrorKind::Denied | ErrorKind::GateFailed));
         for (call, report) in reports.iter().filter(|(_, report)| refused(report.error)) {

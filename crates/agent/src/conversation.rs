@@ -197,7 +197,14 @@ impl Conversation {
     fn join(&mut self, message: Message) {
         match self.messages.last_mut() {
             Some(last) if last.role == message.role => {
-                Arc::make_mut(last).content.extend(message.content);
+                let content = &mut Arc::make_mut(last).content;
+                for block in message.content {
+                    // A call that was taken up again has one result: the later.
+                    match content.iter_mut().find(|it| answers_the_same(it, &block)) {
+                        Some(earlier) => *earlier = block,
+                        None => content.push(block),
+                    }
+                }
             }
             _ => self.messages.push(Arc::new(message)),
         }
@@ -286,6 +293,16 @@ impl Conversation {
             mirror.extend(entries);
         }
         written
+    }
+}
+
+fn answers_the_same(a: &MessageBlock, b: &MessageBlock) -> bool {
+    match (a, b) {
+        (
+            MessageBlock::ToolResult { tool_use_id: a, .. },
+            MessageBlock::ToolResult { tool_use_id: b, .. },
+        ) => a == b,
+        _ => false,
     }
 }
 

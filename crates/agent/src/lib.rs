@@ -36,6 +36,6 @@ pub use event::{
 };
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
-pub use on_demand::{Orders, SummedUp};
+pub use on_demand::{LEFT_FOR_LATER, Orders, SummedUp};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;

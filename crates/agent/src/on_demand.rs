@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
-use haft_types::{Message, MessageBlock, Role};
+use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, Saying, context::SUMMARY_REQUEST,
-    conversation::compact_metadata,
+    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, UserInput,
+    agent::Run,
+    context::SUMMARY_REQUEST,
+    conversation::{NewLine, Origin, compact_metadata, uuid},
 };
 
 /// A change of the settings, for the next request.
@@ -40,7 +42,66 @@ pub enum SummedUp {
     NotDone(String),
 }
 
+/// Why a call was not run that somebody wants to decide about later; the end of
+/// its result.
+pub const LEFT_FOR_LATER: &str = "the call is left for later";
+
 impl Agent {
+    /// The calls of the last answer that were left for later.
+    pub fn left_for_later(&self) -> Vec<ToolUse> {
+        let [.., asked, answered] = self.conversation.messages() else { return Vec::new() };
+        let is_left = |id: &CallId| {
+            answered.content.iter().any(|block| match block {
+                MessageBlock::ToolResult { tool_use_id, content, is_error: true } => {
+                    tool_use_id == id && content.to_text().ends_with(LEFT_FOR_LATER)
+                }
+                _ => false,
+            })
+        };
+        let calls = asked.content.iter().filter_map(|block| match block {
+            MessageBlock::ToolUse(call) if is_left(&call.id) => Some(call.clone()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    /// Takes up the calls that were left for later, and goes on from there. They
+    /// pass through everything again.
+    pub async fn take_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
+        let mut run = Run::new(self.spending.usage);
+        self.spending.turns = 0;
+        self.repeats.reset();
+        self.tell(AgentEvent::Started);
+        let calls = self.left_for_later();
+        let reports = self.tools.run_message(calls.clone(), cancel).await;
+        let done: Vec<_> = calls.into_iter().zip(reports).collect();
+        run.count(&done);
+        let mut stop = None;
+        for (call, mut report) in done {
+            let (added, context) =
+                (std::mem::take(&mut report.new_messages), std::mem::take(&mut report.context));
+            stop = stop.or_else(|| report.stop.clone());
+            self.add_result(&call, report);
+            added.into_iter().for_each(|message| self.say(message, Saying::Addition));
+            context.into_iter().for_each(|text| self.say(Message::user(text), Saying::Context));
+        }
+        let reason = match stop {
+            Some(reason) => EndReason::Stopped(reason),
+            None => self.work(&mut run, cancel).await,
+        };
+        self.ended(reason, run)
+    }
+
+    /// Hears something without answering it.
+    pub fn overhear(&mut self, input: UserInput) {
+        self.add(vec![NewLine {
+            uuid: input.uuid.unwrap_or_else(uuid),
+            message: Message { role: haft_types::Role::User, content: input.content },
+            origin: Origin::User,
+            tool_use_result: None,
+        }]);
+    }
+
     /// Takes over what was ordered.
     pub fn obey(&mut self) {
         for order in self.orders.take() {

@@ -257,7 +257,7 @@ impl Agent {
         }
     }
 
-    fn add_result(&mut self, call: &ToolUse, report: Report) {
+    pub(crate) fn add_result(&mut self, call: &ToolUse, report: Report) {
         if let Some(tape) = &self.tape {
             tape.call(call, &report);
         }

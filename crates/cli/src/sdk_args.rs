@@ -72,6 +72,9 @@ pub(crate) struct SdkArgs {
     /// Directories of plugins.
     #[arg(long, hide = true)]
     pub(crate) plugin_dir: Vec<PathBuf>,
+    /// Who answers questions: `host`, or `none` to deny what would be asked.
+    #[arg(long, hide = true, value_parser = ["host", "none"])]
+    pub(crate) permission_prompts: Option<String>,
     /// Take every prompt word for word.
     #[arg(long, hide = true)]
     pub(crate) disable_slash_commands: bool,
@@ -102,8 +105,6 @@ struct Accepted {
     project_config_root: Option<PathBuf>,
     #[arg(long, hide = true, allow_hyphen_values = true)]
     managed_settings: Option<String>,
-    #[arg(long, hide = true)]
-    permission_prompts: Option<String>,
     #[arg(long, hide = true)]
     ide: bool,
     #[arg(long, hide = true)]

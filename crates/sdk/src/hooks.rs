@@ -129,7 +129,7 @@ impl HostCallback {
                 input: input["tool_input"].clone(),
             };
             *self.deferred.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
-            return json!({"continue": false, "stopReason": "the call is left to the host"});
+            return json!({"continue": false, "stopReason": haft_agent::LEFT_FOR_LATER});
         }
         if let Some(message) = answer["systemMessage"].as_str() {
             let about = input["tool_name"].as_str().map(|tool| format!(":{tool}")).unwrap_or_default();

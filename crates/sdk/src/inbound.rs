@@ -26,7 +26,7 @@ pub enum Inbound {
 }
 
 /// Something said.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserFrame {
     /// Its name: the host's, or one we made.
     pub uuid: String,

@@ -7,7 +7,7 @@ use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
 use super::{
-    driver::{Bypass, Driver},
+    driver::{Bypass, Driver, LeftForLater},
     requests::{Answered, Problem},
 };
 use crate::sdk_args::thinking_budget;
@@ -83,6 +83,9 @@ impl Driver {
         answer["response"]["pending_user_dialog_requests"] = json!([]);
         self.out.frame(&answer);
         self.begin_servers(&of_host);
+        if self.left_for_later == LeftForLater::Waiting {
+            self.left_for_later = LeftForLater::Ready;
+        }
     }
 
     fn introduction(&self, request: &Value) -> Value {

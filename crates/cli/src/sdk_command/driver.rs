@@ -82,6 +82,7 @@ pub(super) struct Driver {
     pub(super) checkpoints: Checkpoints,
     pub(super) snapshot: Snapshot,
     pub(super) server_tools: Servers,
+    pub(super) left_for_later: LeftForLater,
     pub(super) bill: Bill,
     pub(super) seen: Seen,
     pub(super) results: usize,
@@ -109,6 +110,17 @@ pub(super) enum Bypass {
     NotLaunched,
     /// The settings forbid it.
     Forbidden,
+}
+
+/// Calls of a resumed session that were left for later.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LeftForLater {
+    /// There are none, or they were taken up.
+    Nothing,
+    /// There are some; the host has to come first.
+    Waiting,
+    /// The host is there.
+    Ready,
 }
 
 /// What becomes of prompts that begin with a slash.
@@ -172,7 +184,9 @@ impl Driver {
         self.host.close();
         if let Some(running) = self.running.take() {
             running.cancel.cancel();
-            tokio::time::timeout(LAST_WORDS, running.task).await.ok();
+            if let Ok(Ok((agent, _))) = tokio::time::timeout(LAST_WORDS, running.task).await {
+                self.agent = Some(agent);
+            }
         }
         let closing = async {
             if matches!(over, Over::Done) {
@@ -295,6 +309,16 @@ impl Driver {
 
     fn start_next(&mut self, ending: bool) {
         if self.running.is_some() || ending {
+            return;
+        }
+        if self.left_for_later == LeftForLater::Ready
+            && let Some(agent) = self.agent.take()
+        {
+            self.left_for_later = LeftForLater::Nothing;
+            self.state("running");
+            self.seen = Seen::default();
+            let around = self.surroundings();
+            self.running = Some(Running::take_up(agent, around));
             return;
         }
         let Some(mut prompt) = self.queue.pop_front() else { return };

@@ -14,7 +14,7 @@ use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
 
 use super::{
-    driver::{Bypass, Checkpoints, Commands, Driver, Seen, StateFrames},
+    driver::{Bypass, Checkpoints, Commands, Driver, LeftForLater, Seen, StateFrames},
     extensions::Extensions,
     lines::{Writer, read_lines},
     turn::Servers,
@@ -71,7 +71,8 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         configured.extend(setup.servers_beside(&configured)?);
     }
     let asker = AskHost::new(host.clone());
-    if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") {
+    let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
+    if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") && !nobody_answers {
         setup.asker = Some(Arc::new(asker.clone()) as Arc<dyn Ask>);
     }
     let extensions = Extensions::load(&setup, &run);
@@ -80,6 +81,10 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     let built = setup.agent(&run).map_err(|failure| refused(&run, failure))?;
     let mut agent = built.agent;
     agent.settings.late_input = LateInput::NextPrompt;
+    let left_for_later = match agent.left_for_later().is_empty() {
+        true => LeftForLater::Nothing,
+        false => LeftForLater::Waiting,
+    };
     let stamp = stamp(&setup);
     agent.conversation.stamp(stamp.clone());
     let manager = setup.manager().clone();
@@ -132,6 +137,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
             false => Checkpoints::Off,
         },
         server_tools: Servers::First,
+        left_for_later,
         seen: Seen::default(),
         results: 0,
         last_failed: false,

@@ -80,6 +80,16 @@ impl Running {
         })
     }
 
+    /// Takes up calls that were left for later when the session was last here.
+    pub(super) fn take_up(mut agent: Box<Agent>, around: Surroundings) -> Self {
+        Self::on(&UserFrame::default(), async move |token: CancellationToken| {
+            get_ready(&mut agent, &around, &token).await;
+            begin(&agent, &UserFrame::default(), &around);
+            let end = agent.take_up(&token).await;
+            (agent, Ending::Turn(Box::new(end)))
+        })
+    }
+
     /// A command of ours. Frames of it come at its end.
     pub(super) fn local(
         mut agent: Box<Agent>,

@@ -5,6 +5,7 @@ import os
 import uuid
 
 from claude_agent_sdk import (
+    HookMatcher,
     InMemorySessionStore,
     ResultError,
     ProcessError,
@@ -98,9 +99,9 @@ async def logs_can_be_read(t):
 
 @case(text("One."), text("Two."))
 async def stores_are_fed_and_read(t):
-    store = InMemorySessionStore()
-    first = await t.result("alpha", session_store=store)
-    again = await t.result("beta", session_store=store, resume=first.session_id)
+    store, env = InMemorySessionStore(), {"CLAUDE_CONFIG_DIR": os.path.join(t.home, ".claude")}
+    first = await t.result("alpha", session_store=store, env=env)
+    again = await t.result("beta", session_store=store, resume=first.session_id, env=env)
     assert again.session_id == first.session_id
     assert "alpha" in said((await t.requests())[1]) and "One." in said((await t.requests())[1])
     found = await list_sessions_from_store(store, directory=t.ws)
@@ -141,6 +142,27 @@ async def files_do_not_go_back_unasked(t):
             raise AssertionError("rewound")
         except Exception as error:
             assert "File rewinding is not enabled." in str(error), error
+
+
+@case(tool("Bash", command="touch ran"), text("Was denied."))
+async def a_deferred_call_is_taken_up(t):
+    def answering(decision):
+        async def hook(data, tool_use_id, context):
+            asked.append((decision, tool_use_id))
+            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision}}
+
+        return {"PreToolUse": [HookMatcher(matcher="Bash", hooks=[hook])]}
+
+    async def nothing():
+        if False:
+            yield {}
+
+    asked = []
+    first = await t.result(hooks=answering("defer"), allowed_tools=["Bash"])
+    assert first.stop_reason == "tool_deferred" and not t.has("ran")
+    resumed = await t.result(nothing(), hooks=answering("deny"), allowed_tools=["Bash"], resume=first.session_id)
+    assert not resumed.is_error and not t.has("ran") and resumed.result == "Was denied."
+    assert asked == [("defer", first.deferred_tool_use.id), ("deny", first.deferred_tool_use.id)], asked
 
 
 PLUGIN = {
