@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench_sdk, run, tidy};
+use crate::{run, tidy};
 
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
@@ -22,7 +22,10 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
     }
     if wanted("sdk") {
-        bench_sdk::run()?;
+        crate::bench_sdk::run()?;
+    }
+    if wanted("shell") {
+        crate::bench_shell::run()?;
     }
     Ok(())
 }

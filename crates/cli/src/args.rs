@@ -179,6 +179,14 @@ pub(crate) enum Command {
         /// Which call or entry; the latest change when nothing is named.
         id: Option<String>,
     },
+    /// See what commands have running, in this and other sessions, and end it.
+    Tasks {
+        #[command(subcommand)]
+        command: Option<TasksCommand>,
+    },
+    /// See what holds commands on this machine, and try it out.
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
     /// Show what this project's settings would run, and agree to it.
     Trust {
         /// Agree without asking.
@@ -293,6 +301,34 @@ pub(crate) struct DemoArgs {
     /// Keep the project when it is over.
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List it: whose it is, its processes, its command.
+    List,
+    /// End it, with everything it started.
+    Stop {
+        /// A task, a call or a process; what sessions that are gone left when nothing is named.
+        id: Option<String>,
+    },
+    /// Print what it printed so far.
+    Output {
+        /// A task, a call or a process.
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SandboxCommand {
+    /// Say what is enforced on this machine, what is not, and how that was found out.
+    Check,
+    /// Run a program in the sandbox of this directory.
+    Run {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        command: Vec<std::ffi::OsString>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

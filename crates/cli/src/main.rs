@@ -18,9 +18,11 @@ mod output;
 mod permissions_command;
 mod print_command;
 mod replay_command;
+mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
 mod show;
+mod tasks_command;
 mod tool_command;
 mod trust_command;
 mod undo_command;
@@ -37,6 +39,8 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    // Before anything else: as the helper of the sandbox we become another program.
+    haft_shell::sandbox::run_if_helper();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(err) => return sdk_args::refuse(&err),
@@ -54,6 +58,8 @@ fn main() -> ExitCode {
         Command::Redo => undo_command::redo(&args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
+        Command::Tasks { command } => tasks_command::run(command, &args.options),
+        Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),

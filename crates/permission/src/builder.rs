@@ -8,7 +8,7 @@ use haft_types::PermissionMode;
 
 use crate::{
     Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, Origin,
-    PlainWords, Policy, RuleEntry, places::Places,
+    PlainWords, Policy, RuleEntry, SandboxedCommands, places::Places,
 };
 
 /// What a [`Policy`] is made of.
@@ -21,6 +21,8 @@ pub struct PolicyBuilder {
     pub(crate) commands: Arc<dyn CommandJudge>,
     pub(crate) classifier: Option<Arc<dyn Classifier>>,
     pub(crate) enforcement: Enforcement,
+    pub(crate) sandboxed: SandboxedCommands,
+    pub(crate) outside: Vec<RuleEntry>,
     pub(crate) reads_outside: Boundary,
     pub(crate) writes_outside: Boundary,
     pub(crate) delegations: Vec<Delegation>,
@@ -37,6 +39,8 @@ impl Default for PolicyBuilder {
             commands: Arc::new(PlainWords),
             classifier: None,
             enforcement: Enforcement::default(),
+            sandboxed: SandboxedCommands::default(),
+            outside: Vec::new(),
             reads_outside: Boundary::default(),
             writes_outside: Boundary::default(),
             delegations: Vec::new(),
@@ -124,6 +128,25 @@ impl PolicyBuilder {
     /// Whether a sandbox stands behind the path rules.
     pub fn enforcement(mut self, enforcement: Enforcement) -> Self {
         self.enforcement = enforcement;
+        self
+    }
+
+    /// What becomes of questions about commands that a sandbox holds. Without
+    /// [`Enforcement::Sandboxed`] it changes nothing.
+    pub fn sandboxed_commands(mut self, commands: SandboxedCommands) -> Self {
+        self.sandboxed = commands;
+        self
+    }
+
+    /// Commands that no sandbox holds, as between the brackets of `Bash(...)`.
+    pub fn runs_outside(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
+        let origin = Origin::fixed("sandbox.excludedCommands");
+        let entry = |pattern: String| RuleEntry {
+            behavior: Behavior::Ask,
+            text: format!("Bash({pattern})").into(),
+            origin: origin.clone(),
+        };
+        self.outside.extend(patterns.into_iter().map(entry));
         self
     }
 

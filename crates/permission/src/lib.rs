@@ -25,6 +25,7 @@ mod command;
 mod decision;
 mod expansion;
 mod explain;
+mod fence;
 mod hardlink;
 mod judge;
 mod matcher;
@@ -51,7 +52,7 @@ pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
 pub use explain::{Preview, explain, preview};
 pub use names::Names;
 pub use plain::PlainWords;
-pub use policy::{Boundary, Enforcement, Policy};
+pub use policy::{Boundary, Enforcement, Policy, SandboxedCommands};
 pub use port::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
     FileUse, FileUseKind, Nature, Through,

@@ -123,6 +123,23 @@ impl PathMatcher {
         first(exact, globs.flat_map(|group| &group.entries).map(|entry| entry.rule).min())
     }
 
+    /// The rule that keeps a whole directory, or one file, from this use; rules
+    /// about every path and about the directories above aside.
+    pub(crate) fn fences(&self, path: &Path, using: PathUse) -> Option<usize> {
+        let both = |level| first(self.find_exact(path, level), self.find_glob(path, level));
+        first(both(Level::Own(using)), both(Level::Above))
+    }
+
+    /// Where patterns start, each with a rule that starts there.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = (&Path, usize)> {
+        self.globs.iter().filter_map(|it| Some((it.base.as_path(), it.entries.first()?.rule)))
+    }
+
+    /// Paths that rules name outright, patterns aside.
+    pub(crate) fn exact(&self) -> impl Iterator<Item = (&Path, usize)> {
+        self.exact.iter().filter_map(|(path, entries)| Some((Path::new(path), entries.first()?.rule)))
+    }
+
     /// Paths that rules name outright.
     pub(crate) fn named(&self) -> &[(PathBuf, usize)] {
         &self.named

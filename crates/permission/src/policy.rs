@@ -5,7 +5,8 @@ use haft_tool::{CallContext, DynCall};
 use haft_types::PermissionMode;
 
 use crate::{
-    Behavior, ChainLink, Classifier, CommandJudge, Decision, Opinion, PolicyBuilder, RuleEntry, Warning,
+    Behavior, ChainLink, Classifier, CommandJudge, CommandPart, Decision, Opinion, PolicyBuilder, RuleEntry,
+    Warning,
     agent::AgentLevel,
     auto,
     judge::{Facts, Level, Role, Standing, Tally},
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     /// Rights that may be passed on but not used, as denies.
     pub(crate) held_back: Option<RuleSet>,
     pub(crate) agent: Option<AgentLevel>,
+    /// Commands that no sandbox holds.
+    outside: RuleSet,
     anchors: ArcSwapOption<Anchors>,
 }
 
@@ -56,6 +59,17 @@ pub enum Enforcement {
     Advisory,
     /// A sandbox keeps every process from what the rules deny.
     Sandboxed,
+}
+
+/// What becomes of questions about commands that a sandbox holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SandboxedCommands {
+    /// They are asked.
+    #[default]
+    Ask,
+    /// What no rule speaks about runs. Deny and ask rules, doubts, files outside
+    /// the workspace and protected paths count as always.
+    Run,
 }
 
 impl Default for Policy {
@@ -91,7 +105,10 @@ impl Policy {
             rules
         });
         let mode = blueprint.mode;
-        let inner = Inner { blueprint, rules, warnings, held_back, agent, anchors: ArcSwapOption::empty() };
+        let (outside, more) = RuleSet::new(blueprint.outside.clone(), Arc::clone(&blueprint.names));
+        warnings.extend(more);
+        let anchors = ArcSwapOption::empty();
+        let inner = Inner { blueprint, rules, warnings, held_back, agent, outside, anchors };
         Self { mode, inner: Arc::new(inner) }
     }
 
@@ -198,9 +215,16 @@ impl Policy {
         warnings.collect()
     }
 
-    /// Whether a sandbox keeps the path rules.
+    /// Whether a sandbox keeps the path rules, whatever command runs.
     pub(crate) fn is_enforced(&self) -> bool {
+        self.inner.blueprint.enforcement == Enforcement::Sandboxed && self.inner.outside.rules().is_empty()
+    }
+
+    /// Whether a command needs no question because a sandbox holds it.
+    pub(crate) fn is_held(&self, part: &CommandPart) -> bool {
         self.inner.blueprint.enforcement == Enforcement::Sandboxed
+            && self.inner.blueprint.sandboxed == SandboxedCommands::Run
+            && self.inner.outside.command(Behavior::Ask, part).is_none()
     }
 
     /// Whether path rules exist that a command could get around.

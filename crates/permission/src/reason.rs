@@ -92,6 +92,8 @@ pub(crate) enum Why {
     UnknownFile(String),
     /// The command reads and nothing else.
     CommandReads,
+    /// The command runs behind walls.
+    Sandboxed,
     /// The mode denies what would ask.
     DontAsk {
         inner: Box<Why>,
@@ -174,6 +176,7 @@ impl fmt::Display for Why {
             Self::UnknownFile(text) => {
                 write!(f, "which file `{}` means is known only when the command runs", shown::text(text))
             }
+            Self::Sandboxed => f.write_str("the sandbox holds it"),
             Self::CommandReads => f.write_str("the command only reads what may be read"),
             Self::DontAsk { inner } => {
                 write!(f, "{} mode denies what would ask: {inner}", PermissionMode::DontAsk)

@@ -360,6 +360,14 @@ impl<'a> Paths<'a> {
         })
     }
 
+    /// The compiled denies that bind this use, with the rules their numbers mean.
+    pub(crate) fn denies(&self, using: PathUse) -> Vec<&PathMatcher> {
+        Self::families(using, Behavior::Deny)
+            .iter()
+            .map(|family| self.matcher(*family, Behavior::Deny))
+            .collect()
+    }
+
     /// Everything that forbids reading, on its own feet.
     pub(crate) fn forbidden_reads(&self, asks_answered: bool) -> ForbiddenReads {
         self.matcher(Family::Read, Behavior::Deny);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_paths::{lexical, real};
-use haft_tool::{CallContext, Grant, ReadScope};
+use haft_tool::{CallContext, Fence, Grant, ReadScope};
 use haft_types::PermissionMode;
 
 use crate::{
@@ -161,10 +161,18 @@ impl ReadScope for Scope {
             false => self.may_read_folded(&lexical(&self.cx.cwd.join(path))).unwrap_or(false),
         }
     }
+
+    fn forbids_changes(&self) -> Option<String> {
+        self.policy.forbids_changes()
+    }
+
+    fn fence(&self) -> Fence {
+        self.policy.fence(&self.cx.cwd, self.cx.home.as_deref())
+    }
 }
 
 /// The policy and those of the agents above.
-fn levels(policy: &Policy) -> impl Iterator<Item = &Policy> {
+pub(crate) fn levels(policy: &Policy) -> impl Iterator<Item = &Policy> {
     std::iter::successors(Some(policy), |level| level.parent())
 }
 

@@ -25,5 +25,6 @@ pub mod env;
 pub mod output;
 pub mod own;
 pub mod run;
+pub mod sandbox;
 
 pub use analysis::{Analysis, Part, Place, analyse};

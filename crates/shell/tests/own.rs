@@ -10,7 +10,7 @@ use std::{
 
 use common::{Rig, eventually, lives, read_pid};
 use haft_shell::{
-    own::leftovers,
+    own::{end_leftovers, leftovers},
     run::{Shell, ShellConfig, Spec},
 };
 
@@ -33,6 +33,8 @@ async fn role_session() {
             limit: Duration::from_secs(600),
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
+            confinement: None,
+            precious: Vec::new(),
             channel: None,
         };
         shell.start(spec).unwrap()
@@ -122,9 +124,10 @@ fn a_torn_registry_still_tells() {
     }
     let garbage = [&b"\0\0\0garbage\n"[..], &whole, b"{\"type\":\"call\",\"cal"].concat();
     assert_eq!(complete(&garbage), most);
-    for leftover in leftovers(&registries) {
-        leftover.end(Duration::from_secs(10));
-    }
+    let ended = end_leftovers(&registries, Duration::from_secs(10));
+    assert_eq!(ended.len(), COMMANDS.len() - 1);
+    let kept = leftovers(&registries);
+    assert!(kept.len() == 1 && kept[0].detached && kept[0].end(Duration::from_secs(10)));
 }
 
 fn leftovers_of(bytes: &[u8]) -> Vec<haft_shell::own::Leftover> {

@@ -270,3 +270,30 @@ async fn a_process_that_loses_every_mark_is_still_known_by_descent() {
     job.gone().await;
     assert!(!lives(pid));
 }
+
+#[tokio::test]
+async fn a_command_that_takes_too_much_memory_is_ended() {
+    let rig = Rig::with(|config| config.memory = Some(100 << 20));
+    let (job, end) = rig.run("python3 -c 'print(len(bytearray(400 << 20)))'").await;
+    let notices = rig.shell.take_notices();
+    if notices.iter().any(|it| it.contains("not enforced")) {
+        eprintln!("SKIPPED: no control group can be made here: {notices:?}");
+        rig.run("true").await;
+        assert_eq!(rig.shell.take_notices(), Vec::<String>::new(), "it is said once");
+        return;
+    }
+    assert!(!end.is_success() && end.out_of_memory, "{end:?} {}", text(&job));
+    assert!(end.describe().contains("more memory"), "{}", end.describe());
+    let (_, end) = rig.run("python3 -c 'print(len(bytearray(10 << 20)))'").await;
+    assert!(end.is_success() && !end.out_of_memory);
+}
+
+#[tokio::test]
+async fn variables_of_a_command_replace_what_was_there() {
+    let rig = Rig::new();
+    let mut spec = rig.spec("env | grep -c '^PATH='; echo $PATH");
+    spec.variables.push((String::from("PATH"), String::from("/usr/bin:/bin")));
+    let job = rig.shell.start(spec).unwrap();
+    job.ended().await;
+    assert_eq!(text(&job), "1\n/usr/bin:/bin\n");
+}

@@ -5,7 +5,10 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::{Rig, lives};
-use haft_shell::run::{About, Exit, Kind, News, Status, Tasks, Until};
+use haft_shell::{
+    output::Mark,
+    run::{About, Exit, Kind, News, Status, Tasks, Until},
+};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -21,8 +24,8 @@ fn ended(status: &Status) -> bool {
 async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
-    let first = tasks.adopt(rig.start("echo one; exit 3"), about(Kind::Command, "main"));
-    let second = tasks.adopt(rig.start("echo two"), about(Kind::Command, "child"));
+    let first = tasks.adopt(rig.start("echo one; exit 3"), about(Kind::Command, "main"), Mark::default());
+    let second = tasks.adopt(rig.start("echo two"), about(Kind::Command, "child"), Mark::default());
     tasks.news(&"main".into()).await;
     let told = tasks.drain(&"main".into());
     assert_eq!(told.len(), 1);
@@ -44,6 +47,7 @@ async fn whoever_read_the_end_is_not_told_again() {
     let id = tasks.adopt(
         rig.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two"),
         about(Kind::Command, "main"),
+        Mark::default(),
     );
     assert!(tasks.wait(&id, Until::News, SOON).await);
     let read = tasks.read(&id, 1_000).unwrap();
@@ -63,16 +67,13 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
     let tasks = Tasks::new(rig.shell.clone());
     let mut ids = Vec::new();
     for _ in 0..30 {
-        ids.push(tasks.adopt(rig.start("exit 0"), about(Kind::Command, "main")));
+        ids.push(tasks.adopt(rig.start("exit 0"), about(Kind::Command, "main"), Mark::default()));
     }
     let reader = |tasks: Arc<Tasks>, ids: Vec<String>| async move {
         let mut learnt = Vec::new();
         for id in ids {
-            // Told means: this read is the first to see the end.
-            let before = tasks.has_news(&"main".into());
-            let read = tasks.read(&id, 100).unwrap();
-            if ended(&read.info.status) {
-                learnt.push((id, before));
+            if ended(&tasks.read(&id, 100).unwrap().info.status) {
+                learnt.push(id);
             }
         }
         learnt
@@ -87,7 +88,7 @@ async fn readers_and_drainers_never_both_learn_of_an_end() {
     };
     let (first, second) = (tokio::spawn(drainer(tasks.clone())), tokio::spawn(drainer(tasks.clone())));
     let read = tokio::spawn(reader(tasks.clone(), ids.clone()));
-    let read: Vec<String> = read.await.unwrap().into_iter().map(|it| it.0).collect();
+    let read: Vec<String> = read.await.unwrap();
     let mut told = [first.await.unwrap(), second.await.unwrap()].concat();
     for id in &ids {
         assert!(tasks.wait(id, Until::Ended, SOON).await);
@@ -158,7 +159,7 @@ async fn stopping_ends_the_whole_family_and_is_no_news() {
     let rig = Rig::new();
     let tasks = Tasks::new(rig.shell.clone());
     let job = rig.start("(setsid sleep 600 &); echo up; sleep 600");
-    let id = tasks.adopt(job.clone(), about(Kind::Command, "main"));
+    let id = tasks.adopt(job.clone(), about(Kind::Command, "main"), Mark::default());
     tasks.wait(&id, Until::News, SOON).await;
     let pids: Vec<i32> =
         rig.shell.owner().list().iter().flat_map(|it| it.processes.iter().map(|it| it.id.pid)).collect();

@@ -31,7 +31,7 @@ pub use error::{ErrorKind, ToolError};
 pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example};
 pub use outcome::{ContextChange, Outcome, Output};
-pub use permit::{AllowReason, Grant, OpenScope, Permit, ReadScope, Verdict};
+pub use permit::{AllowReason, Fence, Fenced, Grant, OpenScope, Permit, ReadScope, Verdict};
 pub use raw::{Claims, RawTool};
 pub use reach::{Access, Reach};
 pub use render::{Line, LineStyle, Rendered, Rendering};

@@ -48,6 +48,38 @@ pub struct Grant {
 pub trait ReadScope: Send + Sync {
     /// Whether this file's content may be shown.
     fn may_read(&self, path: &Path) -> bool;
+
+    /// Why this call may change nothing at all, if it may not.
+    fn forbids_changes(&self) -> Option<String> {
+        None
+    }
+
+    /// What the rules keep this call from, for whoever runs programs on its
+    /// behalf. May look at the disk.
+    fn fence(&self) -> Fence {
+        Fence::default()
+    }
+}
+
+/// What the rules keep a call from, as paths that a kernel could keep its
+/// programs from, too.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Fence {
+    /// Paths that must not be read, everything below included.
+    pub unreadable: Vec<Fenced>,
+    /// Paths that must not be changed, everything below included.
+    pub unchangeable: Vec<Fenced>,
+    /// Which rules name more than could be looked up, a line each.
+    pub missed: Vec<String>,
+}
+
+/// A path that is out of reach.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Fenced {
+    /// Absolute.
+    pub path: PathBuf,
+    /// The rule that says so, as written.
+    pub rule: String,
 }
 
 /// No rule restricts reading.
@@ -90,6 +122,16 @@ impl Permit {
     /// See [`ReadScope::may_read`].
     pub fn may_read(&self, path: &Path) -> bool {
         self.scope.may_read(path)
+    }
+
+    /// See [`ReadScope::forbids_changes`].
+    pub fn forbids_changes(&self) -> Option<String> {
+        self.scope.forbids_changes()
+    }
+
+    /// See [`ReadScope::fence`].
+    pub fn fence(&self) -> Fence {
+        self.scope.fence()
     }
 }
 

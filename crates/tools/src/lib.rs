@@ -60,14 +60,23 @@ pub struct Services {
     pub roots: Arc<dyn bash::Workspace>,
     /// Time limits and the like of commands.
     pub bash: bash::BashSettings,
+    /// Which walls hold commands.
+    pub confine: Arc<dyn bash::Confine>,
+    /// Makes what commands change undoable.
+    pub snapshots: Arc<dyn bash::Snapshots>,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
+    let confine = || Arc::clone(&services.confine);
     let bash =
-        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash);
+        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash)
+            .with_snapshots(Arc::clone(&services.snapshots))
+            .with_confinement(confine());
+    let repl = repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars);
+    let monitor = monitor::Monitor::new(tasks(), monitor::Neighbourhood::default());
     vec![
         erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),
@@ -75,11 +84,11 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(glob::Glob::new(services.find)),
         erase(grep::Grep::new(services.find)),
         erase(ls::Ls::new(services.find)),
-        erase(monitor::Monitor::new(tasks(), monitor::Neighbourhood::default())),
+        erase(monitor.with_confinement(confine())),
         erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
-        erase(repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars)),
+        erase(repl.with_confinement(confine())),
         erase(search::Search::new(services.find)),
         erase(sleep::Sleep::new(tasks())),
         erase(task_output::TaskOutput::new(

@@ -23,7 +23,7 @@ async fn what_the_model_reads() {
         ("echo hi; echo ho >&2", "hi\nho\n[cwd: WORK]"),
         ("true", "(no output)\n[cwd: WORK]"),
         ("printf 'a\\n\\n\\n'", "a\n[cwd: WORK]"),
-        ("grep beta f", "(no output)\n[exit code 1: No matches found]\n[cwd: WORK]"),
+        ("grep beta f", "(no output)\n[exit code 1: no matches]\n[cwd: WORK]"),
         ("exit 3", "failed: Exit code 3\n(no output)\n[cwd: WORK]"),
         ("echo partial; false", "failed: Exit code 1\npartial\n[cwd: WORK]"),
         ("kill -9 $$", "failed: Killed by SIGKILL\n(no output)\n[cwd: WORK]"),
@@ -364,6 +364,41 @@ async fn snapshots_frame_the_command() {
             "after call_1 exit code 0",
         ]
     );
+}
+
+#[tokio::test]
+async fn what_cannot_be_confined_does_not_run() {
+    use haft_tools::{
+        bash::{AnalysedFacts, Bash, Choice, Confine, Confined, Outside},
+        monitor::{Monitor, Neighbourhood},
+        repl::Repl,
+    };
+    struct Never;
+    impl Confine for Never {
+        fn choose(&self, about: &Confined<'_>) -> Choice {
+            match about.outside {
+                Outside::Agreed => Choice::Free,
+                Outside::No => Choice::Refused(String::from("no walls here")),
+            }
+        }
+    }
+    let rig = Rig::new();
+    let facts = Arc::new(AnalysedFacts { home: None, roots: vec![rig.work.clone()] });
+    let bash = Bash::new(rig.tasks.clone(), facts, Arc::new(vec![rig.work.clone()]), rig.settings);
+    let bash = haft_tool::erase(bash.with_confinement(Arc::new(Never)));
+    let monitor = Monitor::new(rig.tasks.clone(), Neighbourhood::Refused).with_confinement(Arc::new(Never));
+    let repl = Repl::new(rig.tasks.shell().clone(), 1_000).with_confinement(Arc::new(Never));
+    let refused = "denied: This cannot run in the sandbox, and may not run without: no walls here";
+    assert_eq!(rig.text(&bash, json!({"command": "touch x"})).await, refused);
+    let watch = json!({"description": "d", "command": "touch x"});
+    assert_eq!(rig.text(&haft_tool::erase(monitor), watch).await, refused);
+    assert_eq!(
+        rig.text(&haft_tool::erase(repl), json!({"language": "shell", "code": "touch x"})).await,
+        refused
+    );
+    assert!(!rig.work.join("x").exists());
+    rig.call(&bash, json!({"command": "touch x", "dangerouslyDisableSandbox": true})).await.unwrap();
+    assert!(rig.work.join("x").exists());
 }
 
 #[tokio::test]

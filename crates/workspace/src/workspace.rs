@@ -45,6 +45,11 @@ impl Workspace {
         &self.config.root
     }
 
+    /// Our own directory.
+    pub fn state_dir(&self) -> &Path {
+        &self.config.state_dir
+    }
+
     /// A further directory (resolved) counts as the user's.
     pub fn add_root(&self, root: PathBuf) {
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);

@@ -76,6 +76,20 @@ pub(crate) fn rule_matches(rule: &str, tool: &str, input: &Value, cwd: &Path, ho
     judge(&policy, &pool, tool, input.clone(), &cx).behavior == Behavior::Deny
 }
 
+/// Whether rules for these commands speak for every part of a command line that
+/// does more than read.
+pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {
+    let pool = haft_runtime::Pool::assemble(Vec::new(), Vec::new());
+    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("sandbox", cwd) };
+    let allows = |rules: Vec<String>| {
+        let rules = [(Behavior::Allow, rules), (Behavior::Ask, Vec::new()), (Behavior::Deny, Vec::new())];
+        let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
+        let input = serde_json::json!({"command": line});
+        judge(&policy, &pool, "Bash", input, &cx).behavior == Behavior::Allow
+    };
+    !allows(Vec::new()) && allows(patterns.iter().map(|it| format!("Bash({it})")).collect())
+}
+
 fn painted(decision: &Decision) -> String {
     let text = show::clean(&explain(decision));
     let paint = match decision.behavior {

@@ -1,11 +1,13 @@
 //! Builds a session out of flags, settings and the machine.
 
 mod agent;
+mod confine;
 mod keep;
 mod mcp;
 mod policy;
 mod provider;
 mod rules_text;
+mod scratch;
 mod services;
 mod sessions;
 mod settings_access;
@@ -30,6 +32,7 @@ use haft_types::SessionId;
 use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
+pub(crate) use confine::{Limits, Walls};
 pub(crate) use mcp::{ServerFlags, ServerTools, Servers, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
@@ -79,6 +82,8 @@ pub(crate) struct Setup {
     /// The MCP servers of the session.
     manager: OnceLock<haft_mcp::Manager>,
     begun: OnceLock<mcp::Begun>,
+    /// What holds them.
+    walls: OnceLock<Arc<Walls>>,
 }
 
 impl Setup {
@@ -124,6 +129,7 @@ impl Setup {
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),
+            walls: OnceLock::new(),
         })
     }
 
@@ -140,7 +146,20 @@ impl Setup {
 
     /// The files of the project, and the record of what changed in them.
     pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
-        services::workspace(&self.state_dir(), &self.cwd)
+        let workspace = services::workspace(&self.state_dir(), &self.cwd)?;
+        // A command may have been running when its session was killed.
+        haft_tools::bash::undo::recover(&workspace);
+        Ok(workspace)
+    }
+
+    /// What holds the commands of the session.
+    pub(crate) fn walls(&self) -> Arc<Walls> {
+        let make = || {
+            let dirs = policy::directories(self);
+            let (session, state) = (self.session_id.as_str(), self.state_dir());
+            Arc::new(Walls::new(Arc::clone(&self.store), session, state, dirs, self.home.clone()))
+        };
+        Arc::clone(self.walls.get_or_init(make))
     }
 
     /// The built-in tools this session may use.

@@ -4,7 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use haft_config::{Layer, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Origin, Policy, PolicyBuilder, ShellCommands,
+    Behavior, Boundary, CommandJudge, Destination, Enforcement, Origin, Policy, PolicyBuilder,
+    SandboxedCommands, ShellCommands,
 };
 use haft_types::PermissionMode;
 
@@ -43,6 +44,7 @@ pub(super) fn policy(setup: &Setup) -> Result<Policy, Failure> {
     for dir in &setup.options.add_dir {
         builder = builder.additional_dir(absolute(dir, &setup.cwd), Some(Destination::CliArg));
     }
+    builder = sandboxed(builder, setup);
     let places = setup.store.places();
     for dir in places.user.iter().chain(&places.state) {
         builder = builder.protect(dir);
@@ -56,6 +58,30 @@ pub(super) fn policy(setup: &Setup) -> Result<Policy, Failure> {
         builder = builder.writes_outside(Boundary::Deny);
     }
     Ok(builder.build())
+}
+
+/// The workspace, and what was added to it.
+pub(super) fn directories(setup: &Setup) -> Vec<std::path::PathBuf> {
+    let added = setup.loaded.settings.permissions.additional_directories.iter();
+    let by_flag = setup.options.add_dir.iter().map(|dir| absolute(dir, &setup.cwd));
+    std::iter::once(setup.cwd.clone())
+        .chain(added.map(|dir| expanded(&dir.value, setup)))
+        .chain(by_flag)
+        .collect()
+}
+
+/// What the sandbox means for questions: nothing, unless all of it stands.
+fn sandboxed(builder: PolicyBuilder, setup: &Setup) -> PolicyBuilder {
+    let wishes = &setup.loaded.settings.sandbox;
+    if !setup.walls().enforce() {
+        return builder;
+    }
+    let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);
+    let outside = wishes.excluded_commands.iter().map(|it| it.value.clone());
+    builder
+        .enforcement(Enforcement::Sandboxed)
+        .sandboxed_commands(if asks { SandboxedCommands::Ask } else { SandboxedCommands::Run })
+        .runs_outside(outside)
 }
 
 fn mode(setup: &Setup) -> Result<PermissionMode, Failure> {

@@ -1,30 +1,72 @@
 //! What the built-in tools share.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_shell::run::{Shell, ShellConfig, Tasks};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
-    bash::{AnalysedFacts, BashSettings},
+    bash::{
+        AnalysedFacts, BashSettings, NoConfine, NoSnapshots,
+        undo::{JournalSnapshots, SnapshotLimits},
+    },
     config::SettingsAccess,
     read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::SessionId;
 use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use tokio::signal::unix::SignalKind;
 
 use super::{
     Setup,
     settings_access::{StoredSettings, no_settings},
 };
-use crate::output::Failure;
+use crate::output::{Failure, complain};
 
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let services =
+    let mut services =
         services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    services.confine = setup.walls();
+    let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
+    services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
+    own_processes(setup, &services.tasks);
     Ok(services)
+}
+
+/// Signals that end us.
+const ENDING: [SignalKind; 2] = [SignalKind::terminate(), SignalKind::hangup()];
+
+/// Nothing runs unseen: orphans of commands become ours, what killed sessions
+/// left is ended, and a signal that ends us ends what our commands started.
+fn own_processes(setup: &Setup, tasks: &Arc<Tasks>) {
+    /// How long processes may take to go.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    haft_shell::own::adopt_orphans().ok();
+    let registries = Shell::registries(&setup.state_dir());
+    runtime.spawn_blocking(move || {
+        let ended = haft_shell::own::end_leftovers(&registries, PATIENCE);
+        for it in ended {
+            let count = it.processes.len();
+            complain(&format!(
+                "ended {count} process(es) that a killed session left running: {}",
+                haft_types::text::one_line(&it.command, 100)
+            ));
+        }
+    });
+    // Whoever embeds us has a way of its own to end us.
+    let signals = if setup.asker.is_some() { &ENDING[1..] } else { &ENDING[..] };
+    for kind in signals {
+        let (tasks, kind) = (Arc::clone(tasks), *kind);
+        runtime.spawn(async move {
+            let Ok(mut signal) = tokio::signal::unix::signal(kind) else { return };
+            signal.recv().await;
+            tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await.ok();
+            std::process::exit(128 + kind.as_raw_value());
+        });
+    }
 }
 
 /// The files of the project, and the record of what changed in them.
@@ -65,6 +107,8 @@ fn services(
         commands: Arc::new(AnalysedFacts { home: super::home(), roots: roots.clone() }),
         roots: Arc::new(roots),
         bash: BashSettings::from_env(),
+        confine: Arc::new(NoConfine),
+        snapshots: Arc::new(NoSnapshots),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
         files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),

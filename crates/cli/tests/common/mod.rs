@@ -5,7 +5,7 @@
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -40,8 +40,9 @@ impl Haft {
         write(&self.home().join(path), text);
     }
 
-    pub fn run(&self, args: &[&str], stdin: &str) -> Output {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
+    /// A process that goes on while the test does.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_haft"))
             .args(args)
             .current_dir(self.ws())
             .env_clear()
@@ -51,7 +52,11 @@ impl Haft {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
+            .unwrap()
+    }
+
+    pub fn run(&self, args: &[&str], stdin: &str) -> Output {
+        let mut child = self.spawn(args);
         let mut input = child.stdin.take().unwrap();
         std::thread::scope(|scope| {
             // Written beside reading, or two full pipes would wait for each other.
@@ -104,4 +109,13 @@ pub fn shared(name: &str) -> Option<PathBuf> {
 /// The text of a report.
 pub fn text(report: &Value) -> &str {
     report["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+/// Waits for something that has to happen, and fails loudly if it does not.
+pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !happened() {
+        assert!(std::time::Instant::now() < deadline, "it did not happen: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }

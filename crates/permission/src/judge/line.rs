@@ -18,12 +18,14 @@ impl Level<'_> {
         doubt: Option<&str>,
         tally: &mut Tally,
     ) {
+        // One part outside is enough: what it starts, and where, is not held.
+        let held = doubt.is_none() && parts.iter().all(|(part, _)| self.policy.is_held(part));
         for (part, files) in parts {
             let redirected = files.iter().filter(|file| file.through == Through::Redirection);
-            let ruling = self.command(part, files, line);
+            let ruling = walled(self.command(part, files, line), held);
             tally.add(self.settle(ruling.about(shown::text(&part.text))));
             for file in redirected {
-                tally.add(self.settle(self.redirection(file)));
+                tally.add(self.settle(walled(self.redirection(file), held)));
             }
         }
         if let Some(doubt) = doubt {
@@ -146,6 +148,16 @@ impl Level<'_> {
             None => Why::NoRule(action(part)),
         };
         Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.to_owned()))
+    }
+}
+
+/// What nobody speaks about may run behind walls. Files outside the workspace
+/// are another matter: walls let them be read.
+fn walled(ruling: Ruling, held: bool) -> Ruling {
+    let outside = matches!(ruling.why, Why::Outside { .. } | Why::UnknownFile(_));
+    match ruling.standing {
+        Standing::Open if held && !outside => ruling.becomes(Standing::Allowed, |_| Why::Sandboxed),
+        _ => ruling,
     }
 }
 

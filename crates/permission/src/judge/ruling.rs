@@ -175,6 +175,7 @@ impl Why {
             | Self::Plan(_)
             | Self::Bypass
             | Self::DontAsk { .. }
+            | Self::Sandboxed
             | Self::CommandReads => Source::Mode,
             Self::Outside { .. } => Source::WorkingDir,
             Self::Tool(_)

@@ -174,7 +174,7 @@ pub enum Verb {
 }
 
 /// Something a part would touch.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Effect {
     /// How.
     pub access: Access,
@@ -191,7 +191,7 @@ pub struct Effect {
 }
 
 /// What happens to a target.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Access {
     /// Its content is read.
     Read,
@@ -210,7 +210,7 @@ pub enum Access {
 }
 
 /// What an effect is about.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Target {
     /// An absolute path as the words say it: `..` and links are not resolved.
     Path(PathBuf),
@@ -221,7 +221,7 @@ pub enum Target {
 }
 
 /// How an effect is known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Origin {
     /// From a redirection.
     Redirection,
@@ -233,7 +233,7 @@ pub enum Origin {
 }
 
 /// How far an effect reaches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Reach {
     /// The target alone.
     Itself,

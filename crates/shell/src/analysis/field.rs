@@ -322,7 +322,7 @@ fn output(list: &List, state: &State) -> Option<String> {
     }
     let words: Vec<String> = words.iter().map(plain_word).collect::<Option<_>>()?;
     match words.split_first() {
-        Some((name, [])) if name == "pwd" => state.directory.single()?.to_str().map(str::to_owned),
+        Some((name, [])) if name == "pwd" => state.directory().single()?.to_str().map(str::to_owned),
         Some((name, args)) if name == "echo" && args.iter().all(|arg| !arg.starts_with('-')) => {
             Some(args.join(" "))
         }

@@ -22,7 +22,7 @@ mod walk;
 mod witness;
 mod wrapper;
 
-pub use critical::is_critical;
+pub use critical::{is_critical, refused_removal, removes_unknown};
 pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning};
 pub use facts::{
@@ -64,7 +64,7 @@ pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
         Note::Coprocess => Doubt::Coprocess,
     }));
     let mut walker = Walker::new(source, place);
-    let end = walker.list(&script.list, State::new(place)).directory;
+    let end = walker.list(&script.list, State::new(place)).directory().clone();
     let Walker { mut parts, doubts: mut found, .. } = walker;
     doubts.append(&mut found);
     doubts.dedup();
@@ -74,6 +74,9 @@ pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
 
 /// What could be in a text that was not understood.
 fn guess(source: &str, place: Place<'_>, doubts: Vec<Doubt>) -> Analysis {
-    let parts = scan::guesses(source).iter().map(|words| part::guess(words, source, place)).collect();
+    let mut guesses = scan::guesses(source);
+    guesses.sort_unstable();
+    guesses.dedup();
+    let parts = guesses.iter().map(|words| part::guess(words, source, place)).collect();
     Analysis { parts, doubts, end: Directory::Unknown }
 }

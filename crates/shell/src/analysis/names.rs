@@ -53,7 +53,7 @@ pub(crate) fn forget(words: &[Option<&str>], state: &mut State) {
         _ if SETTERS.contains(&name) => {
             state.forget_variables();
             if MOVERS.contains(&name) {
-                state.directory = Directory::Unknown;
+                state.enter(Directory::Unknown);
             }
         }
         _ => (),
@@ -71,7 +71,7 @@ pub(crate) fn forget_assigned(lists: &[&List], state: &mut State) {
         state.set(name, None);
     }
     if changes.moves {
-        state.directory = Directory::Unknown;
+        state.enter(Directory::Unknown);
     }
 }
 

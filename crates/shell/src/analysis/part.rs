@@ -1,7 +1,9 @@
 //! From a simple command to its facts.
 
+use std::{collections::HashSet, path::Path};
+
 use super::{
-    critical::{is_critical, is_critical_pattern},
+    critical::{is_critical, is_critical_pattern, is_more_than_workspace},
     doubt::Doubt,
     facts::{Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known},
     field::{Field, Opaque},
@@ -77,12 +79,9 @@ impl Written<'_> {
         } else if !self.has_harmless_environment() {
             class = Class::Other;
         }
-        let mut effects = self.redirects.clone();
-        for effect in findings.effects {
-            if !effects.contains(&effect) {
-                effects.push(effect);
-            }
-        }
+        let mut seen = HashSet::new();
+        let all = std::mem::take(&mut self.redirects).into_iter().chain(findings.effects);
+        let effects = all.filter(|effect| seen.insert(effect.clone())).collect();
         let faces = Faces { allow: self.allow_faces(), refuse: self.refuse_faces(findings.refuse) };
         let words = self.words.iter().map(WrittenWord::known).collect();
         let assigns = self.assignments.iter().map(|assignment| assignment.name.clone()).collect();
@@ -91,7 +90,7 @@ impl Written<'_> {
             text: self.text,
             words,
             assigns,
-            directory: self.state.directory.clone(),
+            directory: self.state.directory().clone(),
             faces,
             class,
             effects,
@@ -130,6 +129,12 @@ impl Written<'_> {
     fn combinations(&self) -> Vec<Vec<(Field, String)>> {
         let mut out: Vec<Vec<(Field, String)>> = vec![Vec::new()];
         for word in &self.words {
+            if let [only] = &word.alternatives[..] {
+                for fields in &mut out {
+                    fields.extend(only.iter().map(|field| (field.clone(), word.raw.clone())));
+                }
+                continue;
+            }
             let followed = out.len() * word.alternatives.len() <= MAX_COMBINATIONS;
             let unknown = vec![vec![Field::Many(Opaque::Any)]];
             let alternatives = if followed { &word.alternatives } else { &unknown };
@@ -162,8 +167,9 @@ impl Written<'_> {
         match verdict {
             Some(verdict) => {
                 for touch in &verdict.touches {
-                    let source = source_of(words, &touch.field);
-                    findings.effects.extend(self.effects(touch, Origin::Operand, &source));
+                    findings
+                        .effects
+                        .extend(self.effects(touch, Origin::Operand, || source_of(words, &touch.field)));
                 }
             }
             None => self.mentions(words, findings),
@@ -201,23 +207,25 @@ impl Written<'_> {
         for (field, raw) in words.iter().skip(1) {
             for mention in mentioned(field) {
                 let touch = Touch::new(Access::Read, &mention);
-                findings.effects.extend(self.effects(&touch, Origin::Mention, raw));
+                findings.effects.extend(self.effects(&touch, Origin::Mention, || raw.clone()));
             }
         }
     }
 
     /// Removals by a reading of the command; only the critical ones matter here.
     fn removals(&self, reading: &[String], findings: &mut Findings) {
+        if !reading.first().is_some_and(|name| known::may_remove(name)) {
+            return;
+        }
         let words: Vec<Field> = reading.iter().map(|word| reread(word, self.state)).collect();
         for touch in known::removals(&words) {
-            let source = reading.join(" ");
-            let effects = self.effects(&touch, Origin::Mention, &source);
+            let effects = self.effects(&touch, Origin::Mention, || reading.join(" "));
             findings.effects.extend(effects.into_iter().filter(|effect| effect.critical));
         }
     }
 
     /// A word that names a file, as an effect for every directory it may be in.
-    fn effects(&self, touch: &Touch, origin: Origin, source: &str) -> Vec<Effect> {
+    fn effects(&self, touch: &Touch, origin: Origin, source: impl FnOnce() -> String) -> Vec<Effect> {
         let make = |target: Target, critical: bool| Effect {
             access: touch.access,
             target,
@@ -227,7 +235,7 @@ impl Written<'_> {
         };
         let unknown = || {
             let rooted = matches!(touch.field, Field::One(Opaque::Rooted) | Field::Many(Opaque::Rooted));
-            vec![make(Target::Unknown(source.to_owned()), rooted)]
+            vec![make(Target::Unknown(source()), rooted)]
         };
         let (paths, pattern) = match &touch.field {
             Field::Literal(text) => (self.state.resolve(text), false),
@@ -245,7 +253,11 @@ impl Written<'_> {
                     let critical = is_critical_pattern(&path, self.place);
                     make(Target::Pattern(path), critical)
                 } else {
-                    let critical = is_critical(&path, self.place);
+                    let critical = match touch.reach {
+                        // Something in it, not itself: a workspace is there to be worked in.
+                        Reach::Itself => is_more_than_workspace(&path, self.place),
+                        Reach::Tree | Reach::LinkedTree => is_critical(&path, self.place),
+                    };
                     make(Target::Path(path), critical)
                 }
             })
@@ -409,7 +421,7 @@ enum Device {
     Harmless,
 }
 
-fn device(path: &std::path::Path) -> Device {
+fn device(path: &Path) -> Device {
     let path = haft_paths::lexical(path);
     let harmless =
         ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"];

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use super::facts::{Directory, Place};
@@ -22,11 +23,12 @@ pub(crate) enum Binding {
     Match(String),
 }
 
+/// Cheap to clone: every branch of a command line has one.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// Variables with a known value; all others are unknown.
-    variables: BTreeMap<String, Binding>,
-    pub(crate) directory: Directory,
+    variables: Rc<BTreeMap<String, Binding>>,
+    directory: Rc<Directory>,
 }
 
 impl State {
@@ -35,12 +37,21 @@ impl State {
         if let Some(home) = place.home.and_then(Path::to_str) {
             variables.insert("HOME".to_owned(), Binding::OneOf(vec![home.to_owned()]));
         }
-        Self { variables, directory: Directory::OneOf(vec![place.cwd.to_owned()]) }
+        let directory = Directory::OneOf(vec![place.cwd.to_owned()]);
+        Self { variables: Rc::new(variables), directory: Rc::new(directory) }
     }
 
     /// Nothing is known, as inside a function that is called from anywhere.
     pub(crate) fn blank() -> Self {
-        Self { variables: BTreeMap::new(), directory: Directory::Unknown }
+        Self { variables: Rc::default(), directory: Rc::default() }
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn enter(&mut self, directory: Directory) {
+        self.directory = Rc::new(directory);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Binding> {
@@ -53,31 +64,25 @@ impl State {
 
     pub(crate) fn set(&mut self, name: &str, binding: Option<Binding>) {
         match binding {
-            Some(binding) => drop(self.variables.insert(name.to_owned(), binding)),
-            None => drop(self.variables.remove(name)),
+            Some(binding) => drop(Rc::make_mut(&mut self.variables).insert(name.to_owned(), binding)),
+            None if self.variables.contains_key(name) => drop(Rc::make_mut(&mut self.variables).remove(name)),
+            None => (),
         }
     }
 
     pub(crate) fn forget_variables(&mut self) {
-        self.variables.clear();
+        self.variables = Rc::default();
     }
 
     /// Either of two pasts.
     pub(crate) fn join(mut self, other: &Self) -> Self {
-        self.variables.retain(|name, binding| match other.variables.get(name) {
-            Some(there) if there == binding => true,
-            Some(Binding::OneOf(there)) => match binding {
-                Binding::OneOf(here) => {
-                    here.extend(
-                        there.iter().filter(|text| !here.contains(text)).cloned().collect::<Vec<_>>(),
-                    );
-                    here.len() <= MAX_ALTERNATIVES
-                }
-                Binding::Match(_) => false,
-            },
-            _ => false,
-        });
-        self.directory = join_directories(self.directory, &other.directory);
+        if !Rc::ptr_eq(&self.variables, &other.variables) {
+            Rc::make_mut(&mut self.variables)
+                .retain(|name, here| join_bindings(here, other.variables.get(name)));
+        }
+        if !Rc::ptr_eq(&self.directory, &other.directory) {
+            self.directory = Rc::new(join_directories(&self.directory, &other.directory));
+        }
         self
     }
 
@@ -86,17 +91,29 @@ impl State {
         if text.starts_with('/') {
             return Some(vec![PathBuf::from(text)]);
         }
-        match &self.directory {
+        match &*self.directory {
             Directory::OneOf(dirs) => Some(dirs.iter().map(|dir| dir.join(text)).collect()),
             Directory::Unknown => None,
         }
     }
 }
 
-fn join_directories(here: Directory, there: &Directory) -> Directory {
-    let (Directory::OneOf(mut dirs), Directory::OneOf(more)) = (here, there) else {
-        return Directory::Unknown;
-    };
+/// Widens a binding; false if nothing is known about it any more.
+fn join_bindings(here: &mut Binding, there: Option<&Binding>) -> bool {
+    match (&mut *here, there) {
+        (here, Some(there)) if here == there => true,
+        (Binding::OneOf(here), Some(Binding::OneOf(there))) => {
+            let more: Vec<String> = there.iter().filter(|text| !here.contains(text)).cloned().collect();
+            here.extend(more);
+            here.len() <= MAX_ALTERNATIVES
+        }
+        _ => false,
+    }
+}
+
+fn join_directories(here: &Directory, there: &Directory) -> Directory {
+    let (Directory::OneOf(dirs), Directory::OneOf(more)) = (here, there) else { return Directory::Unknown };
+    let mut dirs = dirs.clone();
     for dir in more {
         if !dirs.contains(dir) {
             dirs.push(dir.clone());

@@ -364,7 +364,7 @@ impl<'a> Walker<'a> {
         }
         let mut part = self.note(command, "", doubts);
         part.effects = effects;
-        part.directory = state.directory.clone();
+        part.directory = state.directory().clone();
         self.parts.push(part);
     }
 
@@ -498,13 +498,13 @@ fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
             let target = fields.and_then(|fields| known::target_of_cd(&fields));
             let dirs = target.as_ref().and_then(Field::literal).and_then(|text| state.resolve(text));
             let failure = state.clone();
-            state.directory = dirs.map_or(Directory::Unknown, |dirs| {
+            state.enter(dirs.map_or(Directory::Unknown, |dirs| {
                 Directory::OneOf(dirs.iter().map(|dir| haft_paths::lexical(dir)).collect())
-            });
+            }));
             Outcome { success: state, failure }
         }
         "pushd" | "popd" => {
-            state.directory = Directory::Unknown;
+            state.enter(Directory::Unknown);
             Outcome::either(state)
         }
         _ => {

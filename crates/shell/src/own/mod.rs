@@ -12,9 +12,9 @@ mod search;
 pub use mark::{COOKIE, Mark};
 pub use owner::{Lifetime, Owned, Owner};
 pub use process::{Process, ProcessId};
-pub use registry::{Leftover, leftovers};
+pub use registry::{Leftover, end_leftovers, everything, leftovers};
 
-pub(crate) use registry::end;
+pub(crate) use registry::{Announced, end};
 pub(crate) use search::describe;
 
 /// Makes this process the parent of every orphan among its descendants, so that

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::own::{
     Mark, Process, ProcessId, process,
-    registry::{self, Registry},
+    registry::{self, Announced, Registry},
     search::{self, Wanted},
 };
 
@@ -81,13 +81,14 @@ impl Owner {
     }
 
     /// Announces a call whose process is about to start.
-    pub(crate) fn announce(&self, call: &str, command: &str, lifetime: Lifetime) -> io::Result<Mark> {
+    pub(crate) fn announce(&self, about: Announced<'_>, lifetime: Lifetime) -> io::Result<Mark> {
+        let Announced { call, command, task } = about;
         let mark = Mark::new(&self.session, call);
         let since = process::ticks_since_boot().saturating_sub(1);
         let command = haft_types::text::one_line(command, 200);
         let mut inner = self.inner();
         if let Some(registry) = &mut inner.registry {
-            registry.call(call, &mark, since, &command)?;
+            registry.call(Announced { call, command: &command, task }, &mark, since)?;
             if lifetime == Lifetime::Detached {
                 registry.detached(&mark)?;
             }

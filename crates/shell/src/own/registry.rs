@@ -26,10 +26,34 @@ const COMPACT: u64 = 64 << 10;
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Entry {
-    Session { id: String, boot: String },
-    Call { call: String, cookie: String, tag: Option<u64>, since: u64, command: String },
-    Detached { cookie: String },
-    Ended { cookie: String },
+    Session {
+        id: String,
+        boot: String,
+    },
+    Call {
+        call: String,
+        cookie: String,
+        tag: Option<u64>,
+        since: u64,
+        command: String,
+        #[serde(default)]
+        task: String,
+    },
+    Detached {
+        cookie: String,
+    },
+    Ended {
+        cookie: String,
+    },
+}
+
+/// A call whose process is about to start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced<'a> {
+    pub(crate) call: &'a str,
+    pub(crate) command: &'a str,
+    /// What its output goes by.
+    pub(crate) task: &'a str,
 }
 
 /// The file of one session. Locked as long as the session lives.
@@ -56,13 +80,14 @@ impl Registry {
 
     /// Must succeed before the call's process starts: what is not written down
     /// could not be ended after a crash.
-    pub(crate) fn call(&mut self, call: &str, mark: &Mark, since: u64, command: &str) -> io::Result<()> {
+    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &Mark, since: u64) -> io::Result<()> {
         self.append(&Entry::Call {
-            call: call.to_owned(),
+            call: about.call.to_owned(),
             cookie: mark.cookie.clone(),
             tag: mark.tag,
             since,
-            command: command.to_owned(),
+            command: about.command.to_owned(),
+            task: about.task.to_owned(),
         })
     }
 
@@ -92,11 +117,15 @@ impl Registry {
     }
 }
 
-/// What a session that is gone left running.
+/// What the commands of a session have running.
 #[derive(Debug)]
 pub struct Leftover {
     /// The session.
     pub session: String,
+    /// Whether that lives.
+    pub session_lives: bool,
+    /// What the output goes by; empty if there is none.
+    pub task: String,
     /// The call that started it.
     pub call: String,
     /// The command line of the call.
@@ -169,6 +198,33 @@ pub fn leftovers(dir: &Path) -> Vec<Leftover> {
     found
 }
 
+/// What the commands of all sessions have running, those that live included.
+/// Looks and changes nothing.
+pub fn everything(dir: &Path) -> Vec<Leftover> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(mut file) = File::open(entry.path()) else { continue };
+        let session_lives = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        found.extend(read(&mut file).into_iter().map(|it| Leftover { session_lives, ..it }));
+    }
+    found
+}
+
+/// Ends what sessions that are gone left running and was not detached; says
+/// what that was. Blocks for as long as that takes, `patience` at most for each.
+pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
+    let mut found = leftovers(dir);
+    found.retain(|it| !it.detached);
+    for leftover in &found {
+        leftover.end(patience);
+    }
+    // What has nothing left to remember goes.
+    if !found.is_empty() {
+        leftovers(dir);
+    }
+    found
+}
+
 /// Reads what a crash may have cut off anywhere.
 fn read(file: &mut File) -> Vec<Leftover> {
     let mut bytes = Vec::new();
@@ -183,11 +239,13 @@ fn read(file: &mut File) -> Vec<Leftover> {
             // Numbers of an earlier run of the machine mean nothing now.
             Entry::Session { boot, .. } if boot != process::boot_id() => return Vec::new(),
             Entry::Session { id, .. } => session = id,
-            Entry::Call { call, cookie, tag, since, command } => {
+            Entry::Call { call, cookie, tag, since, command, task } => {
                 let record = Record { mark: Mark { cookie, tag }, since };
                 let session = session.clone();
                 calls.push(Leftover {
                     session,
+                    session_lives: false,
+                    task,
                     call,
                     command,
                     detached: false,

@@ -52,12 +52,17 @@ impl Group {
                 group.write("memory.oom.group", 1).ok();
             }),
         };
-        limited.inspect_err(|_| drop(fs::remove_dir(&group.dir)))?;
-        Ok(group)
+        limited.map(|()| group)
     }
 
     pub(crate) fn add(&self, pid: Pid) -> io::Result<()> {
         self.write("cgroup.procs", u64::from(pid.as_raw_nonzero().get().unsigned_abs()))
+    }
+
+    /// Where a process writes `0` to join by itself: whatever it starts
+    /// afterwards is in the group, too.
+    pub(crate) fn door(&self) -> io::Result<fs::File> {
+        fs::File::options().write(true).open(self.dir.join("cgroup.procs"))
     }
 
     /// Whether a process of the group was killed for taking too much.
@@ -71,8 +76,14 @@ impl Group {
         kills.is_some_and(|count| count.trim() != "0")
     }
 
+    fn write(&self, file: &str, value: u64) -> io::Result<()> {
+        fs::File::options().write(true).open(self.dir.join(file))?.write_all(value.to_string().as_bytes())
+    }
+}
+
+impl Drop for Group {
     /// Removes it. A dead process may hold it for a moment.
-    pub(crate) fn remove(self) {
+    fn drop(&mut self) {
         for _ in 0..20 {
             match fs::remove_dir(&self.dir) {
                 Err(err) if err.kind() == io::ErrorKind::ResourceBusy => {
@@ -81,10 +92,6 @@ impl Group {
                 _ => return,
             }
         }
-    }
-
-    fn write(&self, file: &str, value: u64) -> io::Result<()> {
-        fs::File::options().write(true).open(self.dir.join(file))?.write_all(value.to_string().as_bytes())
     }
 }
 

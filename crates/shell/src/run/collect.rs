@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use crate::{
-    own::{Lifetime, Owner},
+    own::{Announced, Lifetime, Owner},
     run::{launch::Launch, wait},
 };
 
@@ -58,7 +58,8 @@ impl Collect<'_> {
         input.write_all(&self.input)?;
         rustix::fs::seek(&input, rustix::fs::SeekFrom::Start(0))?;
         let null = File::options().write(true).open("/dev/null")?;
-        let mark = owner.announce(self.call, &self.program.to_string_lossy(), Lifetime::Session)?;
+        let about = Announced { call: self.call, command: &self.program.to_string_lossy(), task: "" };
+        let mark = owner.announce(about, Lifetime::Session)?;
         let launch = Launch {
             program: &program,
             argv: &argv,

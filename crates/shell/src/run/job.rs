@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
     own::{Lifetime, Owner, Process},
+    sandbox::Confinement,
 };
 
 /// A command to run.
@@ -30,6 +31,11 @@ pub struct Spec {
     pub variables: Vec<(String, String)>,
     /// How long what it starts may live.
     pub lifetime: Lifetime,
+    /// What holds it.
+    pub confinement: Option<Arc<Confinement>>,
+    /// Directories its `rm` refuses to remove, whatever the words become when it
+    /// runs: these and everything above them.
+    pub precious: Vec<PathBuf>,
     /// A descriptor of ours it gets as its number three, to talk with us.
     pub channel: Option<Arc<OwnedFd>>,
 }
@@ -91,6 +97,8 @@ pub struct End {
     pub left: Vec<Process>,
     /// Whether it was ended for taking more memory than it may.
     pub out_of_memory: bool,
+    /// What it did or tried that its walls do not allow, as far as they tell.
+    pub violations: Vec<String>,
 }
 
 /// How far a command is.
@@ -326,6 +334,7 @@ impl End {
             cwd: Cwd::Untold,
             left: Vec::new(),
             out_of_memory: false,
+            violations: Vec::new(),
         }
     }
 
@@ -385,6 +394,7 @@ impl Feed {
             cwd: Cwd::Untold,
             left: Vec::new(),
             out_of_memory: false,
+            violations: Vec::new(),
         };
         self.0.phase.send_replace(Phase::Gone(Arc::new(end)));
     }

@@ -9,16 +9,19 @@
 mod cgroup;
 pub(crate) mod collect;
 mod job;
-mod launch;
+pub(crate) mod launch;
 mod lines;
 mod notice;
+mod precious;
 mod shell;
 mod supervise;
 mod tasks;
+mod threads;
 mod wait;
 
 pub use cgroup::parse_bytes;
 pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop};
 pub use notice::{News, Notice, Status, signal_name};
+pub(crate) use precious::rm_guard;
 pub use shell::{Shell, ShellConfig};
 pub use tasks::{About, Foreground, Kind, TaskInfo, TaskRead, Tasks, Until};

@@ -110,6 +110,9 @@ impl Notice {
             News::Ended(tail) => {
                 let how = end_of(&self.task.status).map_or_else(String::new, |end| end.describe());
                 let mut lines = vec![format!("Background task {id} ({what}) has ended: {how}.")];
+                let violations = end_of(&self.task.status).map(|end| end.violations.clone());
+                let violations = violations.unwrap_or_default();
+                lines.extend(violations.iter().map(|it| format!("Blocked by sandbox: {it}.")));
                 lines.extend(file.as_ref().map(|path| format!("Its output is in {}.", path.display())));
                 if !tail.is_empty() {
                     lines.push(String::from("Its last lines:"));

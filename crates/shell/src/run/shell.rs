@@ -1,15 +1,16 @@
 use std::{
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     fs::File,
     io::{self, Write as _},
     os::{
         fd::{AsFd as _, OwnedFd, RawFd},
         unix::ffi::OsStrExt as _,
     },
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -25,13 +26,15 @@ use tokio::sync::{Notify, watch};
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
     output::{Quota, SpoolDir, SpoolLimits},
-    own::{COOKIE, Mark, Owner},
+    own::{Announced, COOKIE, Mark, Owner},
     run::{
         cgroup::Group,
         job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
         launch::Launch,
         supervise::{Started, Supervisor},
+        threads,
     },
+    sandbox::Numbers,
 };
 
 /// How a session runs commands.
@@ -99,6 +102,8 @@ pub struct Shell {
     descriptors: Descriptors,
     prepared: OnceLock<Prepared>,
     notices: Mutex<Vec<String>>,
+    /// Whether it was said that memory is not limited.
+    unlimited: AtomicBool,
     null: File,
 }
 
@@ -106,6 +111,7 @@ pub struct Shell {
 struct Descriptors {
     status: RawFd,
     prelude: RawFd,
+    top: RawFd,
 }
 
 #[derive(Debug)]
@@ -127,13 +133,19 @@ impl Shell {
         let numbers = AtomicU64::new(spools.highest_number());
         let null = File::open("/dev/null")?;
         let descriptors = Descriptors::within_limit();
-        let (prepared, notices) = (OnceLock::new(), Mutex::default());
-        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, null }))
+        let (prepared, notices, unlimited) = (OnceLock::new(), Mutex::default(), AtomicBool::new(false));
+        Ok(Arc::new(Self { config, owner, spools, numbers, descriptors, prepared, notices, unlimited, null }))
     }
 
     /// Where the lists of processes are.
     pub fn registries(state: &Path) -> PathBuf {
         state.join(REGISTRIES)
+    }
+
+    /// Where the output of a task is, if it was written to disk.
+    pub fn output_of(state: &Path, session: &str, task: &str) -> PathBuf {
+        let name = format!("{}.out", crate::output::file_name(task));
+        state.join(OUTPUTS).join(crate::output::file_name(session)).join(name)
     }
 
     /// Everything the session has running.
@@ -167,11 +179,19 @@ impl Shell {
     pub fn start(self: &Arc<Self>, spec: Spec) -> io::Result<Job> {
         let shared = self.shared(spec, "bash")?;
         let (shell, job) = (Arc::clone(self), Job(Arc::clone(&shared)));
-        let run = move || match shell.spawn(&shared).and_then(|it| Supervisor::new(Arc::clone(&shared), it)) {
-            Ok(supervisor) => supervisor.run(),
-            Err(err) => not_started(&shared, &err),
-        };
-        std::thread::Builder::new().name(format!("haft-{}", job.id())).spawn(run)?;
+        threads::run(move || {
+            let supervised = AssertUnwindSafe(|| {
+                let started = shell.spawn(&shared)?;
+                Supervisor::new(Arc::clone(&shared), started).map(Supervisor::run)
+            });
+            let ended = std::panic::catch_unwind(supervised);
+            // Whatever happens, nobody waits for ever.
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(err)) => not_started(&shared, &err),
+                Err(_) => not_started(&shared, &io::Error::other("its supervisor crashed")),
+            }
+        })?;
         Ok(job)
     }
 
@@ -207,7 +227,8 @@ impl Shell {
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
         self.prepared();
         let spec = &shared.spec;
-        let mark = self.owner.announce(&spec.call, &spec.command, spec.lifetime)?;
+        let about = Announced { call: &spec.call, command: &spec.command, task: &shared.id };
+        let mark = self.owner.announce(about, spec.lifetime)?;
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
@@ -220,7 +241,10 @@ impl Shell {
         // More per wake-up; not everybody may.
         rustix::pipe::fcntl_setpipe_size(&output_end, 1 << 20).ok();
         let definitions = self.prepared().definitions.needed_for(&spec.command);
-        let prelude = sealed(&self.prelude(mark, &definitions))?;
+        let cgroup = self.memory_group(shared);
+        let door = cgroup.as_ref().and_then(|it| it.door().ok());
+        let guard = crate::run::rm_guard(&spec.precious);
+        let prelude = sealed(&self.prelude(mark, &format!("{definitions}{guard}"), door.is_some()))?;
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
@@ -232,20 +256,35 @@ impl Shell {
             (prelude.as_fd(), self.descriptors.prelude),
         ];
         descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
+        descriptors.extend(door.iter().map(|door| (door.as_fd(), self.descriptors.door())));
+        let mut argv: Vec<&CStr> = Vec::new();
+        let mut program = bash.as_c_str();
+        let wrapped =
+            spec.confinement.as_ref().map(|it| it.wrap(self.descriptors.for_walls())).transpose()?;
+        let mut environment = self.environment(spec, mark);
+        if let Some(wrapped) = &wrapped {
+            program = &wrapped.program;
+            argv.extend(wrapped.arguments.iter().map(CString::as_c_str));
+            argv.push(&bash);
+            descriptors.extend(wrapped.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)));
+            for (name, value) in &wrapped.variables {
+                set(&mut environment, name, OsStr::new(value));
+            }
+        }
+        argv.extend([c"bash", c"--norc", c"--noprofile", c"-c", &command]);
         let launch = Launch {
-            program: &bash,
-            argv: &[c"bash", c"--norc", c"--noprofile", c"-c", &command],
-            environment: &self.environment(spec, mark),
+            program,
+            argv: &argv,
+            environment: &environment,
             directory: &directory,
             descriptors: &descriptors,
         };
-        let cgroup = self.memory_group(shared);
         let pid = launch.start()?;
         let root = self.owner.started(mark, pid);
-        if let Some(group) = &cgroup {
-            group.add(pid).ok();
-        }
-        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup })
+        // It joins by itself, before it starts anything; this is for shells that do not get that far.
+        cgroup.as_ref().map(|it| it.add(pid).ok());
+        let guard = wrapped.map(|it| it.guard);
+        Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
     fn environment(&self, spec: &Spec, mark: &Mark) -> Vec<CString> {
@@ -258,38 +297,37 @@ impl Shell {
         ];
         let given = spec.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in own.into_iter().chain(given) {
-            environment.extend(entry(OsStr::new(name), OsStr::new(value)));
+            set(&mut environment, name, OsStr::new(value));
         }
-        environment.extend(entry(OsStr::new("PWD"), spec.cwd.as_os_str()));
+        set(&mut environment, "PWD", spec.cwd.as_os_str());
         environment
     }
 
     fn memory_group(&self, shared: &Shared) -> Option<Group> {
         let bytes = self.config.memory?;
         let name = format!("haft-{}-{}", std::process::id(), shared.id);
-        match Group::create(&name, bytes) {
-            Ok(group) => Some(group),
-            Err(err) => {
-                self.notice_once(format!("the memory limit for commands is not enforced: {err}"));
-                None
-            }
+        let group = Group::create(&name, bytes);
+        if let Err(err) = &group
+            && !self.unlimited.swap(true, Ordering::Relaxed)
+        {
+            let notice = format!("the memory limit for commands is not enforced: {err}");
+            self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         }
-    }
-
-    fn notice_once(&self, notice: String) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        if !notices.contains(&notice) {
-            notices.push(notice);
-        }
+        group.ok()
     }
 
     /// What bash reads before the command: it hides itself, tells at the end
     /// where the shell is, and defines what the command uses.
-    fn prelude(&self, mark: &Mark, definitions: &str) -> String {
-        let Descriptors { status, prelude } = self.descriptors;
+    fn prelude(&self, mark: &Mark, definitions: &str, joins: bool) -> String {
+        let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
+        let door = self.descriptors.door();
+        let join = match joins {
+            true => format!("{{ echo 0 >&{door}; }} 2>/dev/null\nexec {door}>&-\n"),
+            false => String::new(),
+        };
         let mut text = format!(
-            "{mark}unset BASH_ENV\nexec {prelude}<&-\n\
+            "{join}{mark}unset BASH_ENV\nexec {prelude}<&-\n\
              trap '{{ printf .; \\builtin pwd -P; }} 2>/dev/null >&{status}' EXIT\n"
         );
         if let Some(script) = &self.config.before_each {
@@ -329,8 +367,24 @@ impl Descriptors {
     fn within_limit() -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(1024);
         let top = i32::try_from(limit.min(180)).unwrap_or(180);
-        Self { status: top - 7, prelude: top - 6 }
+        Self { status: top - 7, prelude: top - 6, top }
     }
+
+    /// Where a command with a memory limit joins its group.
+    fn door(self) -> RawFd {
+        self.top - 2
+    }
+
+    fn for_walls(self) -> Numbers {
+        Numbers { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
+    }
+}
+
+/// Sets a variable, whatever it was before.
+fn set(environment: &mut Vec<CString>, name: &str, value: &OsStr) {
+    environment
+        .retain(|it| !it.as_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")));
+    environment.extend(entry(OsStr::new(name), value));
 }
 
 fn not_started(shared: &Shared, err: &io::Error) {
@@ -341,6 +395,7 @@ fn not_started(shared: &Shared, err: &io::Error) {
         cwd: Cwd::Untold,
         left: Vec::new(),
         out_of_memory: false,
+        violations: Vec::new(),
     });
     shared.phase.send_replace(Phase::Gone(end));
 }

@@ -20,6 +20,7 @@ use crate::{
         job::{Cwd, End, Exit, Phase, Shared, Stop},
         wait,
     },
+    sandbox::Guard,
 };
 
 /// After the shell has ended, what is on its way may still arrive.
@@ -50,6 +51,8 @@ pub(crate) struct Started {
     pub(crate) status: OwnedFd,
     /// Whether its memory limit was hit.
     pub(crate) cgroup: Option<crate::run::cgroup::Group>,
+    /// What its walls need put right afterwards.
+    pub(crate) guard: Option<Guard>,
 }
 
 pub(crate) struct Supervisor {
@@ -113,9 +116,11 @@ impl Supervisor {
         if self.stopping.as_ref().is_none_or(|it| it.all_gone) {
             self.shared.owner.forget(&self.process.mark);
         }
-        if let Some(group) = self.process.cgroup.take() {
-            group.remove();
+        if let Some(guard) = self.process.guard.take() {
+            // Once more, for what was left running.
+            guard.violations();
         }
+        drop(self.process.cgroup.take());
         self.shared.spool().settle();
         if let Some(end) = self.end.take() {
             self.shared.phase.send_replace(Phase::Gone(end));
@@ -214,7 +219,10 @@ impl Supervisor {
         self.read_output(usize::MAX);
         self.read_status();
         self.look_for_left();
-        let (exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
+        let (mut exit, at) = self.exit.clone().unwrap_or((Exit::Ending, now));
+        if let Some(why) = self.status.strip_prefix(b"!") {
+            exit = Exit::NotStarted(format!("the sandbox could not {}", String::from_utf8_lossy(why)));
+        }
         let end = Arc::new(End {
             exit,
             stopped: self.stopping.as_ref().map(|it| it.why),
@@ -222,6 +230,7 @@ impl Supervisor {
             cwd: self.cwd(),
             left: describe(&self.left),
             out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
+            violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
         });
         self.end = Some(Arc::clone(&end));
         self.shared.phase.send_replace(Phase::Ended(end));

@@ -123,14 +123,15 @@ impl Tasks {
         &self.shell
     }
 
-    /// Goes on with a job in the background.
-    pub fn adopt(self: &Arc<Self>, job: Job, about: About) -> String {
+    /// Goes on with a job in the background. What it printed up to `seen` has
+    /// been shown already.
+    pub fn adopt(self: &Arc<Self>, job: Job, about: About, seen: Mark) -> String {
         let id = job.id().to_owned();
         let mut inner = self.inner();
         inner.number += 1;
         let number = inner.number;
         let told = about.kind == Kind::Leftover;
-        let (cursor, events) = (Mark::default(), Events::default());
+        let (cursor, events) = (seen, Events::default());
         let following = about.kind == Kind::Watch;
         let task = Task { job: job.clone(), about, cursor, told, events, following };
         inner.tasks.insert(number, task);
@@ -145,7 +146,7 @@ impl Tasks {
 
     /// Goes on with a job in the background and reports each line it prints.
     pub fn watch(self: &Arc<Self>, job: Job, about: About) -> String {
-        let id = self.adopt(job.clone(), about);
+        let id = self.adopt(job.clone(), about, Mark::default());
         let (tasks, name) = (Arc::clone(self), id.clone());
         tokio::spawn(async move {
             let mut reader = Lines::new(job);

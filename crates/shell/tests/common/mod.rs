@@ -46,6 +46,8 @@ impl Rig {
             limit: Duration::from_secs(60),
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
+            confinement: None,
+            precious: Vec::new(),
             channel: None,
         }
     }

@@ -1,6 +1,9 @@
 //! What the model and programs are told about a command.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use haft_shell::{
     output::{Mark, View},
@@ -88,6 +91,21 @@ pub(crate) fn left(end: &End, id: &str, output: &mut Output) {
     ));
     output.left_running =
         end.left.iter().map(|it| Left { pid: it.id.pid, command: it.command.clone() }).collect();
+}
+
+/// What the walls kept a command from, told apart from its own errors.
+pub(crate) fn blocked(job: &Job, end: &End, cwd: &Path, output: &mut Output) {
+    let Some(walls) = &job.spec().confinement else { return };
+    output.blocked = end.violations.clone();
+    output.blocked.extend(haft_shell::sandbox::blocked(walls.policy(), cwd, &output.stdout));
+    if output.blocked.is_empty() {
+        return;
+    }
+    let lines = output.blocked.iter().map(|line| format!("blocked by sandbox: {line}"));
+    output.notes.extend(lines);
+    output.notes.push(String::from(
+        "that was the sandbox, not the program; if it has to be, ask to run it outside with dangerouslyDisableSandbox",
+    ));
 }
 
 /// The result as the model reads it.

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::OnceLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,10 @@ pub struct Input {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) cwd: PathBuf,
+    /// Whether it only reads, once that was asked.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) reads_only: OnceLock<bool>,
 }
 
 /// What came of a command.
@@ -84,6 +88,9 @@ pub struct Output {
     /// It ran outside the sandbox because it asked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dangerously_disable_sandbox: Option<bool>,
+    /// What the sandbox kept it from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<String>,
     /// Where all it printed is, when that is more than is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persisted_output_path: Option<PathBuf>,

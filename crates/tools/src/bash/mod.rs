@@ -6,6 +6,7 @@ mod input;
 mod ports;
 mod run;
 mod settings;
+pub mod undo;
 
 use std::sync::Arc;
 
@@ -17,7 +18,10 @@ use haft_tool::{
 
 pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
-pub use ports::{CommandFacts, Coverage, NoSnapshots, Snapshots, Upcoming, Workspace};
+pub use ports::{
+    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, Outside, Snapshots, Upcoming,
+    Workspace,
+};
 pub use settings::{Background, BashSettings, KeepsDirectory};
 
 pub(crate) use answer::words;
@@ -32,24 +36,37 @@ pub struct Bash {
     facts: Arc<dyn CommandFacts>,
     workspace: Arc<dyn Workspace>,
     snapshots: Arc<dyn Snapshots>,
+    confine: Arc<dyn Confine>,
     settings: BashSettings,
 }
 
 impl Bash {
-    /// Runs the commands of a session. Nothing is undoable; see
-    /// [`Bash::with_snapshots`].
+    /// Runs the commands of a session. Nothing is undoable and nothing holds
+    /// them; see [`Bash::with_snapshots`] and [`Bash::with_confinement`].
     pub fn new(
         tasks: Arc<Tasks>,
         facts: Arc<dyn CommandFacts>,
         workspace: Arc<dyn Workspace>,
         settings: BashSettings,
     ) -> Self {
-        Self { tasks, facts, workspace, snapshots: Arc::new(NoSnapshots), settings }
+        let (snapshots, confine) = (Arc::new(NoSnapshots), Arc::new(NoConfine));
+        Self { tasks, facts, workspace, snapshots, confine, settings }
     }
 
     /// Makes what commands change undoable.
     pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
         self.snapshots = snapshots;
+        self
+    }
+
+    /// Asked several times per call, found out once.
+    fn reads_only(&self, input: &Input) -> bool {
+        *input.reads_only.get_or_init(|| self.facts.is_read_only(&input.command, &input.cwd))
+    }
+
+    /// Puts commands behind walls.
+    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+        self.confine = confine;
         self
     }
 }
@@ -71,7 +88,7 @@ impl Tool for Bash {
     }
 
     fn is_read_only(&self, input: &Input) -> bool {
-        !is_special(input) && self.facts.is_read_only(&input.command, &input.cwd)
+        !is_special(input) && self.reads_only(input)
     }
 
     fn is_concurrency_safe(&self, input: &Input) -> bool {

@@ -1,7 +1,11 @@
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use haft_shell::run::End;
-use haft_tool::{BoxFuture, CallId, ToolError};
+use haft_shell::{run::End, sandbox::Confinement};
+use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
+use haft_types::AgentId;
 
 /// What is known about a command line without running it.
 pub trait CommandFacts: Send + Sync {
@@ -15,6 +19,19 @@ pub trait CommandFacts: Send + Sync {
     /// reason to, a half-done repository operation would get in the way of the
     /// next, and what was not understood is stopped.
     fn may_go_on(&self, command: &str) -> bool;
+
+    /// The place it would remove and that nobody may remove: the root of the file
+    /// system, the home, a workspace, and what is above these. Links are
+    /// followed.
+    fn refused_removal(&self, _command: &str, _cwd: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    /// Directories to guard while it runs, because what it removes is known only
+    /// then.
+    fn precious(&self, _command: &str, _cwd: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, command: &str) -> bool;
@@ -75,5 +92,72 @@ impl Snapshots for NoSnapshots {
 
     fn after<'a>(&'a self, _call: &'a CallId, _end: &'a End) -> BoxFuture<'a, ()> {
         Box::pin(async {})
+    }
+}
+
+/// Decides what holds a command, in the mode the session is in right now.
+pub trait Confine: Send + Sync {
+    /// For this command.
+    fn choose(&self, about: &Confined<'_>) -> Choice;
+}
+
+/// A command that is to be held.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined<'a> {
+    /// The command line, or the code.
+    pub command: &'a str,
+    /// Where it will run.
+    pub cwd: &'a Path,
+    /// Who called.
+    pub agent: &'a AgentId,
+    /// Whether it asked to run outside, and was let.
+    pub outside: Outside,
+    /// What the permission engine said: rules and mode of this very call, also
+    /// those of the agent that called.
+    pub permit: &'a Permit,
+}
+
+/// Whether a command asked to run outside the sandbox. A person agreed: such a
+/// call asks in every mode.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outside {
+    /// It did not ask.
+    No,
+    /// It asked and was let.
+    Agreed,
+}
+
+/// What holds a command.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Nothing.
+    Free,
+    /// These walls.
+    Walls(Arc<Confinement>),
+    /// It may not run, because the walls it needs cannot be built.
+    Refused(String),
+}
+
+impl Choice {
+    /// The walls, if there are any, or why there is nothing to run.
+    pub(crate) fn walls(self) -> Result<Option<Arc<Confinement>>, ToolError> {
+        match self {
+            Self::Free => Ok(None),
+            Self::Walls(walls) => Ok(Some(walls)),
+            Self::Refused(why) => {
+                let message = format!("This cannot run in the sandbox, and may not run without: {why}");
+                Err(ToolError::new(ErrorKind::Denied, message))
+            }
+        }
+    }
+}
+
+/// Nothing holds commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoConfine;
+
+impl Confine for NoConfine {
+    fn choose(&self, _about: &Confined<'_>) -> Choice {
+        Choice::Free
     }
 }

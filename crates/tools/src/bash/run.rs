@@ -7,20 +7,24 @@ use std::{
 };
 
 use haft_shell::{
+    output::Mark,
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop},
+    sandbox::Confinement,
 };
-use haft_tool::{ContextChange, Outcome, ToolContext, ToolError};
+use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{Coverage, Upcoming},
+    ports::{Confined, Coverage, Outside, Upcoming},
     settings::{Background, KeepsDirectory},
 };
 
 /// How often a watcher sees something new.
 const GLANCE: Duration = Duration::from_millis(200);
+/// How long the walls of a command may take to come down.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How many lines a watcher sees.
 const TAIL: usize = 5;
 
@@ -52,12 +56,18 @@ impl Run<'_> {
                 "Background commands are switched off. Run it without run_in_background",
             ));
         }
+        self.refuse_removal(&start)?;
         let limit = self.limit(background);
-        let reads_only = self.bash.facts.is_read_only(&self.input.command, &start.dir);
+        let reads_only = self.bash.reads_only(self.input);
         let about =
             Upcoming { call: &self.cx.call_id, command: &self.input.command, cwd: &start.dir, reads_only };
+        let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
-        let job = self.bash.tasks.shell().start(self.spec(&start, limit))?;
+        if let Coverage::Partial(what) = &coverage {
+            // Before anything happens: afterwards it is too late to think again.
+            self.cx.progress(&Progress { elapsed_ms: 0, bytes: 0, lines: 0, tail: vec![what.clone()] });
+        }
+        let job = self.bash.tasks.shell().start(self.spec(&start, limit, walls))?;
         let mut notes: Vec<String> = start.note.iter().cloned().collect();
         if let Coverage::Partial(what) = coverage {
             notes.push(what);
@@ -117,9 +127,35 @@ impl Run<'_> {
         self.cx.agent_id.as_str() == "main"
     }
 
-    /// A command that may go on gets the longer limit; the shorter one is ours.
-    fn spec(&self, start: &Start, limit: Duration) -> Spec {
-        let limit = if self.may_go_on() { self.life().max(limit) } else { limit };
+    /// No mode and no person lets a model remove these: whoever wants that has a
+    /// shell of their own.
+    fn refuse_removal(&self, start: &Start) -> Result<(), ToolError> {
+        let refused = self.bash.facts.refused_removal(&self.input.command, &start.dir);
+        refused.map_or(Ok(()), |path| {
+            let message = format!(
+                "This would remove {}, which is never done: it is the root of the file system, the home directory, the workspace, or a directory above these. Name what is to go inside of it",
+                path.display()
+            );
+            Err(ToolError::new(ErrorKind::Denied, message))
+        })
+    }
+
+    fn walls(&self, start: &Start) -> Result<Option<Arc<Confinement>>, ToolError> {
+        let asked = self.input.dangerously_disable_sandbox == Some(true);
+        let about = Confined {
+            command: &self.input.command,
+            cwd: &start.dir,
+            agent: &self.cx.agent_id,
+            outside: if asked { Outside::Agreed } else { Outside::No },
+            permit: self.cx.permit(),
+        };
+        self.bash.confine.choose(&about).walls()
+    }
+
+    /// The longer limit is the shell's; the shorter one is ours, because only
+    /// then it is known whether the command may go on.
+    fn spec(&self, start: &Start, limit: Duration, confinement: Option<Arc<Confinement>>) -> Spec {
+        let limit = self.life().max(limit);
         Spec {
             call: self.cx.call_id.clone(),
             agent: self.cx.agent_id.clone(),
@@ -128,6 +164,8 @@ impl Run<'_> {
             limit,
             variables: Vec::new(),
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
+            confinement,
+            precious: self.bash.facts.precious(&self.input.command, &start.dir),
             channel: None,
         }
     }
@@ -140,12 +178,6 @@ impl Run<'_> {
     async fn wait(&self, job: &Job, limit: Duration) -> Waited {
         let guard = StopUnlessDone(job);
         let foreground = self.bash.tasks.in_foreground(&self.cx.call_id);
-        let time_is_up = async {
-            match self.may_go_on() {
-                true => tokio::time::sleep(limit).await,
-                false => std::future::pending().await,
-            }
-        };
         let watched = self.report_progress(job);
         let waited = tokio::select! {
             biased;
@@ -155,11 +187,19 @@ impl Run<'_> {
                 Waited::Ended(job.ended().await)
             }
             () = foreground.moved() => Waited::SentAway,
-            () = time_is_up => Waited::TimeIsUp,
+            () = tokio::time::sleep(limit) => self.time_is_up(job).await,
             () = watched => Waited::TimeIsUp,
         };
         std::mem::forget(guard);
         waited
+    }
+
+    async fn time_is_up(&self, job: &Job) -> Waited {
+        if self.may_go_on() {
+            return Waited::TimeIsUp;
+        }
+        job.stop(Stop::TimedOut);
+        Waited::Ended(job.ended().await)
     }
 
     /// Shows the last lines to whoever watches. Never ends.
@@ -195,7 +235,12 @@ impl Run<'_> {
             agent: self.cx.agent_id.clone(),
         };
         job.set_limit(self.life());
-        let id = self.bash.tasks.adopt(job.clone(), about);
+        let seen = if timed_out.is_some() { job.printed() } else { Mark::default() };
+        let printed = match timed_out {
+            Some(_) => answer::printed(job, self.bash.settings.shown_chars).stdout,
+            None => String::new(),
+        };
+        let id = self.bash.tasks.adopt(job.clone(), about, seen);
         self.finish_snapshot_later(job);
         let goes_on = answer::goes_on(&id, file.as_ref());
         notes.insert(0, match timed_out {
@@ -209,10 +254,6 @@ impl Run<'_> {
             "session cwd remains {}; directory changes made by the backgrounded command do not apply to later commands",
             start.dir.display()
         ));
-        let printed = match timed_out {
-            Some(_) => answer::printed(job, self.bash.settings.shown_chars).stdout,
-            None => String::new(),
-        };
         Output {
             stdout: printed,
             cwd: start.dir.clone(),
@@ -243,6 +284,10 @@ impl Run<'_> {
         limit: Duration,
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
+        if end.left.is_empty() {
+            // What stood in for protected paths is gone then, too.
+            tokio::time::timeout(SETTLING, job.gone()).await.ok();
+        }
         self.bash.snapshots.after(&self.cx.call_id, end).await;
         let mut output = answer::printed(job, self.bash.settings.shown_chars);
         output.notes.splice(0..0, notes);
@@ -257,9 +302,10 @@ impl Run<'_> {
                 ),
                 agent: self.cx.agent_id.clone(),
             };
-            let id = self.bash.tasks.adopt(job.clone(), about);
+            let id = self.bash.tasks.adopt(job.clone(), about, job.printed());
             answer::left(end, &id, &mut output);
         }
+        answer::blocked(job, end, &start.dir, &mut output);
         let lost_output = 0 < output.dropped_bytes && job.loss().1.is_some();
         let meaning = match end.exit {
             Exit::Code(code) if end.stopped.is_none() => {

@@ -14,6 +14,7 @@ use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
 };
 
+use crate::bash::{Confine, Confined, NoConfine, Outside};
 pub use address::Neighbourhood;
 pub use input::{Input, Output, Socket};
 
@@ -24,12 +25,19 @@ const LONGEST: Duration = Duration::from_secs(1_800);
 pub struct Monitor {
     tasks: Arc<Tasks>,
     neighbourhood: Neighbourhood,
+    confine: Arc<dyn Confine>,
 }
 
 impl Monitor {
     /// Watches as tasks of this session.
     pub fn new(tasks: Arc<Tasks>, neighbourhood: Neighbourhood) -> Self {
-        Self { tasks, neighbourhood }
+        Self { tasks, neighbourhood, confine: Arc::new(NoConfine) }
+    }
+
+    /// Puts watched commands behind walls.
+    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+        self.confine = confine;
+        self
     }
 
     fn spec(&self, input: &Input, cx: &CallContext) -> Spec {
@@ -42,6 +50,8 @@ impl Monitor {
             limit: limit(input),
             variables: Vec::new(),
             lifetime: Lifetime::Session,
+            confinement: None,
+            precious: Vec::new(),
             channel: None,
         }
     }
@@ -106,7 +116,17 @@ impl Tool for Monitor {
             About { kind: Kind::Watch, description: input.description.clone(), agent: cx.agent_id.clone() };
         let timeout_ms = u64::try_from(limit(&input).as_millis()).unwrap_or(u64::MAX);
         let job = match &input.ws {
-            None => self.tasks.shell().start(spec)?,
+            None => {
+                let about = Confined {
+                    command: &spec.command,
+                    cwd: &spec.cwd,
+                    agent: &spec.agent,
+                    outside: Outside::No,
+                    permit: cx.permit(),
+                };
+                let confinement = self.confine.choose(&about).walls()?;
+                self.tasks.shell().start(Spec { confinement, ..spec })?
+            }
             Some(socket) => {
                 let open = tokio::select! {
                     open = socket::open(socket, self.neighbourhood) => open?,

@@ -11,6 +11,7 @@ use haft_shell::{
     output::{Mark, View},
     own::Lifetime,
     run::{Job, Shell, Spec, Stop},
+    sandbox::Confinement,
 };
 use haft_tool::CallContext;
 use serde::Deserialize;
@@ -70,7 +71,12 @@ struct Answer {
 }
 
 impl Interpreter {
-    pub(crate) fn start(shell: &Arc<Shell>, language: Language, cx: &CallContext) -> io::Result<Self> {
+    pub(crate) fn start(
+        shell: &Arc<Shell>,
+        language: Language,
+        confinement: Option<Arc<Confinement>>,
+        cx: &CallContext,
+    ) -> io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (command, driver) = language.driver();
@@ -82,10 +88,18 @@ impl Interpreter {
             limit: LIFE,
             variables: vec![(String::from("HAFT_DRIVER"), driver.to_owned())],
             lifetime: Lifetime::Session,
+            confinement,
+            precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
         })?;
         let channel = UnixStream::from_std(ours)?;
         Ok(Self { language, job, channel, waiting: Vec::new(), used: Instant::now() })
+    }
+
+    /// Whether what holds it is what should; more than that is no harm.
+    pub(crate) fn is_behind(&self, walls: Option<&Confinement>) -> bool {
+        let own = self.job.spec().confinement.as_ref();
+        walls.is_none_or(|walls| own.is_some_and(|own| own.policy() == walls.policy()))
     }
 
     pub(crate) fn is_alive(&self) -> bool {

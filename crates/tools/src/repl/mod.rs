@@ -9,13 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_shell::run::Shell;
+use haft_shell::{run::Shell, sandbox::Confinement};
 use haft_tool::{
     CallContext, Content, ErrorKind, Exposure, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_types::text;
 use tokio::sync::Mutex;
 
+use crate::bash::{Confine, Confined, NoConfine, Outside};
 pub use input::{Input, Language, Output};
 use interpreter::{Ending, Evaluated, Interpreter};
 
@@ -30,6 +31,7 @@ type Slot = Arc<Mutex<Option<Interpreter>>>;
 pub struct Repl {
     shell: Arc<Shell>,
     shown_chars: usize,
+    confine: Arc<dyn Confine>,
     slots: std::sync::Mutex<BTreeMap<(Language, String), Slot>>,
 }
 
@@ -37,7 +39,25 @@ impl Repl {
     /// Interpreters of this session; shows at most this many characters at
     /// once.
     pub fn new(shell: Arc<Shell>, shown_chars: usize) -> Self {
-        Self { shell, shown_chars, slots: std::sync::Mutex::default() }
+        Self { shell, shown_chars, confine: Arc::new(NoConfine), slots: std::sync::Mutex::default() }
+    }
+
+    /// Puts interpreters behind walls. One that runs behind other walls than it
+    /// should by now is started anew.
+    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+        self.confine = confine;
+        self
+    }
+
+    fn walls(&self, input: &Input, cx: &ToolContext<()>) -> Result<Option<Arc<Confinement>>, ToolError> {
+        let about = Confined {
+            command: &input.code,
+            cwd: &cx.cwd,
+            agent: &cx.agent_id,
+            outside: Outside::No,
+            permit: cx.permit(),
+        };
+        self.confine.choose(&about).walls()
     }
 
     /// The place of one interpreter. The one that was idle longest makes room.
@@ -78,8 +98,15 @@ impl Repl {
             *slot = None;
             notes.push(String::from("the interpreter had ended and was started anew; what it knew is gone"));
         }
+        let walls = self.walls(input, cx)?;
+        if slot.as_ref().is_some_and(|it| !it.is_behind(walls.as_deref())) {
+            *slot = None;
+            notes.push(String::from(
+                "the rules changed, so the interpreter was started anew; what it knew is gone",
+            ));
+        }
         if slot.is_none() {
-            *slot = Some(Interpreter::start(&self.shell, language, cx)?);
+            *slot = Some(Interpreter::start(&self.shell, language, walls, cx)?);
         }
         let Some(interpreter) = slot.as_mut() else {
             return Err(ToolError::failed("There is no interpreter"));

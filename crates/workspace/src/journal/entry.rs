@@ -123,6 +123,27 @@ pub struct Entry {
     /// Which entries this one takes back, if it is an undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undoes: Vec<EntryId>,
+    /// Who made the changes.
+    #[serde(default, skip_serializing_if = "How::is_made")]
+    pub how: How,
     /// The changes, in the order they were made.
     pub changes: Vec<FileChange>,
+}
+
+/// Who made the changes of an entry.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// A tool of ours, file by file.
+    #[default]
+    Made,
+    /// Something else, such as a command: trees, links and modes as well.
+    Observed,
+}
+
+impl How {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks this way")]
+    fn is_made(&self) -> bool {
+        *self == Self::Made
+    }
 }

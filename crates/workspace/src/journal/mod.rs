@@ -5,6 +5,7 @@
 //! goes through the same careful writes as every other change.
 
 mod active;
+mod bulk;
 mod entry;
 mod log;
 pub(crate) mod path_text;
@@ -18,7 +19,7 @@ use std::{
 };
 
 pub(crate) use active::{Active, Plan};
-pub use entry::{Entry, EntryId, FileChange, FileState, Origin, TurnId};
+pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
 use log::Log;
 pub use prune::JournalLimits;
 use store::Store;
@@ -80,7 +81,17 @@ impl Journal {
     /// Records changes that something else made, such as a command: the caller
     /// has kept what was there before.
     pub fn record(&self, origin: &Origin, changes: Vec<FileChange>) -> Result<Entry, FileError> {
-        let entry = new_entry(origin.clone(), changes, Vec::new());
+        self.record_as(origin, changes, Vec::new())
+    }
+
+    /// The same for an undo of such changes.
+    pub(crate) fn record_as(
+        &self,
+        origin: &Origin,
+        changes: Vec<FileChange>,
+        undoes: Vec<EntryId>,
+    ) -> Result<Entry, FileError> {
+        let entry = Entry { how: How::Observed, ..new_entry(origin.clone(), changes, undoes) };
         self.log.append(&entry)?;
         self.prune_if_grown(kept_by(&entry));
         Ok(entry)
@@ -134,7 +145,7 @@ pub(crate) fn new_entry(origin: Origin, changes: Vec<FileChange>, undoes: Vec<En
     let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let random = temporary_name();
     let id = EntryId::new(&random[random.len() - 8..]);
-    Entry { id, time, origin, undoes, changes }
+    Entry { id, time, origin, undoes, how: How::Made, changes }
 }
 
 /// A directory name for a workspace: readable, and unique by its hash.

@@ -12,6 +12,8 @@ use crate::{
     text::Bytes,
 };
 
+use super::bulk::Copying;
+
 /// Contents of files, each under its own fingerprint.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -33,7 +35,7 @@ impl Store {
     }
 
     /// Whether the content is there, as far as its size tells.
-    fn has(&self, hash: &ContentHash, len: u64) -> bool {
+    pub(crate) fn has(&self, hash: &ContentHash, len: u64) -> bool {
         fs::symlink_metadata(self.path_of(hash)).is_ok_and(|it| it.is_file() && it.len() == len)
     }
 
@@ -51,6 +53,34 @@ impl Store {
     pub(crate) fn put_soon(&self, hash: Option<ContentHash>, content: &Bytes<'_>) -> Result<(), FileError> {
         let Some(hash) = hash else { return Ok(()) };
         self.put_as(hash, content.len() as u64, |file| content.pieces().try_for_each(|it| file.write_all(it)))
+    }
+
+    /// Keeps bytes whose fingerprint is known, without waiting for the disk.
+    pub(crate) fn put_bytes_soon(&self, hash: ContentHash, bytes: &[u8]) -> Result<(), FileError> {
+        self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes))
+    }
+
+    /// Keeps the content of an open file, read once, without waiting for the
+    /// disk.
+    pub(crate) fn put_reader_soon(&self, from: &OpenFile) -> Result<(ContentHash, u64), FileError> {
+        let dir = private_dir(&self.dir.join("new"))?;
+        let temp = dir.join(temporary_name());
+        let done = (|| {
+            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
+            let mut copy = Copying { from: from.from_start(), to: &mut file };
+            let hash = ContentHash::of_reader(&mut copy)?;
+            let len = file.metadata()?.len();
+            let path = self.path_of(&hash);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::rename(&temp, path)?;
+            Ok((hash, len))
+        })();
+        done.map_err(|err| {
+            fs::remove_file(&temp).ok();
+            FileError::from_io(from.path(), "keep", err)
+        })
     }
 
     /// Keeps the content of an open file whose fingerprint is known and that is

@@ -6,6 +6,7 @@
 mod history;
 mod plan;
 mod restore;
+mod tree;
 
 use std::{fmt, path::PathBuf};
 

@@ -1,4 +1,5 @@
 use std::{
+    collections::{HashMap, HashSet},
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -25,22 +26,24 @@ pub(super) fn plan(
     conflicts: &mut Vec<Conflict>,
 ) -> Result<Vec<Step>, FileError> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut broken: Vec<PathBuf> = Vec::new();
+    let mut broken: HashSet<&Path> = HashSet::new();
+    let mut places: HashMap<&Path, usize> = HashMap::new();
     for change in entries.iter().flat_map(|entry| entry.changes.iter().rev()) {
-        if broken.contains(&change.path) {
+        if broken.contains(change.path.as_path()) {
             continue;
         }
-        match steps.iter_mut().find(|step| step.path == change.path) {
+        match places.get(change.path.as_path()).and_then(|at| steps.get_mut(*at)) {
             None => {
                 let (path, current, wanted) =
                     (change.path.clone(), change.after.clone(), change.before.clone());
+                places.insert(&change.path, steps.len());
                 steps.push(Step { path, current, wanted });
             }
             Some(step) if same(&step.wanted, &change.after) => step.wanted = change.before.clone(),
             Some(_) => {
                 let reason = "somebody else changed it between the calls; it goes back only to that change";
                 conflicts.push(Conflict { path: change.path.clone(), reason: reason.to_owned() });
-                broken.push(change.path.clone());
+                broken.insert(&change.path);
             }
         }
     }

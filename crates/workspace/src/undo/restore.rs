@@ -8,9 +8,10 @@ use rustix::{
 use super::{
     Conflict, HistoryItem, UndoError, UndoReport,
     plan::{Step, plan},
+    tree,
 };
 use crate::{
-    Change, Entry, FileChange, FileError, FileState, Journal, Locked, Origin, Snapshot, Workspace,
+    Change, Entry, FileChange, FileError, FileState, How, Journal, Locked, Origin, Snapshot, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
     text::Bytes,
@@ -30,6 +31,9 @@ pub(super) fn restore(
     let mut report = UndoReport::default();
     let mut steps = plan(history, &entries, &mut report.conflicts)?;
     let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
+    if entries.iter().any(|entry| entry.how == How::Observed) {
+        return tree::restore(journal, steps, undone, origin, report);
+    }
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_about_files);
     let after: Vec<Step> = others.into_iter().filter(|step| !done.contains(step)).collect();
@@ -50,7 +54,7 @@ fn is_about_files(step: &Step) -> bool {
     is_file(&step.current) && is_file(&step.wanted)
 }
 
-fn to_change(step: &Step) -> FileChange {
+pub(super) fn to_change(step: &Step) -> FileChange {
     FileChange { path: step.path.clone(), before: step.current.clone(), after: step.wanted.clone() }
 }
 
@@ -128,7 +132,7 @@ fn after_files(mut steps: Vec<Step>, report: &mut UndoReport, mode: AfterFiles) 
 }
 
 /// Puts a link in place of what is there, in one step.
-fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> {
+pub(super) fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> {
     let temp = temporary_name();
     beside(path, |dir, name| {
         symlinkat(target, dir, &*temp)?;
@@ -139,7 +143,10 @@ fn replace_by_link(path: &Path, target: &Path) -> Result<(), String> {
 }
 
 /// Does something with a name in its directory, without following links.
-fn beside(path: &Path, act: impl FnOnce(&OwnedFd, &Path) -> Result<(), Errno>) -> Result<(), String> {
+pub(super) fn beside(
+    path: &Path,
+    act: impl FnOnce(&OwnedFd, &Path) -> Result<(), Errno>,
+) -> Result<(), String> {
     let (parent, name) = split(path).map_err(|err| err.to_string())?;
     let dir = open_dir(parent).map_err(|err| err.to_string())?;
     act(&dir, name).map_err(|errno| std::io::Error::from(errno).to_string())

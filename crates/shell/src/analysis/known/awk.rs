@@ -45,10 +45,7 @@ const REFUSED: &[&str] = &[
     "switch",
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if !matches!(name, "awk" | "gawk" | "mawk" | "nawk") {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let parsed = parse("-F: -v: --version --field-separator: --assign:", args, Surprise::Refused)?;
     if parsed.has(&["version"]) {
         return Some(Verdict::harmless());

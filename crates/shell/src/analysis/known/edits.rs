@@ -95,10 +95,34 @@ pub(super) fn removals(words: &[Field]) -> Vec<Touch> {
         "find" if args.iter().any(|arg| matches!(arg.literal(), Some("-delete"))) || runs_rm(args) => args
             .iter()
             .take_while(|arg| arg.literal().is_none_or(|text| !text.starts_with(['-', '(', '!'])))
-            .map(|arg| Touch::tree(Access::Delete, arg))
+            .map(|arg| match is_narrowed(args) {
+                true => Touch::new(Access::Delete, arg),
+                false => Touch::tree(Access::Delete, arg),
+            })
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Whether `find` looks for something in particular, so that what it starts from
+/// stays.
+fn is_narrowed(args: &[Field]) -> bool {
+    let tests = ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-newer", "-size"];
+    let times = ["-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin"];
+    let any = |text: &str| text.is_empty() || text.chars().all(|it| matches!(it, '*' | '?' | '.' | '/'));
+    // Whether a pattern was quoted is not known any more.
+    let text = |field: &Field| match field {
+        Field::Literal(text) | Field::Glob(text) => Some(text.clone()),
+        _ => None,
+    };
+    let tested = args.windows(2).any(|pair| match (pair[0].literal(), text(&pair[1])) {
+        (Some(test), Some(value)) => (tests.contains(&test) || times.contains(&test)) && !any(&value),
+        _ => false,
+    });
+    // An alternative or a negation may let everything through again.
+    let widening = |text: String| matches!(&*text, "-o" | "-or" | "!" | "-not" | ",");
+    let widened = args.iter().any(|arg| text(arg).is_none_or(widening));
+    tested && !widened
 }
 
 /// `find … -exec rm …` without a condition that narrows it down much.

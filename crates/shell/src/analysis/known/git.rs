@@ -135,10 +135,7 @@ const PLAIN: &[(&str, &[&str], Operands)] = &[
     ("whatchanged", &[LOG, DIFF], Operands::Any),
 ];
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if name != "git" {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     // Whatever a pattern or a variable turns into may be an option.
     let known = args.iter().all(|arg| matches!(arg, Field::Literal(_) | Field::Number));
     if !known {

@@ -73,15 +73,25 @@ pub(crate) fn classify(words: &[Field]) -> Option<Verdict> {
     if bare.contains('/') {
         return None;
     }
-    let builtin = if bare == name { builtins::classify(name, args) } else { None };
-    builtin
-        .or_else(|| search::classify(bare, args))
-        .or_else(|| git::classify(bare, args))
-        .or_else(|| sed::classify(bare, args))
-        .or_else(|| awk::classify(bare, args))
-        .or_else(|| edits::classify(bare, args))
-        .or_else(|| tools::classify(bare, args))
-        .or_else(|| simple::classify(bare, args))
+    if bare == name
+        && let Some(verdict) = builtins::classify(name, args)
+    {
+        return Some(verdict);
+    }
+    match bare {
+        "git" => git::classify(args),
+        "sed" => sed::classify(args),
+        "awk" | "gawk" | "mawk" | "nawk" => awk::classify(args),
+        "cp" | "mkdir" | "mv" | "rm" | "rmdir" | "touch" => edits::classify(bare, args),
+        _ => search::classify(bare, args)
+            .or_else(|| simple::classify(bare, args))
+            .or_else(|| tools::classify(bare, args)),
+    }
+}
+
+/// Whether a command of this name can remove files.
+pub(crate) fn may_remove(name: &str) -> bool {
+    matches!(name.rsplit('/').next(), Some("rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" | "find"))
 }
 
 /// Removals, also with options that are not understood.

@@ -83,13 +83,14 @@ impl Parsed {
             Some((name, value)) => (name, Some(Field::Literal(value.to_owned()))),
             None => (text, None),
         };
-        let value = match (long_option(list, name)?, attached) {
+        let kind = long_option(list, name)?;
+        let value = match (kind, attached) {
             (Value::None, None) | (Value::Attached, None) => None,
             (Value::None, Some(_)) => return None,
             (_, Some(attached)) => Some(attached),
             (Value::Required | Value::RequiredFile, None) => Some(single(args.next()?)?),
         };
-        self.push(name, value, long_option(list, name)?);
+        self.push(name, value, kind);
         Some(())
     }
 
@@ -136,9 +137,15 @@ fn single(field: &Field) -> Option<Field> {
 }
 
 fn long_option(list: &str, name: &str) -> Option<Value> {
-    list.split(' ').find_map(|token| {
-        let (option, kind) = kind_of(token.strip_prefix("--")?);
-        (option == name).then_some(kind)
+    if name.is_empty() || !name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    list.match_indices(name).find_map(|(at, _)| {
+        let starts = list[..at].ends_with("--") && !list[..at].ends_with("---");
+        let token = list[at..].split(' ').next()?;
+        let (option, kind) = kind_of(token);
+        (starts && option == name && list[..at - 2].chars().next_back().is_none_or(|c| c == ' '))
+            .then_some(kind)
     })
 }
 

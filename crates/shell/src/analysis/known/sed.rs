@@ -12,10 +12,7 @@ use crate::analysis::{
 const OPTIONS: &str = "-nErsuz -e: -l: -i? --quiet --silent --expression: --regexp-extended --separate --unbuffered \
     --null-data --posix --debug --sandbox --in-place? --line-length: --help --version";
 
-pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
-    if name != "sed" {
-        return None;
-    }
+pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(OPTIONS, args, Surprise::Refused)?;
     let (scripts, operands) = scripts(&parsed)?;
     let mut touches = Vec::new();

@@ -1,0 +1,115 @@
+//! `haft sandbox check | run`: what holds commands here, and trying it out.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use haft_shell::sandbox::{Network, Policy, Report, Strictness};
+use haft_tool::Fence;
+use serde_json::json;
+
+use crate::{
+    args::{Options, SandboxCommand},
+    output::{Ended, Failure, complain, print_bytes, print_line},
+    wiring::{Limits, Setup, Walls, runtime},
+};
+
+pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
+    let setup = Setup::new(options)?;
+    let walls = setup.walls();
+    let rules = setup.policy()?;
+    let fence = || rules.fence(&setup.cwd, setup.home.as_deref());
+    let policy = walls.policy(&Limits { read_only: rules.forbids_changes(), fence: &fence })?;
+    match command {
+        SandboxCommand::Check => check(&walls, &policy, &fence(), options),
+        SandboxCommand::Run { command } => confined(&setup, &walls, policy, command),
+    }
+}
+
+fn check(walls: &Walls, policy: &Policy, fence: &Fence, options: &Options) -> Ended {
+    let report = walls.report(policy)?;
+    let features = walls.sandbox()?.features();
+    let probes = [
+        ("namespaces", features.kernel.namespaces.clone().unwrap_or_else(|| String::from("work"))),
+        ("seccomp", features.kernel.seccomp.clone().unwrap_or_else(|| String::from("works"))),
+        (
+            "landlock",
+            match features.kernel.landlock {
+                0 => String::from("the kernel has none"),
+                version => format!("version {version}"),
+            },
+        ),
+        (
+            "bubblewrap",
+            match &features.bubblewrap {
+                Some(path) => format!("works ({})", path.display()),
+                None if features.kernel.namespaces.is_none() => String::from("not needed"),
+                None => String::from("not found, or it does not work"),
+            },
+        ),
+    ];
+    let gaps: Vec<&String> = report.gaps.iter().chain(&fence.missed).collect();
+    if options.json {
+        let probes: serde_json::Map<String, serde_json::Value> =
+            probes.iter().map(|(name, found)| ((*name).to_owned(), json!(found))).collect();
+        let complete = report.is_complete() && fence.missed.is_empty();
+        let line = json!({
+            "enabled": walls.is_wanted(), "backend": report.backend.map(|it| format!("{it:?}").to_lowercase()),
+            "complete": complete, "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
+        });
+        print_line(&line.to_string())?;
+    } else {
+        print_bytes(text(walls, &report, &gaps, &probes, policy).as_bytes())?;
+    }
+    Ok(if report.backend.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn text(
+    walls: &Walls,
+    report: &Report,
+    gaps: &[&String],
+    probes: &[(&str, String)],
+    policy: &Policy,
+) -> String {
+    let mut out = String::from(match walls.is_wanted() {
+        true => "The sandbox is on: commands run in it.\n",
+        false => "The sandbox is off (sandbox.enabled). This is what it would do:\n",
+    });
+    let shown = Report { gaps: gaps.iter().map(|it| (*it).clone()).collect(), ..report.clone() };
+    out.push_str(&shown.to_string());
+    if policy.network == Network::Off {
+        out.push_str("  sandbox.network.allowedDomains opens the network for some hosts.\n");
+    }
+    out.push_str("Found out just now by trying each in a process of its own:\n");
+    for (name, found) in probes {
+        out.push_str(&format!("  {name}: {found}\n"));
+    }
+    crate::show::clean(&out)
+}
+
+fn confined(setup: &Setup, walls: &Walls, policy: Policy, command: Vec<OsString>) -> Ended {
+    let mut words = command.into_iter();
+    let Some(program) = words.next() else { return Err(Failure::Message(String::from("nothing to run"))) };
+    let arguments: Vec<OsString> = words.collect();
+    let path = found(&program, setup)?;
+    let runtime = runtime()?;
+    let _inside = runtime.enter();
+    let walls = walls.build(policy, Strictness::Complete).map_err(|why| {
+        Failure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
+    })?;
+    let (code, violations) = walls.run(&path, &arguments, &setup.cwd)?;
+    for line in violations {
+        complain(&format!("blocked by sandbox: {line}"));
+    }
+    Ok(ExitCode::from(u8::try_from(code.clamp(0, 255)).unwrap_or(125)))
+}
+
+/// Where a program is, as the shell would find it.
+fn found(program: &OsString, setup: &Setup) -> Result<std::path::PathBuf, Failure> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Ok(setup.cwd.join(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));
+    places
+        .find(|place| place.is_file())
+        .ok_or_else(|| Failure::Message(format!("no program {} in PATH", program.to_string_lossy())))
+}

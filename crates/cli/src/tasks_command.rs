@@ -1,0 +1,113 @@
+//! `haft tasks`: what commands of all sessions have running, and ending it.
+
+use std::{path::Path, process::ExitCode, time::Duration};
+
+use haft_shell::{
+    own::{Leftover, everything},
+    run::Shell,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Options, TasksCommand},
+    output::{Ended, Failure, complain, print_bytes, print_line},
+    show,
+    wiring::Setup,
+};
+
+/// How long processes may take to go.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(command: Option<TasksCommand>, options: &Options) -> Ended {
+    let state = Setup::new(options)?.state_dir();
+    let running = everything(&Shell::registries(&state));
+    match command.unwrap_or(TasksCommand::List) {
+        TasksCommand::List => list(&running, &state, options),
+        TasksCommand::Stop { id } => stop(&running, id.as_deref()),
+        TasksCommand::Output { id } => output(&running, &state, &id),
+    }
+}
+
+fn list(running: &[Leftover], state: &Path, options: &Options) -> Ended {
+    for task in running {
+        if options.json {
+            print_line(&line(task, state).to_string())?;
+            continue;
+        }
+        let pids: Vec<String> = task.processes.iter().map(|it| it.id.pid.to_string()).collect();
+        let about = format!("{}  {}  pid {}", id_of(task), standing(task), pids.join(", "));
+        let text = format!("{about}\n    {}\n    session {}\n", task.command, task.session);
+        print_bytes(show::clean(&text).as_bytes())?;
+    }
+    if running.is_empty() && !options.json {
+        print_line("nothing is running")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(task: &Leftover, state: &Path) -> Value {
+    let processes: Vec<Value> =
+        task.processes.iter().map(|it| json!({"pid": it.id.pid, "command": it.command})).collect();
+    let file = Shell::output_of(state, &task.session, &task.task);
+    json!({
+        "id": id_of(task), "call": task.call, "session": task.session, "command": task.command,
+        "standing": standing(task), "processes": processes, "output": file.exists().then_some(file),
+    })
+}
+
+/// Its name among the tasks of its session, or else its call.
+fn id_of(task: &Leftover) -> &str {
+    if task.task.is_empty() { &task.call } else { &task.task }
+}
+
+fn standing(task: &Leftover) -> &'static str {
+    match (task.session_lives, task.detached) {
+        (_, true) => "detached",
+        (true, false) => "running",
+        (false, false) => "left by a session that is gone",
+    }
+}
+
+/// A call, a task or the number of a process.
+fn means(task: &Leftover, id: &str) -> bool {
+    let pid = || task.processes.iter().any(|it| it.id.pid.to_string() == id);
+    task.call == id || task.task == id || pid()
+}
+
+fn stop(running: &[Leftover], id: Option<&str>) -> Ended {
+    let wanted: Vec<&Leftover> = match id {
+        Some(id) => named(running, id)?,
+        None => running.iter().filter(|it| !it.session_lives && !it.detached).collect(),
+    };
+    let mut all = true;
+    for task in &wanted {
+        match task.end(PATIENCE) {
+            true => print_line(&show::clean(&format!("ended {} ({})", id_of(task), task.command)))?,
+            false => {
+                all = false;
+                complain(&format!("{} is still running", id_of(task)));
+            }
+        }
+    }
+    if wanted.is_empty() {
+        print_line("no session that is gone left anything running")?;
+    }
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn output(running: &[Leftover], state: &Path, id: &str) -> Ended {
+    let tasks = named(running, id)?;
+    let mut files = tasks.iter().map(|it| Shell::output_of(state, &it.session, &it.task));
+    let Some(file) = files.find(|it| it.is_file()) else {
+        return Err(Failure::Message(format!("the output of {id} is in the memory of its session")));
+    };
+    print_bytes(&std::fs::read(file)?)
+}
+
+fn named<'a>(running: &'a [Leftover], id: &str) -> Result<Vec<&'a Leftover>, Failure> {
+    let found: Vec<&Leftover> = running.iter().filter(|it| means(it, id)).collect();
+    match found.is_empty() {
+        true => Err(Failure::Message(format!("nothing that runs is called {id}; see `haft tasks`"))),
+        false => Ok(found),
+    }
+}

@@ -1,0 +1,293 @@
+//! Which walls hold the commands of a session: the settings say whether, the
+//! rules and the mode of each call say what they keep out.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use haft_config::{Sandbox as Wishes, SettingsStore, Sourced};
+use haft_shell::sandbox::{
+    Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
+    WorkspacePolicy,
+};
+use haft_tool::{Fence, Fenced};
+use haft_tools::bash::{Choice, Confine, Confined, Outside};
+
+use super::scratch::ScratchDir;
+use crate::output::complain;
+
+/// Builds the walls of one session.
+pub(crate) struct Walls {
+    store: Arc<SettingsStore>,
+    session: String,
+    state: PathBuf,
+    /// The workspace and what was added to it.
+    roots: Vec<PathBuf>,
+    home: Option<PathBuf>,
+    sandbox: OnceLock<Result<Arc<Sandbox>, String>>,
+    scratch: OnceLock<Result<ScratchDir, String>>,
+    warned: AtomicBool,
+    /// The walls of the call before: most calls have the same.
+    last: Mutex<Option<Arc<Confinement>>>,
+}
+
+/// What a call is kept from, by rules and mode.
+pub(crate) struct Limits<'a> {
+    /// Why nothing may be changed, if nothing may.
+    pub(crate) read_only: Option<String>,
+    /// What the deny rules name.
+    pub(crate) fence: &'a dyn Fn() -> Fence,
+}
+
+impl Walls {
+    pub(crate) fn new(
+        store: Arc<SettingsStore>,
+        session: &str,
+        state: PathBuf,
+        roots: Vec<PathBuf>,
+        home: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            store,
+            session: session.to_owned(),
+            state,
+            roots,
+            home,
+            sandbox: OnceLock::new(),
+            scratch: OnceLock::new(),
+            warned: AtomicBool::new(false),
+            last: Mutex::default(),
+        }
+    }
+
+    fn wishes(&self) -> Wishes {
+        self.store.current().settings.sandbox.clone()
+    }
+
+    /// Whether the settings want commands confined.
+    pub(crate) fn is_wanted(&self) -> bool {
+        is_set(&self.wishes().enabled)
+    }
+
+    /// Whether commands run without a question because of the walls: only where
+    /// all of the walls stand.
+    pub(crate) fn enforce(&self) -> bool {
+        self.is_wanted()
+            && self.sandbox().is_ok_and(|sandbox| {
+                let policy = self.policy(&Limits { read_only: None, fence: &Fence::default });
+                policy.is_ok_and(|policy| sandbox.report(&policy).is_complete())
+            })
+    }
+
+    pub(crate) fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
+        let opened = self.sandbox.get_or_init(|| {
+            let config = SandboxConfig::new(self.session.as_str(), self.state.join("sandbox"));
+            config.and_then(Sandbox::open).map_err(|err| format!("the sandbox cannot be used: {err}"))
+        });
+        opened.as_ref().map_err(Clone::clone)
+    }
+
+    fn scratch(&self) -> Result<&Path, String> {
+        let made = self.scratch.get_or_init(|| ScratchDir::new().map_err(|err| err.to_string()));
+        made.as_ref().map(ScratchDir::path).map_err(|err| format!("there is no temporary directory: {err}"))
+    }
+
+    /// What holds a call.
+    pub(crate) fn policy(&self, limits: &Limits<'_>) -> Result<Policy, String> {
+        let wishes = self.wishes();
+        let enabled = is_set(&wishes.enabled);
+        let fence = (limits.fence)();
+        let hide = self.hidden(&wishes, &fence);
+        let scratch = self.scratch()?;
+        let network = if enabled { network(&wishes) } else { Network::Open };
+        let mut policy = match &limits.read_only {
+            Some(why) => Policy { hide, network, ..Policy::read_only(scratch, why.as_str()) },
+            None => {
+                let write = self.paths(&wishes.filesystem.allow_write);
+                let mut protect = self.paths(&wishes.filesystem.deny_write);
+                protect.extend(fence.unchangeable.iter().map(|it| it.path.clone()));
+                let places = self.store.places();
+                protect.extend(places.user.iter().chain(&places.state).cloned());
+                WorkspacePolicy {
+                    roots: &self.roots,
+                    scratch,
+                    home: self.home.as_deref(),
+                    write: &write,
+                    protect: &protect,
+                    hide: &hide,
+                }
+                .policy(network)
+            }
+        };
+        let sockets = &wishes.network;
+        let open =
+            !enabled || is_set(&sockets.allow_all_unix_sockets) || !sockets.allow_unix_sockets.is_empty();
+        policy.sockets = if open { UnixSockets::All } else { UnixSockets::Own };
+        Ok(policy)
+    }
+
+    /// What cannot be read: what rules deny, what the settings deny, and our own
+    /// keys.
+    fn hidden(&self, wishes: &Wishes, fence: &Fence) -> Vec<Hidden> {
+        let by_rule = fence
+            .unreadable
+            .iter()
+            .map(|Fenced { path, rule }| Hidden { path: path.clone(), rule: format!("deny rule {rule}") });
+        let readable = self.paths(&wishes.filesystem.allow_read);
+        let denied = self.paths(&wishes.filesystem.deny_read).into_iter();
+        let by_setting = denied.filter(|path| !readable.iter().any(|it| it.starts_with(path))).map(|path| {
+            let rule = String::from("sandbox.filesystem.denyRead");
+            Hidden { path, rule }
+        });
+        let places = self.store.places();
+        let keys =
+            places.user.iter().chain(&places.state).flat_map(|dir| OWN_KEYS.map(|name| dir.join(name)));
+        let keys =
+            keys.filter(|path| path.exists()).map(|path| Hidden { path, rule: OWN_KEYS_RULE.to_owned() });
+        by_rule.chain(by_setting).chain(keys).collect()
+    }
+
+    fn paths(&self, texts: &[Sourced<String>]) -> Vec<PathBuf> {
+        texts.iter().map(|text| self.path(text)).collect()
+    }
+
+    /// `//x` is absolute as in rules, `~` is the home, everything else starts
+    /// where the settings are.
+    fn path(&self, text: &Sourced<String>) -> PathBuf {
+        let written = text.value.strip_suffix("/**").unwrap_or(&text.value);
+        let written = written.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(written);
+        let base = &text.origin.source.base;
+        let expanded = haft_paths::expand(Path::new(written), base, self.home.as_deref());
+        haft_paths::lexical(&expanded.unwrap_or_else(|_| base.join(written)))
+    }
+
+    /// Prepares the walls, or says why there are none.
+    pub(crate) fn build(&self, policy: Policy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(walls) = last.as_ref().filter(|it| *it.policy() == policy) {
+            return Ok(Arc::clone(walls));
+        }
+        let walls = self.sandbox()?.confine(policy, strictness)?;
+        *last = Some(Arc::clone(&walls));
+        Ok(walls)
+    }
+
+    /// What the settings ask for in plain words, and what the machine makes of
+    /// it.
+    pub(crate) fn report(&self, policy: &Policy) -> Result<Report, String> {
+        Ok(self.sandbox()?.report(policy))
+    }
+
+    fn warn_once(&self, why: &str) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            complain(why);
+        }
+    }
+
+    fn is_excluded(&self, wishes: &Wishes, about: &Confined<'_>) -> bool {
+        let patterns: Vec<String> = wishes.excluded_commands.iter().map(|it| it.value.clone()).collect();
+        !patterns.is_empty()
+            && crate::permissions_command::rules_cover(
+                &patterns,
+                about.command,
+                about.cwd,
+                self.home.as_deref(),
+            )
+    }
+
+    /// Commands that have to be held. What cannot be enforced is refused or
+    /// said, as the settings want.
+    fn held(&self, limits: &Limits<'_>, demand: Demand) -> Choice {
+        let built = self.policy(limits).and_then(|policy| {
+            let complete = demand == Demand::Complete;
+            let strictness = if complete { Strictness::Complete } else { Strictness::BestEffort };
+            let gaps = self.report(&policy)?.gaps;
+            let walls = self.build(policy, strictness)?;
+            if !gaps.is_empty() {
+                self.warn_once(&format!("the sandbox does not enforce everything here: {}", gaps.join("; ")));
+            }
+            Ok(walls)
+        });
+        match (built, demand) {
+            (Ok(walls), _) => Choice::Walls(walls),
+            (Err(why), Demand::IfPossible) => {
+                self.warn_once(&format!("commands run without a sandbox: {why}"));
+                Choice::Free
+            }
+            (Err(why), Demand::Complete | Demand::SomeWalls) => Choice::Refused(format!(
+                "{why}. `haft sandbox check` says more; sandbox.failIfUnavailable: false lets commands run without"
+            )),
+        }
+    }
+}
+
+/// What has to stand before a command runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Demand {
+    /// All of the walls.
+    Complete,
+    /// Some of them; what is missing is said.
+    SomeWalls,
+    /// Whatever can be had; that there is nothing is said.
+    IfPossible,
+}
+
+/// Files with keys of ours, below the directories of settings.
+const OWN_KEYS: [&str; 4] = [".credentials.json", "credentials.json", "mcp-tokens.json", "mcp-auth"];
+const OWN_KEYS_RULE: &str = "Haft's own keys";
+
+impl Confine for Walls {
+    fn choose(&self, about: &Confined<'_>) -> Choice {
+        let wishes = self.wishes();
+        let read_only = about.permit.forbids_changes();
+        let limits = Limits { read_only, fence: &|| about.permit.fence() };
+        let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
+        if !is_set(&wishes.enabled) {
+            // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.
+            return match limits.read_only {
+                Some(_) => self.held(&limits, Demand::IfPossible),
+                None => Choice::Free,
+            };
+        }
+        if limits.read_only.is_none() {
+            if about.outside == Outside::Agreed {
+                return match wishes.allow_unsandboxed_commands.as_ref().map(|it| it.value) {
+                    Some(false) => Choice::Refused(String::from(
+                        "the settings let no command run outside (sandbox.allowUnsandboxedCommands)",
+                    )),
+                    _ => Choice::Free,
+                };
+            }
+            if self.is_excluded(&wishes, about) {
+                return Choice::Free;
+            }
+        }
+        self.held(
+            &limits,
+            match required {
+                Some(true) => Demand::Complete,
+                None => Demand::SomeWalls,
+                Some(false) => Demand::IfPossible,
+            },
+        )
+    }
+}
+
+fn is_set(flag: &Option<Sourced<bool>>) -> bool {
+    flag.as_ref().is_some_and(|it| it.value)
+}
+
+/// Nobody, unless the settings name somebody; `*` is everybody.
+fn network(wishes: &Wishes) -> Network {
+    let texts = |list: &[Sourced<String>]| list.iter().map(|it| it.value.clone()).collect::<Vec<_>>();
+    let (allow, deny) = (texts(&wishes.network.allowed_domains), texts(&wishes.network.denied_domains));
+    match (allow.iter().any(|it| it == "*"), allow.is_empty()) {
+        (true, _) if deny.is_empty() => Network::Open,
+        (_, true) => Network::Off,
+        _ => Network::Domains(Domains { allow, deny }),
+    }
+}

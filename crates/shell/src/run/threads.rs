@@ -1,0 +1,70 @@
+//! Threads for commands. One that has nothing to do waits a little for the next
+//! command: starting a thread costs a tenth of starting a command.
+
+use std::{
+    io,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Sender, channel},
+    },
+    time::Duration,
+};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that wait, by number.
+static IDLE: Mutex<Vec<(u64, Sender<Work>)>> = Mutex::new(Vec::new());
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+/// How long they do.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// And how many at most.
+const MOST: usize = 16;
+
+/// Runs this on a thread of its own.
+pub(crate) fn run(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut work: Work = Box::new(work);
+    while let Some((_, waiting)) = idle().pop() {
+        match waiting.send(work) {
+            Ok(()) => return Ok(()),
+            Err(refused) => work = refused.0,
+        }
+    }
+    std::thread::Builder::new().name(String::from("haft-command")).spawn(move || live(work)).map(drop)
+}
+
+fn live(first: Work) {
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let (sender, receiver) = channel::<Work>();
+    let mut work = first;
+    loop {
+        work();
+        {
+            let mut idle = idle();
+            if MOST <= idle.len() {
+                return;
+            }
+            idle.push((number, sender.clone()));
+        }
+        work = match receiver.recv_timeout(PATIENCE) {
+            Ok(next) => next,
+            Err(_) => {
+                let mut idle = idle();
+                if let Some(at) = idle.iter().position(|it| it.0 == number) {
+                    idle.remove(at);
+                    return;
+                }
+                drop(idle);
+                // Somebody has just taken us and is about to say what for.
+                match receiver.recv() {
+                    Ok(next) => next,
+                    Err(_) => return,
+                }
+            }
+        };
+    }
+}
+
+fn idle() -> MutexGuard<'static, Vec<(u64, Sender<Work>)>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}

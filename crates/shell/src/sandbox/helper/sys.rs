@@ -1,0 +1,83 @@
+//! System calls without a safe wrapper.
+#![expect(unsafe_code, reason = "rustix does not know these calls")]
+
+use std::{
+    ffi::CString,
+    io,
+    os::{
+        fd::{AsRawFd as _, BorrowedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::Path,
+};
+
+const AT_RECURSIVE: libc::c_uint = 0x8000;
+const AT_EMPTY_PATH: libc::c_uint = 0x1000;
+const MOUNT_ATTR_RDONLY: u64 = 1;
+
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+fn mount_setattr(fd: i32, path: &Path, flags: libc::c_uint) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let attr = MountAttr { set: MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
+    // SAFETY: path and attributes outlive the call, and the size is theirs.
+    let failed = unsafe {
+        libc::syscall(libc::SYS_mount_setattr, fd, path.as_ptr(), flags, &attr, size_of::<MountAttr>())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a mount and everything mounted below it read-only.
+pub(super) fn read_only_tree(path: &Path) -> io::Result<()> {
+    mount_setattr(libc::AT_FDCWD, path, AT_RECURSIVE)
+}
+
+/// The same for a mount that is not attached anywhere yet.
+pub(super) fn read_only_mount(mount: BorrowedFd<'_>) -> io::Result<()> {
+    mount_setattr(mount.as_raw_fd(), Path::new(""), AT_RECURSIVE | AT_EMPTY_PATH)
+}
+
+/// Leaves the namespaces we are in for new ones.
+pub(super) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
+    // SAFETY: the helper has one thread and shares nothing with anybody.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Switches the loopback device on.
+pub(super) fn loopback_up() -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: a request of zeros is a valid one; the name fits with its end.
+    unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l'.cast_signed();
+        request.ifr_name[1] = b'o'.cast_signed();
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// What version of Landlock the kernel speaks; zero for none.
+pub(super) fn landlock_version() -> i64 {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: asks for a number; there is nothing to point to.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    version.max(0)
+}
+
+/// Takes over a descriptor we were given by number.
+pub(super) fn inherited(fd: i32) -> std::os::fd::OwnedFd {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: whoever started us put it there for us, and nobody else here
+    // knows of it.
+    unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }
+}

@@ -1,0 +1,33 @@
+//! Walls around commands.
+//!
+//! A [`Policy`] says what a command may do; a [`Sandbox`] finds out what of it
+//! this machine can enforce, says so in a [`Report`], and turns it into a
+//! [`Confinement`] for [`Spec`](crate::run::Spec). The walls are built by a
+//! helper process that then becomes the command; see [`run_if_helper`].
+//!
+//! **Invariant:** what is reported as enforced is enforced by the kernel. A
+//! wall that cannot be built keeps the command from running.
+
+mod blocked;
+mod bubblewrap;
+mod confine;
+mod features;
+mod helper;
+mod order;
+mod policy;
+mod proxy;
+mod report;
+mod space;
+mod stand_in;
+mod workspace;
+
+pub use blocked::blocked;
+pub use confine::{Confinement, Sandbox, SandboxConfig, Strictness};
+pub use features::{Features, Kernel, WITHOUT};
+pub use helper::run_if_helper;
+pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
+pub use proxy::{Lookup, SystemLookup, address::is_public};
+pub use report::{Backend, Report};
+pub use workspace::WorkspacePolicy;
+
+pub(crate) use confine::{Guard, Numbers};

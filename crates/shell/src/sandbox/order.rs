@@ -1,0 +1,54 @@
+//! What the helper process is told.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::UnixSockets;
+
+/// The word that makes a program the helper.
+pub(crate) const HELPER: &str = "__sandbox";
+
+/// What to do before the command takes the helper's place.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Order {
+    /// How the walls are built.
+    pub(crate) walls: Walls,
+    /// Where writing is allowed.
+    pub(crate) write: Vec<PathBuf>,
+    /// What stays as it is; everything exists.
+    pub(crate) protect: Vec<PathBuf>,
+    /// What cannot be read; everything exists.
+    pub(crate) hide: Vec<PathBuf>,
+    /// Whom it may talk to.
+    pub(crate) network: Net,
+    pub(crate) sockets: UnixSockets,
+    /// A directory of ours that nothing else is in.
+    pub(crate) hollow: PathBuf,
+    /// Where to say that it did not work.
+    pub(crate) status: i32,
+}
+
+/// How the walls are built.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Walls {
+    /// Namespaces and mounts of our own, Landlock, and a system call filter.
+    Namespaces,
+    /// Somebody built the namespaces already; Landlock and the filter.
+    Inside,
+    /// Landlock and the filter alone.
+    Landlock,
+}
+
+/// How the network is closed.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Net {
+    /// It is not.
+    Open,
+    /// By joining the namespaces behind these descriptors.
+    Join { user: i32, net: i32 },
+    /// By a namespace somebody built already.
+    Closed,
+    /// By refusing connections.
+    Refuse,
+}

@@ -1,0 +1,402 @@
+//! Undo for commands: what is in the workspace is looked at before and after a
+//! command, and the difference goes into the journal of the files.
+//!
+//! **Invariant:** before a command runs, the content of everything it may change
+//! is kept, or the call says that it is not.
+
+mod record;
+mod scope;
+mod tree;
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use haft_shell::{
+    analysis::{self, Place},
+    run::End,
+};
+use haft_tool::{BoxFuture, CallId, ToolError};
+use haft_workspace::{FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace};
+
+use super::ports::{Coverage, Snapshots, Upcoming};
+use record::{Pending, Record};
+use tree::{FileStamp, Found, Node, TooMuch, Tree, Walk};
+
+pub use tree::SnapshotLimits;
+
+/// Looks before and after commands.
+pub struct JournalSnapshots {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    files: Arc<Files>,
+    home: Option<PathBuf>,
+    limits: SnapshotLimits,
+    record: OnceLock<Option<Record>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Contents that were kept, by what the kernel says about the file.
+    known: HashMap<PathBuf, (FileStamp, FileState)>,
+    /// Commands under way.
+    windows: HashMap<CallId, Window>,
+    /// Numbers for files on disk.
+    number: u64,
+    /// The last tree that was written, and its number.
+    written: Option<(u64, Arc<Tree>)>,
+    /// Whether it was said what is left out.
+    told: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Window {
+    number: u64,
+    tree_number: u64,
+    tree: Arc<Tree>,
+    pending: Pending,
+}
+
+/// What was found, and what of it cannot be brought back.
+struct Taken {
+    tree: Tree,
+    left_out: Vec<PathBuf>,
+    unreadable: usize,
+}
+
+impl JournalSnapshots {
+    /// For the commands of one session.
+    pub fn new(files: Arc<Files>, home: Option<PathBuf>, limits: SnapshotLimits) -> Self {
+        let (record, state) = (OnceLock::new(), Mutex::default());
+        Self { inner: Arc::new(Inner { files, home, limits, record, state }) }
+    }
+}
+
+impl Snapshots for JournalSnapshots {
+    fn before<'a>(&'a self, about: Upcoming<'a>) -> BoxFuture<'a, Result<Coverage, ToolError>> {
+        if about.reads_only {
+            return Box::pin(async { Ok(Coverage::Full) });
+        }
+        let inner = Arc::clone(&self.inner);
+        let origin = inner.files.origin(about.call, "Bash");
+        let (command, cwd) = (about.command.to_owned(), about.cwd.to_owned());
+        Box::pin(async move {
+            let looked = tokio::task::spawn_blocking(move || inner.before(origin, &command, &cwd));
+            Ok(looked.await.unwrap_or_else(|_| {
+                Coverage::Partial(String::from("this cannot be undone: looking at the workspace failed"))
+            }))
+        })
+    }
+
+    fn after<'a>(&'a self, call: &'a CallId, _end: &'a End) -> BoxFuture<'a, ()> {
+        let (inner, call) = (Arc::clone(&self.inner), call.clone());
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || inner.after(&call)).await.ok();
+        })
+    }
+}
+
+/// Writes down what commands changed whose session was killed while they ran.
+/// Call it before the journal is read or another command runs.
+pub fn recover(workspace: &Workspace) {
+    let Ok(journal) = workspace.journal() else { return };
+    for left in record::left(journal) {
+        for (pending, tree) in &left.pending {
+            let taken =
+                Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut HashMap::new() }
+                    .take(&pending.starts, pending.left_out.clone());
+            if let Ok(now) = taken {
+                write_down(workspace, pending, tree, now.tree);
+            }
+        }
+        left.remove();
+    }
+}
+
+impl Inner {
+    fn before(&self, origin: Origin, command: &str, cwd: &Path) -> Coverage {
+        let workspace = self.files.workspace();
+        let journal = match workspace.journal() {
+            Ok(journal) => journal,
+            Err(why) => return Coverage::Partial(format!("this cannot be undone: {why}")),
+        };
+        let roots = workspace.roots();
+        let place = Place { cwd, home: self.home.as_deref(), roots: &roots };
+        let scope = scope::scope(&analysis::analyse(command, place));
+        let mut starts = scope.named.clone();
+        if scope.anywhere {
+            starts.extend(roots);
+        }
+        let starts = outermost(starts);
+        if starts.is_empty() {
+            return Coverage::Full;
+        }
+        let record = self.record(workspace, journal);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
+        let (starts, taken, over) = match taker.take(&starts, Vec::new()) {
+            Ok(taken) => (starts, taken, false),
+            // What the command names is better than nothing.
+            Err(TooMuch) => match taker.take(&scope.named, Vec::new()) {
+                Ok(taken) => (scope.named, taken, true),
+                Err(TooMuch) => return self.too_much(),
+            },
+        };
+        let mut notes = Vec::new();
+        if over {
+            let Coverage::Partial(note) = self.too_much() else { return Coverage::Full };
+            notes.push(note);
+        }
+        notes.extend(notes_of(&taken));
+        let pending = Pending { origin, starts, left_out: taken.left_out, since: now_millis() };
+        let call = pending.origin.call.clone();
+        state.begin(call, pending, taken.tree, record);
+        state.told(notes)
+    }
+
+    fn too_much(&self) -> Coverage {
+        Coverage::Partial(format!(
+            "this cannot be undone: there are more than {} files or {} MiB to keep",
+            self.limits.entries,
+            self.limits.bytes >> 20
+        ))
+    }
+
+    /// What the session writes down on disk; the first time, what others left is
+    /// settled, and what they knew is taken over.
+    fn record(&self, workspace: &Workspace, journal: &Journal) -> Option<&Record> {
+        self.record
+            .get_or_init(|| {
+                let known = record::left(journal).into_iter().filter_map(|left| {
+                    let tree = left.last.clone();
+                    // Only what nobody has to settle any more.
+                    if left.pending.is_empty() {
+                        left.remove();
+                    }
+                    tree
+                });
+                let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                for (path, node) in known.flatten() {
+                    if let Some(stamp) = node.stamp {
+                        state.known.insert(path, (stamp, node.state));
+                    }
+                }
+                drop(state);
+                recover(workspace);
+                Record::open(journal).ok()
+            })
+            .as_ref()
+    }
+
+    fn after(&self, call: &CallId) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(window) = state.windows.remove(call) else { return };
+        let workspace = self.files.workspace();
+        let Ok(journal) = workspace.journal() else { return };
+        let mut taker = Taker { workspace, journal, limits: self.limits, known: &mut state.known };
+        // What a command made too large is still compared with what was there.
+        taker.limits.entries = taker.limits.entries.saturating_mul(4);
+        taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
+        if let Ok(taken) = taker.take(&window.pending.starts, window.pending.left_out.clone()) {
+            write_down(workspace, &window.pending, &window.tree, taken.tree);
+        }
+        if let Some(record) = self.record.get().and_then(Option::as_ref) {
+            record.end(window.number);
+            let used = |number: u64| state.windows.values().any(|it| it.tree_number == number);
+            let newest = state.written.as_ref().is_some_and(|it| it.0 == window.tree_number);
+            if !newest && !used(window.tree_number) {
+                record.drop_tree(window.tree_number);
+            }
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, call: CallId, pending: Pending, tree: Tree, record: Option<&Record>) {
+        let (tree_number, tree) = match &self.written {
+            Some((number, written)) if **written == tree => (*number, Arc::clone(written)),
+            _ => self.write(tree, record),
+        };
+        self.number += 1;
+        let number = self.number;
+        if let Some(record) = record {
+            // Without it, only a kill in the middle cannot be undone.
+            record.begin(number, tree_number, &pending).ok();
+        }
+        self.windows.insert(call, Window { number, tree_number, tree, pending });
+    }
+
+    fn write(&mut self, tree: Tree, record: Option<&Record>) -> (u64, Arc<Tree>) {
+        self.number += 1;
+        let (number, tree) = (self.number, Arc::new(tree));
+        if let Some(record) = record {
+            record.keep(number, &tree).ok();
+            if let Some((old, _)) = self.written.take()
+                && !self.windows.values().any(|it| it.tree_number == old)
+            {
+                record.drop_tree(old);
+            }
+        }
+        self.written = Some((number, Arc::clone(&tree)));
+        (number, tree)
+    }
+
+    /// Says what is new to say.
+    fn told(&mut self, notes: Vec<String>) -> Coverage {
+        let news: Vec<String> = notes.into_iter().filter(|note| !self.told.contains(note)).collect();
+        self.told.extend(news.iter().cloned());
+        if news.is_empty() { Coverage::Full } else { Coverage::Partial(news.join("; ")) }
+    }
+}
+
+/// Looks at the disk and keeps contents.
+struct Taker<'a> {
+    workspace: &'a Workspace,
+    journal: &'a Journal,
+    limits: SnapshotLimits,
+    known: &'a mut HashMap<PathBuf, (FileStamp, FileState)>,
+}
+
+impl Taker<'_> {
+    fn take(&mut self, starts: &[PathBuf], left_out: Vec<PathBuf>) -> Result<Taken, TooMuch> {
+        let now = now();
+        let except = [self.workspace.state_dir().to_owned()];
+        let mut walk = Walk::new(self.limits, &except, left_out);
+        for start in starts {
+            walk.add(start)?;
+        }
+        let mut tree: Tree =
+            walk.others.into_iter().map(|(path, state)| (path, Node { state, stamp: None })).collect();
+        let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
+        for found in walk.files {
+            match self.content(&found, now) {
+                Ok(state) => drop(tree.insert(found.path, Node { state, stamp: Some(found.stamp) })),
+                Err(_) => unreadable.push(found.path),
+            }
+        }
+        let count = unreadable.len();
+        // What was there and could not be seen must not look new afterwards.
+        left_out.append(&mut unreadable);
+        Ok(Taken { tree, left_out, unreadable: count })
+    }
+
+    fn content(&mut self, found: &Found, now: (i64, i64)) -> io::Result<FileState> {
+        if let Some((stamp, state)) = self.known.get(&found.path)
+            && *stamp == found.stamp
+            && let FileState::File { hash, len, .. } = state
+            && self.journal.has(hash, *len)
+        {
+            return Ok(FileState::File { hash: *hash, len: *len, mode: found.mode });
+        }
+        let file = OpenFile::open(&found.path).map_err(|err| io::Error::other(err.to_string()))?;
+        let state = self.journal.keep_soon(&file).map_err(|err| io::Error::other(err.to_string()))?;
+        // A change in the same tick of the clock would not show.
+        let stamp = fs::symlink_metadata(&found.path).map(|it| FileStamp::of(&it))?;
+        if stamp == found.stamp && stamp.is_settled(now) {
+            self.known.insert(found.path.clone(), (stamp, state.clone()));
+        } else {
+            self.known.remove(&found.path);
+        }
+        Ok(state)
+    }
+}
+
+/// The difference goes into the journal, but for what other calls did meanwhile.
+fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tree) {
+    let mut changes = differences(before, after);
+    if changes.is_empty() {
+        return;
+    }
+    let Ok(journal) = workspace.journal() else { return };
+    let meanwhile = journal.entries().unwrap_or_default();
+    for entry in
+        meanwhile.iter().filter(|it| pending.since <= it.time && it.origin.call != pending.origin.call)
+    {
+        let made: HashMap<&Path, &FileState> =
+            entry.changes.iter().map(|it| (it.path.as_path(), &it.after)).collect();
+        changes.retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
+    }
+    if !changes.is_empty() {
+        journal.record(&pending.origin, changes).ok();
+    }
+}
+
+fn differences(before: &Tree, mut after: Tree) -> Vec<FileChange> {
+    let mut changes = Vec::new();
+    for (path, old) in before {
+        let new = after.remove(path).map_or(FileState::Absent, |node| node.state);
+        if new != old.state {
+            changes.push(FileChange { path: path.clone(), before: old.state.clone(), after: new });
+        }
+    }
+    let created = after.into_iter().map(|(path, node)| FileChange {
+        path,
+        before: FileState::Absent,
+        after: node.state,
+    });
+    changes.extend(created);
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    // Git moves on by itself: only a repository that is gone is brought back.
+    let gone: Vec<PathBuf> = changes
+        .iter()
+        .filter(|it| it.path.ends_with(".git/HEAD") && it.after == FileState::Absent)
+        .filter_map(|it| it.path.parent().map(Path::to_owned))
+        .collect();
+    changes.retain(|change| match git_directory(&change.path) {
+        Some(git) => gone.iter().any(|it| it == git),
+        None => true,
+    });
+    changes
+}
+
+/// The git directory a path is in.
+fn git_directory(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".git"))
+}
+
+fn notes_of(taken: &Taken) -> Vec<String> {
+    let mut notes = Vec::new();
+    let large: Vec<String> = taken
+        .left_out
+        .iter()
+        .take(taken.left_out.len() - taken.unreadable)
+        .filter(|it| !it.ends_with(".git"))
+        .map(|it| it.display().to_string())
+        .collect();
+    if !large.is_empty() {
+        notes.push(format!("undo does not cover {}", large.join(", ")));
+    }
+    if 0 < taken.unreadable {
+        notes.push(format!("undo does not cover {} paths that cannot be read", taken.unreadable));
+    }
+    notes
+}
+
+/// Paths that are inside of no other.
+fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !kept.iter().any(|it| path.starts_with(it)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+fn now() -> (i64, i64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (i64::try_from(now.as_secs()).unwrap_or(i64::MAX), i64::from(now.subsec_nanos()))
+}
+
+fn now_millis() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,161 @@
+//! What was there before a command, on disk: if we are killed while it runs, the
+//! next process can still tell what it changed.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use haft_workspace::{Journal, Origin};
+use serde::{Deserialize, Serialize};
+
+use super::tree::{Node, Tree};
+
+/// A command that may be running.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Pending {
+    pub(crate) origin: Origin,
+    pub(crate) starts: Vec<PathBuf>,
+    pub(crate) left_out: Vec<PathBuf>,
+    /// Milliseconds since 1970.
+    pub(crate) since: u64,
+}
+
+/// The file of one session. It stays locked as long as the session lives.
+#[derive(Debug)]
+pub(crate) struct Record {
+    dir: PathBuf,
+    _lock: File,
+}
+
+/// What a session that is gone left.
+pub(crate) struct Left {
+    pub(crate) dir: PathBuf,
+    pub(crate) pending: Vec<(Pending, Tree)>,
+    pub(crate) last: Option<Tree>,
+    _lock: File,
+}
+
+fn root(journal: &Journal) -> PathBuf {
+    journal.dir().join("commands")
+}
+
+fn lock(dir: &Path) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))?;
+    file.try_lock().map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+    Ok(file)
+}
+
+impl Record {
+    pub(crate) fn open(journal: &Journal) -> io::Result<Self> {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        let dir = root(journal).join(format!("{}-{now:x}", std::process::id()));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        Ok(Self { _lock: lock(&dir)?, dir })
+    }
+
+    fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let temp = self.dir.join(format!(".{name}"));
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&temp)?;
+        let mut out = io::BufWriter::with_capacity(1 << 16, &mut file);
+        serde_json::to_writer(&mut out, value)?;
+        out.flush()?;
+        drop(out);
+        fs::rename(temp, self.dir.join(name))
+    }
+
+    /// A tree that several commands may have found.
+    pub(crate) fn keep(&self, number: u64, tree: &Tree) -> io::Result<()> {
+        let list: Vec<(Spelt, &Node)> = tree.iter().map(|(path, node)| (Spelt::of(path), node)).collect();
+        self.write(&format!("tree-{number}"), &list)
+    }
+
+    /// A command is about to run on this tree.
+    pub(crate) fn begin(&self, call: u64, tree: u64, pending: &Pending) -> io::Result<()> {
+        self.write(&format!("call-{call}"), &(tree, pending))
+    }
+
+    pub(crate) fn end(&self, call: u64) {
+        fs::remove_file(self.dir.join(format!("call-{call}"))).ok();
+    }
+
+    /// No command needs this tree any more.
+    pub(crate) fn drop_tree(&self, number: u64) {
+        fs::remove_file(self.dir.join(format!("tree-{number}"))).ok();
+    }
+}
+
+/// What sessions that are gone left, each locked against others who look.
+pub(crate) fn left(journal: &Journal) -> Vec<Left> {
+    let dirs = fs::read_dir(root(journal)).into_iter().flatten().flatten().map(|it| it.path());
+    dirs.filter_map(|dir| {
+        let lock = lock(&dir).ok()?;
+        Some(Left { pending: pending(&dir), last: newest_tree(&dir), dir, _lock: lock })
+    })
+    .collect()
+}
+
+fn names(dir: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
+    let numbered = |path: PathBuf| {
+        let number = path.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok()?;
+        Some((number, path))
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries.filter_map(|it| numbered(it.path())).collect();
+    found.sort();
+    found
+}
+
+fn pending(dir: &Path) -> Vec<(Pending, Tree)> {
+    let read = |(_, path): (u64, PathBuf)| {
+        let (tree, pending): (u64, Pending) = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        Some((pending, read_tree(&dir.join(format!("tree-{tree}")))?))
+    };
+    names(dir, "call-").into_iter().filter_map(read).collect()
+}
+
+fn newest_tree(dir: &Path) -> Option<Tree> {
+    let (_, path) = names(dir, "tree-").pop()?;
+    read_tree(&path)
+}
+
+fn read_tree(path: &Path) -> Option<Tree> {
+    let list: Vec<(Spelt, Node)> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    Some(list.into_iter().map(|(path, node)| (path.path(), node)).collect())
+}
+
+/// A path in JSON, whatever its bytes are.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Spelt {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Spelt {
+    fn of(path: &Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+
+    fn path(self) -> PathBuf {
+        match self {
+            Self::Text(text) => PathBuf::from(text),
+            Self::Bytes(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+        }
+    }
+}
+
+impl Left {
+    /// Everything of it is settled.
+    pub(crate) fn remove(self) {
+        fs::remove_dir_all(&self.dir).ok();
+    }
+}

@@ -1,0 +1,60 @@
+//! Where a command may change something.
+
+use std::path::{Path, PathBuf};
+
+use haft_shell::analysis::{Access, Analysis, Class, Target};
+
+/// Where to look before and after a command.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// Named by the command itself.
+    pub(crate) named: Vec<PathBuf>,
+    /// Whether it may change anything in the workspace besides.
+    pub(crate) anywhere: bool,
+}
+
+/// What a command line may change, as far as it says so.
+pub(crate) fn scope(analysis: &Analysis) -> Scope {
+    let mut scope = Scope { anywhere: !analysis.doubts.is_empty(), ..Scope::default() };
+    for part in &analysis.parts {
+        if part.class == Class::Other || !part.doubts.is_empty() {
+            scope.anywhere = true;
+        }
+        let changes = part.effects.iter().filter(|it| matches!(it.access, Access::Write | Access::Delete));
+        for effect in changes {
+            match &effect.target {
+                Target::Path(path) => scope.named.extend(places(path)),
+                Target::Pattern(pattern) => scope.named.extend(places(&fixed(pattern))),
+                Target::Unknown(_) => scope.anywhere = true,
+            }
+        }
+    }
+    scope.named.sort();
+    scope.named.dedup();
+    scope
+}
+
+/// The part of a pattern in front of its first wildcard.
+fn fixed(pattern: &Path) -> PathBuf {
+    let is_plain = |part: &std::path::Component<'_>| {
+        !part.as_os_str().as_encoded_bytes().iter().any(|it| b"*?[]{}()\\".contains(it))
+    };
+    pattern.components().take_while(is_plain).collect()
+}
+
+/// A path as the kernel finds it, and what is behind it if it is a link. Where
+/// nothing is yet, the outermost thing that would be created.
+fn places(path: &Path) -> Vec<PathBuf> {
+    let missing = path.ancestors().take_while(|it| it.symlink_metadata().is_err()).last();
+    let path = missing.unwrap_or(path);
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return vec![path.to_owned()];
+    };
+    let own = parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(name);
+    let behind = path.canonicalize().ok().filter(|it| *it != own);
+    std::iter::once(own).chain(behind).filter(|it| !is_special(it)).collect()
+}
+
+fn is_special(path: &Path) -> bool {
+    ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it))
+}

@@ -1,0 +1,63 @@
+//! Keeping many contents at once, and giving them back without loading them.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+};
+
+use super::Journal;
+use crate::{ContentHash, FileError, FileState, OpenFile};
+
+/// Contents up to this size are read in one go.
+const SMALL: u64 = 1 << 20;
+
+impl Journal {
+    /// Keeps the content of an open file without waiting for the disk: after a
+    /// power cut it may be missing, and then the fingerprint says so.
+    pub fn keep_soon(&self, file: &OpenFile) -> Result<FileState, FileError> {
+        let stamp = file.stamp();
+        let (hash, len) = match stamp.len <= SMALL {
+            true => {
+                let bytes = file.read_all(crate::MAX_EDITABLE)?;
+                let hash = ContentHash::of(&bytes);
+                self.store().put_bytes_soon(hash, &bytes)?;
+                (hash, bytes.len() as u64)
+            }
+            false => self.store().put_reader_soon(file)?,
+        };
+        Ok(FileState::File { hash, len, mode: stamp.permissions() })
+    }
+
+    /// Whether some content is kept, as far as its size tells.
+    pub fn has(&self, hash: &ContentHash, len: u64) -> bool {
+        self.store().has(hash, len)
+    }
+
+    /// Writes kept content into a file, in bounded memory. What does not match
+    /// its fingerprint any more is an error.
+    pub(crate) fn write_content(&self, hash: &ContentHash, to: &mut File) -> Result<(), FileError> {
+        let path = self.store().path_of(hash);
+        let failed = |err| FileError::from_io(&path, "read", err);
+        let from = File::open(&path).map_err(failed)?;
+        let mut copy = Copying { from, to };
+        let found = ContentHash::of_reader(&mut copy).map_err(failed)?;
+        if found != *hash {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the kept content is damaged")));
+        }
+        Ok(())
+    }
+}
+
+/// Passes on what is read through it.
+pub(super) struct Copying<'a, R> {
+    pub(super) from: R,
+    pub(super) to: &'a mut File,
+}
+
+impl<R: Read> Read for Copying<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.from.read(buffer)?;
+        self.to.write_all(&buffer[..len])?;
+        Ok(len)
+    }
+}

@@ -1,0 +1,178 @@
+//! Taking back what a command did to whole trees: files, links, directories and
+//! modes, each step by itself. Doing it twice does no harm, so an undo that was
+//! cut in the middle is simply done again.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+
+use super::{
+    Conflict, UndoError, UndoReport,
+    plan::Step,
+    restore::{beside, replace_by_link, to_change},
+};
+use crate::{
+    EntryId, FileChange, FileState, Journal, OpenFile, Origin,
+    commit::temporary_name,
+    open::{open_dir, split},
+};
+
+/// Puts everything back, as far as it can be, and writes down what was done.
+pub(super) fn restore(
+    journal: &Journal,
+    mut steps: Vec<Step>,
+    undone: Vec<EntryId>,
+    origin: &Origin,
+    mut report: UndoReport,
+) -> Result<UndoReport, UndoError> {
+    steps.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut work = Work { journal, failed: HashSet::new(), report: &mut report };
+    // Outermost first: only where one can pass one can work.
+    for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
+        work.attempt(step, |_| open_up(&step.path));
+    }
+    // Innermost first: a directory goes when it is empty.
+    for step in steps.iter().rev().filter(|step| makes_room(step)) {
+        work.attempt(step, |work| work.remove(step));
+    }
+    for step in steps.iter().filter(|step| step.wanted != FileState::Absent) {
+        work.attempt(step, |work| work.create(step));
+    }
+    // A directory that may not be written gets its mode when all is in it.
+    for step in steps.iter().rev() {
+        if let FileState::Directory { mode } = step.wanted {
+            work.attempt(step, |_| set_mode(&step.path, mode));
+        }
+    }
+    let failed = work.failed;
+    let done: Vec<&Step> = steps.iter().filter(|step| !failed.contains(&step.path)).collect();
+    if done.is_empty() {
+        return Ok(report);
+    }
+    let changes: Vec<FileChange> = done.iter().map(|step| to_change(step)).collect();
+    report.entry = Some(journal.record_as(origin, changes, undone.clone())?.id);
+    report.restored = done.into_iter().map(|step| step.path.clone()).collect();
+    report.undone = undone;
+    Ok(report)
+}
+
+/// Whether what is there has to go before anything else can be there.
+fn makes_room(step: &Step) -> bool {
+    match (&step.current, &step.wanted) {
+        (FileState::Absent, _) => false,
+        (_, FileState::Absent) => true,
+        // A rename replaces a file or a link.
+        (current, wanted) => is_directory(current) != is_directory(wanted),
+    }
+}
+
+struct Work<'a> {
+    journal: &'a Journal,
+    /// Paths that stay as they are.
+    failed: HashSet<PathBuf>,
+    report: &'a mut UndoReport,
+}
+
+impl Work<'_> {
+    fn attempt(&mut self, step: &Step, act: impl FnOnce(&Self) -> Result<(), String>) {
+        if self.failed.contains(&step.path) {
+            return;
+        }
+        if let Err(reason) = act(self) {
+            let reason = format!("it could not be put back: {reason}");
+            self.report.conflicts.push(Conflict { path: step.path.clone(), reason });
+            self.failed.insert(step.path.clone());
+        }
+    }
+
+    fn remove(&self, step: &Step) -> Result<(), String> {
+        if let FileState::File { .. } = step.current {
+            // For a redo.
+            let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
+            let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
+            if kept.hash() != step.current.hash() {
+                return Err(String::from("it was changed just now"));
+            }
+        }
+        let flags = match step.current {
+            FileState::Directory { .. } => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        beside(&step.path, |dir, name| unlinkat(dir, name, flags))
+    }
+
+    fn create(&self, step: &Step) -> Result<(), String> {
+        match (&step.current, &step.wanted) {
+            (FileState::Directory { .. }, FileState::Directory { .. }) => Ok(()),
+            (_, FileState::Directory { .. }) => {
+                beside(&step.path, |dir, name| mkdirat(dir, name, Mode::RWXU))
+            }
+            (_, FileState::Symlink { target }) => replace_by_link(&step.path, target),
+            (FileState::File { hash: here, .. }, FileState::File { hash: there, mode, .. })
+                if here == there =>
+            {
+                set_mode(&step.path, *mode)
+            }
+            (_, FileState::File { hash, mode, .. }) => {
+                if let FileState::File { .. } = step.current {
+                    let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
+                    let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
+                    if kept.hash() != step.current.hash() {
+                        return Err(String::from("it was changed just now"));
+                    }
+                }
+                let (parent, name) = split(&step.path).map_err(|err| err.to_string())?;
+                let dir = open_dir(parent).map_err(|err| err.to_string())?;
+                self.write(&dir, name, hash, *mode)
+            }
+            (_, FileState::Absent) => Ok(()),
+        }
+    }
+
+    /// A whole file or none, under its name in one step.
+    fn write(&self, dir: &OwnedFd, name: &Path, hash: &crate::ContentHash, mode: u32) -> Result<(), String> {
+        let temp = temporary_name();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let told = |err: std::io::Error| err.to_string();
+        let fd = openat(dir, &*temp, flags, Mode::RUSR | Mode::WUSR).map_err(|err| told(err.into()))?;
+        let mut file = File::from(fd);
+        let done = self
+            .journal
+            .write_content(hash, &mut file)
+            .map_err(|err| err.to_string())
+            .and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode)).map_err(told))
+            .and_then(|()| renameat(dir, &*temp, dir, name).map_err(|err| told(err.into())));
+        done.inspect_err(|_| {
+            unlinkat(dir, &*temp, AtFlags::empty()).ok();
+        })
+    }
+}
+
+fn is_directory(state: &FileState) -> bool {
+    matches!(state, FileState::Directory { .. })
+}
+
+/// Lets us work in a directory we own.
+fn open_up(path: &Path) -> Result<(), String> {
+    let mode = fs::symlink_metadata(path).map_err(|err| err.to_string())?.mode() & 0o7777;
+    if mode & 0o700 == 0o700 { Ok(()) } else { set_mode(path, mode | 0o700) }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
+    let found = fs::symlink_metadata(path).map_err(|err| err.to_string())?;
+    if found.is_symlink() {
+        return Err(String::from("a link is there now"));
+    }
+    if found.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|err| err.to_string())
+}

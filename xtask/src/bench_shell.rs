@@ -1,0 +1,9 @@
+//! `cargo xtask bench shell`: judging, running and confining commands, their
+//! output, and looking at a workspace before them.
+
+use crate::run;
+
+pub(crate) fn run() -> Result<(), String> {
+    println!("commands, medians, each against the cheapest thing that does the same");
+    run::cargo(&["bench", "--quiet", "-p", "haft-tools", "--bench", "shell"])
+}
