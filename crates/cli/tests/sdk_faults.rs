@@ -71,7 +71,8 @@ async fn interrupts_at_every_moment() {
     let haft = Haft::new();
     let hook =
         json!({"PreToolUse": [{"hookCallbackIds": ["h"]}], "UserPromptSubmit": [{"hookCallbackIds": ["p"]}]});
-    let moments: [(&str, Turn, fn(&Value) -> bool); 6] = [
+    type Moment = (&'static str, Turn, fn(&Value) -> bool);
+    let moments: [Moment; 6] = [
         // No request is made before these.
         ("before anything", Turn::text("Next."), |it| it["subtype"] == "init"),
         ("while it speaks", stalled([Piece::text("a")]), |it| it["type"] == "assistant"),

@@ -12,6 +12,7 @@ use haft_sdk::{
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 
 use super::{
     driver::{Bypass, Checkpoints, Commands, Driver, LeftForLater, Seen, StateFrames},
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     args::{Options, RunArgs},
     output::Failure,
-    wiring::{Logs, Setup},
+    wiring::{Built, Logs, Setup},
 };
 
 /// Why there is no session.
@@ -77,8 +78,26 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     }
     let extensions = Extensions::load(&setup, &run);
     configured.extend(extensions.servers(&servers));
-    let begins = begins(&run);
     let built = setup.agent(&run).map_err(|failure| refused(&run, failure))?;
+    let around = Around { host, asked, asker, servers, configured, hook_frames, extensions };
+    let mut driver = driver(&run, setup, built, around);
+    driver.install_skills();
+    Ok(driver)
+}
+
+/// Everybody beside the agent.
+struct Around {
+    host: Host,
+    asked: mpsc::UnboundedReceiver<Value>,
+    asker: AskHost,
+    servers: HostServers,
+    configured: Vec<ServerConfig>,
+    hook_frames: Arc<HookFrames>,
+    extensions: Extensions,
+}
+
+fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
+    let Around { host, asked, asker, servers, configured, hook_frames, extensions } = around;
     let mut agent = built.agent;
     agent.settings.late_input = LateInput::NextPrompt;
     let left_for_later = match agent.left_for_later().is_empty() {
@@ -92,7 +111,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     let hooks = pipeline.gate.hooks();
     hooks.set(hooks.get().and(extensions.hooks()));
     let own_hooks = hooks.get();
-    let mut driver = Driver {
+    Driver {
         frames: Frames { session_id: setup.session_id.clone() },
         first_model: agent.settings.model.clone(),
         told_mode: pipeline.gate.mode(),
@@ -103,7 +122,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         orders: agent.orders.clone(),
         cwd: setup.cwd.display().to_string(),
         output_style: output_style(&setup),
-        bypass: bypass(&run, &setup),
+        bypass: bypass(run, &setup),
         key_source: built.key_source,
         bill: bill(&agent),
         snapshot: Snapshot::of(&agent),
@@ -130,7 +149,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         agents: Vec::new(),
         wanted_skills: None,
         commands: if run.sdk.disable_slash_commands { Commands::Off } else { Commands::On },
-        begins: Some(begins),
+        begins: Some(begins(run)),
         stamp,
         checkpoints: match is_set("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING") {
             true => Checkpoints::On,
@@ -142,9 +161,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         results: 0,
         last_failed: false,
         setup,
-    };
-    driver.install_skills();
-    Ok(driver)
+    }
 }
 
 /// Whether a variable is there and does not say no.

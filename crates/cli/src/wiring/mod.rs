@@ -32,6 +32,7 @@ use haft_types::SessionId;
 use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
+pub(crate) use agent::Built;
 pub(crate) use confine::{Limits, Walls};
 pub(crate) use mcp::{ServerFlags, ServerTools, Servers, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
