@@ -8,10 +8,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, UserInput,
-    agent::Run,
-    context::SUMMARY_REQUEST,
-    conversation::{NewLine, Origin, compact_metadata, uuid},
+    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::Run,
+    context::SUMMARY_REQUEST, conversation::compact_metadata,
 };
 
 /// A change of the settings, for the next request.
@@ -90,16 +88,6 @@ impl Agent {
             None => self.work(&mut run, cancel).await,
         };
         self.ended(reason, run)
-    }
-
-    /// Hears something without answering it.
-    pub fn overhear(&mut self, input: UserInput) {
-        self.add(vec![NewLine {
-            uuid: input.uuid.unwrap_or_else(uuid),
-            message: Message { role: haft_types::Role::User, content: input.content },
-            origin: Origin::User,
-            tool_use_result: None,
-        }]);
     }
 
     /// Takes over what was ordered.

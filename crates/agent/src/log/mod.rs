@@ -3,7 +3,11 @@
 pub(crate) mod clock;
 mod entry;
 mod file;
+mod recent;
+pub mod sessions;
 
 pub use clock::now;
-pub use entry::{Entry, Head, Line, LoggedMessage, State, SystemLine};
+pub use entry::{Entry, Head, Line, LoggedMessage, State, Stub, SystemLine};
+pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};
+pub(crate) use recent::{Recent, recent};

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     args::{Options, RunArgs},
     output::Failure,
-    wiring::{Built, Logs, Setup},
+    wiring::{Built, Logs, Setup, Signals},
 };
 
 /// Why there is no session.
@@ -62,6 +62,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     run.resume = run.resume.filter(|id| !id.is_empty());
     let mut setup = Setup::new(&options)?;
     setup.logs = Logs::OfSdks;
+    setup.signals = Signals::Handled;
     let (host, asked) = Host::new();
     let told = if run.sdk.include_hook_events { Told::All } else { Told::Start };
     let hook_frames = HookFrames::new(host.clone(), told);

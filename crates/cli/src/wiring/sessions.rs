@@ -101,6 +101,11 @@ impl Setup {
         roots.into_iter().map(|root| root.join("projects").join(&key)).collect()
     }
 
+    /// Where logs of new sessions in this directory go.
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.log_dirs().into_iter().next().unwrap_or_default()
+    }
+
     /// The log of a session: where it is, or where it would be.
     pub(crate) fn log_path(&self, id: &str) -> PathBuf {
         let mut paths = self.log_dirs().into_iter().map(|dir| dir.join(format!("{id}.jsonl")));
