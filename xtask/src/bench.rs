@@ -26,6 +26,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
     }
+    if wanted("sdk") {
+        crate::bench_sdk::run()?;
+    }
     if wanted("turns") {
         crate::turns::run()?;
     }

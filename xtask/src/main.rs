@@ -6,6 +6,7 @@
 
 mod bench;
 mod bench_mcp;
+mod bench_sdk;
 mod bench_shell;
 mod run;
 mod setup;

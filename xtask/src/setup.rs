@@ -6,7 +6,15 @@ use crate::run;
 const NEXTEST: &str = "0.9.143";
 
 /// Debian packages the tests use for real: `(package, the program it brings)`.
-const PACKAGES: &[(&str, &str)] = &[("git", "git"), ("ripgrep", "rg"), ("strace", "strace")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("ripgrep", "rg"),
+    ("strace", "strace"),
+    // The Agent SDKs; the tests install them, pinned, into the target directory.
+    ("nodejs", "node"),
+    ("npm", "npm"),
+    ("python3-venv", "python3"),
+];
 
 /// Installs what is missing. A package that cannot be had is reported, and the
 /// tests that need it say so again.

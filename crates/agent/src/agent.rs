@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Prompt, Spending,
-    TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Orders, Prompt,
+    Saying, Spending, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
@@ -36,6 +36,8 @@ pub struct Agent {
     pub prompt: Prompt,
     /// What is said meanwhile.
     pub inbox: Inbox,
+    /// What is to change meanwhile.
+    pub orders: Orders,
     pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
@@ -90,6 +92,7 @@ impl Agent {
             settings,
             prompt,
             inbox: Inbox::default(),
+            orders: Orders::default(),
             events,
             spending: Spending::default(),
             structured: None,
@@ -162,12 +165,26 @@ impl Agent {
         if let Some(tape) = &self.tape {
             tape.prompt(&input.content);
         }
-        let reason = match self.hear(input).await {
-            Ok(()) => self.work(&mut run, cancel).await,
-            Err(blocked) => EndReason::Stopped(blocked),
+        let kept = input.clone();
+        let heard = tokio::select! {
+            heard = self.hear(input) => Some(heard),
+            () = cancel.cancelled() => None,
         };
+        let reason = match heard {
+            Some(Ok(())) => self.work(&mut run, cancel).await,
+            Some(Err(blocked)) => EndReason::Stopped(blocked),
+            None => {
+                self.overhear(kept);
+                EndReason::Interrupted
+            }
+        };
+        self.ended(reason, run)
+    }
+
+    /// The last lines of a prompt.
+    pub(crate) fn ended(&mut self, reason: EndReason, mut run: Run) -> TurnEnd {
         if reason == EndReason::Interrupted {
-            self.say(Message::user("[Request interrupted by user]"));
+            self.note_interruption();
             run.messages += 1;
         }
         if let Some(err) = self.tape.as_ref().and_then(|tape| tape.take_error()) {
@@ -216,16 +233,17 @@ impl Agent {
         }
         self.overhear(input);
         for context in outcome.additional_context {
-            self.say(Message::user(context));
+            self.say(Message::user(context), Saying::Context);
         }
         Ok(())
     }
 
-    async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
+    pub(crate) async fn work(&mut self, run: &mut Run, cancel: &CancellationToken) -> EndReason {
         loop {
             if cancel.is_cancelled() {
                 return EndReason::Interrupted;
             }
+            self.obey();
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }
@@ -291,9 +309,8 @@ impl Agent {
         match answered.stop {
             StopReason::Refusal => Some(EndReason::Refused),
             StopReason::MaxTokens => {
-                self.say(Message::user(
-                    "Your answer was cut by the output limit. Go on exactly where it ended.",
-                ));
+                let go_on = "Your answer was cut by the output limit. Go on exactly where it ended.";
+                self.say(Message::user(go_on), Saying::Demand);
                 run.messages += 1;
                 None
             }
@@ -308,7 +325,7 @@ impl Agent {
         if let Some(structured) = &mut self.structured {
             match structured.nudge() {
                 Ok(nudge) => {
-                    self.say(Message::user(nudge));
+                    self.say(Message::user(nudge), Saying::Demand);
                     run.messages += 1;
                     return None;
                 }
@@ -326,7 +343,7 @@ impl Agent {
             Decision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
                 run.stop_blocks += 1;
                 run.messages += 1;
-                self.say(Message::user(reason));
+                self.say(Message::user(format!("Stop hook feedback:\n{reason}")), Saying::Demand);
                 None
             }
             _ => Some(EndReason::Completed),
@@ -434,7 +451,7 @@ impl Agent {
 }
 
 /// What one prompt keeps track of.
-struct Run {
+pub(crate) struct Run {
     started: Instant,
     usage_before: Usage,
     messages: u32,
@@ -446,7 +463,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(usage_before: Usage) -> Self {
+    pub(crate) fn new(usage_before: Usage) -> Self {
         Self {
             started: Instant::now(),
             usage_before,
@@ -459,7 +476,7 @@ impl Run {
         }
     }
 
-    fn count(&mut self, reports: &[(ToolUse, Report)]) {
+    pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
         self.messages += u32::try_from(reports.len()).unwrap_or(u32::MAX);
         let refused = |kind| matches!(kind, Some(ErrorKind::Denied | ErrorKind::GateFailed));
         for (call, report) in reports.iter().filter(|(_, report)| refused(report.error)) {

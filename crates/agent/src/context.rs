@@ -31,7 +31,7 @@ const LAST_WORDS: &str = "The user's last message, word for word:";
 const GO_ON: &str = "Go on with the next step.";
 
 /// What the model is asked for.
-const SUMMARY_REQUEST: &str = "\
+pub(crate) const SUMMARY_REQUEST: &str = "\
 Sum up this conversation so that you can go on working with nothing but your summary. \
 Write down: what the user asked for, word for word where it matters; every rule and decision that still holds; \
 the plan, with what is done and what comes next; files that were read or changed and what matters in them; \
@@ -108,7 +108,13 @@ impl Agent {
         self.note_kept();
         let request = self.request();
         let after = self.provider.estimate_tokens(&request);
-        self.tell(AgentEvent::Compacted(CompactedEvent { tokens_before: before, tokens_after: after, how }));
+        let trigger = CompactTrigger::Auto;
+        self.tell(AgentEvent::Compacted(CompactedEvent {
+            tokens_before: before,
+            tokens_after: after,
+            how,
+            trigger,
+        }));
         after < before
     }
 
@@ -153,10 +159,16 @@ impl Agent {
 
     /// A summary by the model over as much of the conversation as fits.
     async fn summarised(&mut self, cancel: &CancellationToken) -> Option<Vec<Message>> {
+        let summary = self.summary(SUMMARY_REQUEST, cancel).await?;
+        Some(self.rebuilt(&format!("{SUMMARY}\n\n{summary}")))
+    }
+
+    /// What the model answers when it is asked for a summary this way.
+    pub(crate) async fn summary(&mut self, wish: &str, cancel: &CancellationToken) -> Option<String> {
         let mut request = self.request();
         request.tool_choice = ToolChoice::None;
         request.max_tokens = 4_000;
-        let ask = Message::user(SUMMARY_REQUEST);
+        let ask = Message::user(wish);
         request.messages.push(Arc::new(ask));
         let room = self.window().saturating_sub(u64::from(request.max_tokens)) * 9 / 10;
         while room < self.provider.estimate_tokens(&request) && 2 < request.messages.len() {
@@ -164,11 +176,10 @@ impl Agent {
             let over = request.messages.len() / 8;
             request.messages.drain(..over.max(1));
         }
-        let summary = tokio::select! {
-            summary = self.text_of(request) => summary?,
-            () = cancel.cancelled() => return None,
-        };
-        Some(self.rebuilt(&format!("{SUMMARY}\n\n{summary}")))
+        tokio::select! {
+            summary = self.text_of(request) => summary,
+            () = cancel.cancelled() => None,
+        }
     }
 
     async fn text_of(&self, request: Request) -> Option<String> {

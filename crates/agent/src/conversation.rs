@@ -30,6 +30,12 @@ pub struct Conversation {
     log: Option<LogFile>,
     /// Entries as they were written, for whoever mirrors the log.
     mirror: Option<Vec<Entry>>,
+    /// What every line says beside the rest.
+    stamp: Map<String, Value>,
+    /// Where lines of a log that is being read end: messages, and blocks of the
+    /// last one. A line that follows an earlier one than the last begins a
+    /// branch there.
+    ends: HashMap<String, (usize, usize)>,
     /// Which results are in the next request.
     held: Held,
     /// Which of them are only stubs.
@@ -85,6 +91,8 @@ impl Conversation {
             cwd: cwd.display().to_string(),
             log,
             mirror: None,
+            stamp: Map::new(),
+            ends: HashMap::new(),
             held: Held::default(),
             stubbed: HashSet::new(),
             masker: Masker::default(),
@@ -120,6 +128,7 @@ impl Conversation {
                 conversation.take(entry, &mut restored);
             }
         })?;
+        conversation.ends = HashMap::new();
         conversation.hold_again();
         Ok((conversation, restored))
     }
@@ -149,6 +158,11 @@ impl Conversation {
         self.held.set(held);
     }
 
+    /// Every line from now on says this about itself too.
+    pub fn stamp(&mut self, fields: Map<String, Value>) {
+        self.stamp = fields;
+    }
+
     /// Masks secrets in what is written from now on. What is sent stays as it
     /// is, until the session is resumed.
     pub fn mask(&mut self, masker: Masker) {
@@ -168,6 +182,11 @@ impl Conversation {
     /// Keeps what is written from now on for [`Conversation::take_mirrored`].
     pub fn mirror(&mut self) {
         self.mirror.get_or_insert_default();
+    }
+
+    /// Whether what is written is kept for somebody.
+    pub fn is_mirrored(&self) -> bool {
+        self.mirror.is_some()
     }
 
     /// What was written since the last time.
@@ -204,12 +223,16 @@ impl Conversation {
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
             Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
-                self.last_uuid = Some(line.head.uuid);
+                self.branch_at(line.head.parent_uuid.as_deref());
                 self.join(line.message.message);
+                let blocks = self.messages.last().map_or(0, |message| message.content.len());
+                self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
+                self.last_uuid = Some(line.head.uuid);
             }
             Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
                 self.last_uuid = Some(line.head.uuid);
                 self.messages.clear();
+                self.ends.clear();
             }
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
             Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
@@ -220,12 +243,36 @@ impl Conversation {
         }
     }
 
+    /// A line that follows an earlier one than the last: what came between was
+    /// left behind when the session went on from there.
+    fn branch_at(&mut self, parent: Option<&str>) {
+        if parent == self.last_uuid.as_deref() {
+            return;
+        }
+        let Some((messages, blocks)) = parent.and_then(|parent| self.ends.get(parent)).copied() else {
+            return;
+        };
+        self.messages.truncate(messages);
+        if let Some(last) = self.messages.last_mut()
+            && blocks < last.content.len()
+        {
+            Arc::make_mut(last).content.truncate(blocks);
+        }
+    }
+
     /// Lines of the same speaker are one message: a block each for the model,
     /// a result each for tools.
     fn join(&mut self, message: Message) {
         match self.messages.last_mut() {
             Some(last) if last.role == message.role => {
-                Arc::make_mut(last).content.extend(message.content);
+                let content = &mut Arc::make_mut(last).content;
+                for block in message.content {
+                    // A call that was taken up again has one result: the later.
+                    match content.iter_mut().find(|it| answers_the_same(it, &block)) {
+                        Some(earlier) => *earlier = block,
+                        None => content.push(block),
+                    }
+                }
             }
             _ => self.messages.push(Arc::new(message)),
         }
@@ -250,7 +297,7 @@ impl Conversation {
                 message: LoggedMessage { message, model, id, usage },
                 is_meta: matches!(line.origin, Origin::Meta),
                 tool_use_result,
-                rest: Map::new(),
+                rest: self.stamp.clone(),
             };
             entries.push(match line.message.role {
                 Role::User => Entry::User(logged),
@@ -349,6 +396,16 @@ impl Conversation {
             mirror.extend(entries);
         }
         written
+    }
+}
+
+fn answers_the_same(a: &MessageBlock, b: &MessageBlock) -> bool {
+    match (a, b) {
+        (
+            MessageBlock::ToolResult { tool_use_id: a, .. },
+            MessageBlock::ToolResult { tool_use_id: b, .. },
+        ) => a == b,
+        _ => false,
     }
 }
 

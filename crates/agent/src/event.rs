@@ -66,6 +66,21 @@ pub struct SaidEvent {
     pub uuid: String,
     /// The message.
     pub message: Message,
+    /// What for.
+    pub why: Saying,
+}
+
+/// Why something is said in the person's place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Saying {
+    /// Something the model should know beside what was said: context of hooks.
+    Context,
+    /// What a tool adds to its result.
+    Addition,
+    /// The model has to go on: output that is missing, an objection to stopping.
+    Demand,
+    /// The person interrupted.
+    Interruption,
 }
 
 /// A conversation that became shorter.
@@ -77,6 +92,8 @@ pub struct CompactedEvent {
     pub tokens_after: u64,
     /// How.
     pub how: Compaction,
+    /// At whose request.
+    pub trigger: haft_hooks::CompactTrigger,
 }
 
 /// How a conversation became shorter.

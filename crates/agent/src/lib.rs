@@ -26,6 +26,7 @@ mod keep;
 mod limits;
 pub mod log;
 mod mask;
+mod on_demand;
 mod prompt;
 mod repeats;
 mod request;
@@ -36,7 +37,8 @@ mod turn;
 pub use agent::{Agent, ReplayCalls};
 pub use conversation::{Conversation, Restored};
 pub use event::{
-    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
+    AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying,
+    TurnEnd,
 };
 pub use fill::{FillPart, WindowFill};
 pub use held::Held;
@@ -44,6 +46,7 @@ pub use input::{Inbox, UserInput};
 pub use keep::{Kept, KeptItem};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
+pub use on_demand::{LEFT_FOR_LATER, Orders, SummedUp};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};

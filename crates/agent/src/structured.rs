@@ -95,7 +95,7 @@ impl Structured {
             "Structured output provided successfully",
         );
         report.error = None;
-        report.data = Some(json!({"structured_output": call.input}));
+        report.data = Some(json!(report.content.to_text()));
         report
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent,
+    Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent, Saying,
     agent::ReplayCalls,
     conversation::{NewLine, Origin, uuid},
     repeats::{Effect, Repeated},
@@ -259,7 +259,7 @@ impl Agent {
         }
     }
 
-    fn add_result(&mut self, call: &ToolUse, report: Report) {
+    pub(crate) fn add_result(&mut self, call: &ToolUse, report: Report) {
         if let Some(tape) = &self.tape {
             tape.call(call, &report);
         }
@@ -297,10 +297,15 @@ impl Agent {
         let mut reports: Vec<Report> = std::mem::take(&mut answer.done).into_values().collect();
         let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
         let inputs: Vec<_> = calls.iter().map(|call| call.input.clone()).collect();
-        self.tools.after_batch(&inputs, &mut reports).await;
+        if !reports.is_empty() {
+            self.tools.after_batch(&inputs, &mut reports).await;
+        }
         for report in &mut reports {
             for message in std::mem::take(&mut report.new_messages) {
-                self.say(message);
+                self.say(message, Saying::Addition);
+            }
+            for context in std::mem::take(&mut report.context) {
+                self.say(Message::user(context), Saying::Context);
             }
         }
         Ok(Answered {
@@ -332,7 +337,7 @@ impl Agent {
     }
 
     /// Says something in the person's place.
-    pub(crate) fn say(&mut self, message: Message) {
+    pub(crate) fn say(&mut self, message: Message, why: Saying) {
         let uuid = uuid();
         self.add(vec![NewLine {
             uuid: uuid.clone(),
@@ -340,7 +345,7 @@ impl Agent {
             origin: Origin::Meta,
             tool_use_result: None,
         }]);
-        self.tell(AgentEvent::Said(SaidEvent { uuid, message }));
+        self.tell(AgentEvent::Said(SaidEvent { uuid, message, why }));
     }
 }
 

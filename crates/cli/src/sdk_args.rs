@@ -60,6 +60,24 @@ pub(crate) struct SdkArgs {
     /// Never ask.
     #[arg(long, hide = true)]
     pub(crate) dangerously_skip_permissions: bool,
+    /// The bypass mode may be switched to later.
+    #[arg(long, hide = true)]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+    /// Tell what command hooks do.
+    #[arg(long, hide = true)]
+    pub(crate) include_hook_events: bool,
+    /// Resume only if nothing but this turn is lost.
+    #[arg(long, hide = true)]
+    pub(crate) resume_drops_turn: Option<String>,
+    /// Directories of plugins.
+    #[arg(long, hide = true)]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+    /// Who answers questions: `host`, or `none` to deny what would be asked.
+    #[arg(long, hide = true, value_parser = ["host", "none"])]
+    pub(crate) permission_prompts: Option<String>,
+    /// Take every prompt word for word.
+    #[arg(long, hide = true)]
+    pub(crate) disable_slash_commands: bool,
     #[command(flatten)]
     _accepted: Accepted,
 }
@@ -68,15 +86,7 @@ pub(crate) struct SdkArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 struct Accepted {
     #[arg(long, hide = true)]
-    allow_dangerously_skip_permissions: bool,
-    #[arg(long, hide = true)]
-    include_hook_events: bool,
-    #[arg(long, hide = true)]
-    resume_drops_turn: Option<String>,
-    #[arg(long, hide = true)]
     task_budget: Option<String>,
-    #[arg(long, hide = true)]
-    plugin_dir: Vec<PathBuf>,
     #[arg(long, hide = true)]
     thinking_display: Option<String>,
     #[arg(long, hide = true)]
@@ -96,13 +106,9 @@ struct Accepted {
     #[arg(long, hide = true, allow_hyphen_values = true)]
     managed_settings: Option<String>,
     #[arg(long, hide = true)]
-    permission_prompts: Option<String>,
-    #[arg(long, hide = true)]
     ide: bool,
     #[arg(long, hide = true)]
     bare: bool,
-    #[arg(long, hide = true)]
-    disable_slash_commands: bool,
     #[arg(long, hide = true)]
     exclude_dynamic_system_prompt_sections: bool,
     #[arg(long, hide = true)]

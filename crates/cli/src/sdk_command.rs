@@ -6,9 +6,14 @@
 
 mod control;
 mod driver;
+mod extensions;
+mod finish;
 mod lines;
+mod requests;
+mod rewind;
 mod start;
 mod turn;
+mod usage;
 
 use std::process::ExitCode;
 

@@ -1,123 +1,19 @@
-//! `haft --input-format stream-json`: raw lines, and the real Python SDK.
+//! `haft --input-format stream-json`: raw lines, and the examples with the real SDKs.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 mod common;
+#[path = "common/hosts.rs"]
+mod hosts;
+#[path = "common/peer.rs"]
+mod peer;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{path::Path, process::Stdio};
 
 use common::Haft;
 use haft_testkit::{MockModel, Piece, Script, Turn};
+use peer::Peer;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
-
-const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
-
-/// Generous: only a hang is this slow.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The other end of the protocol, by hand.
-struct Peer {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
-    model: MockModel,
-}
-
-impl Peer {
-    async fn start(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> Self {
-        let model = MockModel::start(Script::of(turns)).await.unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
-            .args(FLAGS)
-            .args(args)
-            .current_dir(haft.ws())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", haft.home())
-            .env("ANTHROPIC_BASE_URL", model.url())
-            .env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { stdin: child.stdin.take(), child, lines, model }
-    }
-
-    async fn raw(&mut self, line: &str) {
-        self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    }
-
-    async fn send(&mut self, frame: Value) {
-        self.raw(&frame.to_string()).await;
-    }
-
-    async fn say(&mut self, text: &str) {
-        self.send(json!({"type": "user", "message": {"role": "user", "content": text}})).await;
-    }
-
-    async fn request(&mut self, id: &str, request: Value) {
-        self.send(json!({"type": "control_request", "request_id": id, "request": request})).await;
-    }
-
-    async fn answer(&mut self, question: &Value, response: Value) {
-        let id = question["request_id"].clone();
-        let response = json!({"subtype": "success", "request_id": id, "response": response});
-        self.send(json!({"type": "control_response", "response": response})).await;
-    }
-
-    async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.unwrap().unwrap()?;
-        assert!(line.len() <= 1_000_000, "{} bytes", line.len());
-        Some(serde_json::from_str(&line).unwrap())
-    }
-
-    /// Frames up to the first that fits.
-    async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let mut seen = Vec::new();
-        loop {
-            let Some(frame) = self.next().await else { panic!("ended after {seen:#?}") };
-            let done = fits(&frame);
-            seen.push(frame);
-            if done {
-                return seen;
-            }
-        }
-    }
-
-    async fn result(&mut self) -> Value {
-        self.until(|it| it["type"] == "result").await.pop().unwrap()
-    }
-
-    /// The next question of this kind.
-    async fn asked(&mut self, subtype: &str) -> Value {
-        self.until(|it| it["type"] == "control_request" && it["request"]["subtype"] == subtype)
-            .await
-            .pop()
-            .unwrap()
-    }
-
-    /// No more input: the rest of the frames, the exit code, standard error.
-    async fn end(mut self) -> (Vec<Value>, Option<i32>, String) {
-        self.stdin = None;
-        let mut rest = Vec::new();
-        while let Some(frame) = self.next().await {
-            rest.push(frame);
-        }
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
-        let mut stderr = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut stderr).await.unwrap();
-        (rest, status.code(), stderr)
-    }
-}
+use tokio::process::Command;
 
 fn kinds(frames: &[Value]) -> Vec<String> {
     let word = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
@@ -367,32 +263,9 @@ async fn host_servers_are_reached_and_may_misbehave() {
     assert_eq!(peer.end().await.1, Some(0));
 }
 
-/// A Python with the SDK in it, made once; `None` with a loud word where it
-/// cannot be had.
-fn python() -> Option<PathBuf> {
-    const PINNED: &str = "claude-agent-sdk==0.2.182";
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-sdk-python");
-    let (python, ready) = (dir.join("bin/python"), dir.join(PINNED));
-    if ready.is_file() {
-        return Some(python);
-    }
-    let run = |program: &Path, args: &[&str]| {
-        let output = std::process::Command::new(program).args(args).output();
-        output.is_ok_and(|it| it.status.success())
-    };
-    let made = run(Path::new("python3"), &["-m", "venv", &dir.to_string_lossy()])
-        && run(&python, &["-m", "pip", "install", "--quiet", PINNED])
-        && std::fs::write(&ready, "").is_ok();
-    if made {
-        return Some(python);
-    }
-    eprintln!("SKIPPED: {PINNED} cannot be installed here");
-    None
-}
-
 #[tokio::test]
 async fn the_python_sdk_works_unchanged() {
-    let Some(python) = python() else { return };
+    let Some(python) = hosts::python() else { return };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent_sdk/tour.py");
     let haft = Haft::new();
     haft.write("a.txt", "one\n");
@@ -449,33 +322,9 @@ async fn the_python_sdk_works_unchanged() {
     assert_eq!(model.refusals(), [""; 0]);
 }
 
-/// A directory with the TypeScript SDK in it, made once; `None` with a loud
-/// word where it cannot be had.
-fn node_modules() -> Option<PathBuf> {
-    const PINNED: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-sdk-node");
-    let ready = dir.join("ready-0.3.325");
-    if ready.is_file() {
-        return Some(dir);
-    }
-    std::fs::create_dir_all(&dir).unwrap();
-    std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).unwrap();
-    // The optional packages are the SDK's own executables, which nobody needs here.
-    let install = std::process::Command::new("npm")
-        .args(["install", "--omit=optional"])
-        .args(PINNED)
-        .current_dir(&dir)
-        .output();
-    if install.is_ok_and(|it| it.status.success()) && std::fs::write(&ready, "").is_ok() {
-        return Some(dir);
-    }
-    eprintln!("SKIPPED: {PINNED:?} cannot be installed here");
-    None
-}
-
 #[tokio::test]
 async fn the_typescript_sdk_works_unchanged() {
-    let Some(dir) = node_modules() else { return };
+    let Some(dir) = hosts::node() else { return };
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/agent_sdk/tour.mjs");
     std::fs::copy(example, dir.join("tour.mjs")).unwrap();
     let haft = Haft::new();

@@ -21,8 +21,7 @@ use crate::{Answer, Report};
 /// The hooks of a session and what they are told about it.
 pub struct SessionHooks {
     hooks: RwLock<Hooks>,
-    session_id: SessionId,
-    transcript_path: PathBuf,
+    session: RwLock<(SessionId, PathBuf)>,
 }
 
 /// A call as hooks are told about it.
@@ -92,7 +91,7 @@ impl Default for SessionHooks {
 impl SessionHooks {
     /// These hooks, told about this session.
     pub fn new(hooks: Hooks, session_id: SessionId, transcript_path: PathBuf) -> Self {
-        Self { hooks: RwLock::new(hooks), session_id, transcript_path }
+        Self { hooks: RwLock::new(hooks), session: RwLock::new((session_id, transcript_path)) }
     }
 
     /// The hooks right now.
@@ -105,9 +104,15 @@ impl SessionHooks {
         *self.hooks.write().unwrap_or_else(PoisonError::into_inner) = hooks;
     }
 
+    /// From now on it is another session, with another log.
+    pub fn set_session(&self, id: SessionId, log: PathBuf) {
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = (id, log);
+    }
+
     /// What every event of this session carries.
     pub fn base(&self, cwd: PathBuf, mode: PermissionMode) -> BaseInput {
-        let mut base = BaseInput::new(self.session_id.clone(), self.transcript_path.clone(), cwd);
+        let (id, log) = self.session.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut base = BaseInput::new(id, log, cwd);
         base.permission_mode = Some(mode.name().to_owned());
         base
     }

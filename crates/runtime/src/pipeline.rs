@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
-use haft_types::{Block, Message, ToolUse, nearest};
+use haft_types::{Block, ToolUse, nearest};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +73,7 @@ impl Pipeline {
                 (Report { changes, ..Report::failure(id, name, error) }, *notes)
             }
         };
-        report.new_messages.extend(notes.context.into_iter().map(Message::user));
+        report.context.extend(notes.context);
         report.notices = notes.notices;
         report.stop = notes.stop;
         report
@@ -274,10 +274,11 @@ fn finished(
     match ran {
         Ok(mut output) => {
             if let Some(replaced) = after.updated_output {
-                output.content = match replaced {
-                    serde_json::Value::String(text) => text.into(),
+                output.content = match &replaced {
+                    serde_json::Value::String(text) => text.as_str().into(),
                     other => other.to_string().into(),
                 };
+                output.data = replaced;
             }
             output.content.0.extend(objection.map(Block::text));
             output.changes.extend(loaded);

@@ -125,6 +125,19 @@ impl Pool {
         pool
     }
 
+    /// The pool with another built-in tool of this name, or without one. For
+    /// the beginning of a session: positions in the request may change.
+    pub fn with_builtin(&self, name: &str, tool: Option<Arc<dyn DynTool>>) -> Self {
+        let of = |origin: Origin| {
+            let entries = self.entries.iter().filter(move |entry| entry.origin == origin);
+            entries.map(|entry| Arc::clone(&entry.tool)).collect::<Vec<_>>()
+        };
+        let mut builtin = of(Origin::Builtin);
+        builtin.retain(|it| it.name() != name);
+        builtin.extend(tool);
+        Self::assemble(builtin, of(Origin::External))
+    }
+
     /// Finds a tool by name, wire name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.find(name).map(|found| found.tool)
@@ -143,6 +156,11 @@ impl Pool {
     /// Every wire name, in the order of the request.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.wire_name.as_str())
+    }
+
+    /// The wire names of tools that can be called: those whose servers are there.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| entry.gone.is_none()).map(|entry| entry.wire_name.as_str())
     }
 
     /// Every tool with its wire name, in the order of the request.

@@ -18,6 +18,8 @@ pub struct Report {
     pub data: Option<Value>,
     /// Messages to add after the result.
     pub new_messages: Vec<Message>,
+    /// What hooks want the model to know beside the result.
+    pub context: Vec<String>,
     /// Session changes, applied per batch in emission order.
     pub changes: Vec<ContextChange>,
     /// What the outside wants to see beside the result.
@@ -39,6 +41,7 @@ impl Report {
             error: None,
             data: (!output.data.is_null()).then_some(output.data),
             new_messages: output.new_messages,
+            context: Vec::new(),
             changes: output.changes,
             meta: output.meta,
             rendering: Some(output.rendering),
@@ -55,6 +58,7 @@ impl Report {
             error: Some(error.kind),
             data: error.data.map(|data| *data),
             new_messages: Vec::new(),
+            context: Vec::new(),
             changes: Vec::new(),
             meta: None,
             rendering: None,

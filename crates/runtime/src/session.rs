@@ -117,7 +117,7 @@ impl Session {
         let cwd = self.state.cwd.to_path_buf();
         let notes = gate.hooks().after_batch(inputs, reports, cwd, gate.mode()).await;
         if let Some(last) = reports.last_mut() {
-            last.new_messages.extend(notes.context.into_iter().map(haft_types::Message::user));
+            last.context.extend(notes.context);
             last.notices.extend(notes.notices);
             last.stop = last.stop.take().or(notes.stop);
         }

@@ -388,7 +388,7 @@ async fn a_hook_may_add_context() {
     let scripted = scripted(&[(HookEvent::PreToolUse, answer)]);
     let reports =
         Setup { hooks: scripted.hooks, ..Setup::default() }.rig().run(&[("Probe", json!({}))]).await;
-    assert_eq!(reports[0].new_messages, [haft_types::Message::user("mind the gap")]);
+    assert_eq!(reports[0].context, ["mind the gap"]);
     assert_eq!(reports[0].notices, ["for you"]);
 }
 

@@ -123,12 +123,20 @@ fn read(mut answer: Value) -> Answer {
             };
             Answer::Allow { updated_input, updates }
         }
-        Some("deny") => Answer::Deny {
-            message: answer["message"].as_str().unwrap_or("the user said no").to_owned(),
-            interrupt: answer["interrupt"].as_bool().unwrap_or(false),
-        },
+        Some("deny") => denial(
+            answer["message"].as_str().unwrap_or("the user said no"),
+            answer["interrupt"].as_bool().unwrap_or(false),
+        ),
         _ => invalid("the answer says neither allow nor deny"),
     }
+}
+
+fn denial(message: &str, interrupt: bool) -> Answer {
+    let message = match interrupt {
+        true => format!("the user doesn't want to proceed with this tool use: {message}"),
+        false => message.to_owned(),
+    };
+    Answer::Deny { message, interrupt }
 }
 
 #[cfg(test)]

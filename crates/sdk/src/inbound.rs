@@ -26,22 +26,40 @@ pub enum Inbound {
 }
 
 /// Something said.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserFrame {
-    /// The host's name for it.
-    pub uuid: Option<String>,
+    /// Its name: the host's, or one we made.
+    pub uuid: String,
+    /// Whether the host named it.
+    pub is_named: bool,
     /// As it came, for those who want it back.
     pub message: Value,
     /// What is said.
     pub content: Vec<MessageBlock>,
     /// Whether the model is to answer; otherwise it only hears it.
     pub wants_answer: bool,
+    /// Whether it is to be taken word for word, even if it looks like a command.
+    pub is_verbatim: bool,
 }
 
 impl UserFrame {
     /// For the agent.
     pub fn to_input(&self) -> UserInput {
-        UserInput { uuid: self.uuid.clone(), content: self.content.clone() }
+        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone() }
+    }
+
+    /// The host's name for it, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.is_named.then_some(self.uuid.as_str())
+    }
+
+    /// All that is said in words.
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            MessageBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -81,9 +99,15 @@ fn user(frame: &mut Value) -> Option<UserFrame> {
         Value::Array(blocks) => blocks.iter().map(block).collect(),
         _ => return None,
     };
-    let uuid = frame["uuid"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-    let wants_answer = frame["shouldQuery"].as_bool().unwrap_or(true);
-    Some(UserFrame { uuid, message, content, wants_answer })
+    let named = frame["uuid"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+    Some(UserFrame {
+        is_named: named.is_some(),
+        uuid: named.unwrap_or_else(crate::frames::uuid),
+        message,
+        content,
+        wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
+        is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
+    })
 }
 
 /// A block we do not know is told to the model as it is, not lost.
@@ -150,7 +174,7 @@ mod tests {
             let Some(Inbound::User(frame)) = Inbound::parse(line.to_string().as_bytes()) else {
                 panic!("{line}")
             };
-            assert_eq!((frame.uuid.as_deref(), frame.content), (Some("u"), text("hi")));
+            assert_eq!((frame.name(), frame.content.clone()), (Some("u"), text("hi")));
         }
         check(
             r#"{"type":"control_response","response":{"subtype":"error","request_id":"r","error":"no"}}"#,

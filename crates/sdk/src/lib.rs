@@ -20,20 +20,26 @@
 
 mod ask;
 mod bound;
+mod failure;
 mod frames;
+mod hook_frames;
 mod hooks;
 mod host;
 mod inbound;
 mod mcp;
 mod partial;
+mod result;
 mod status;
 
 pub use ask::AskHost;
 pub use bound::{MAX_LINE, bounded_line};
-pub use frames::{Frames, Init, PROTOCOL_VERSION, failed_start, result_frame};
-pub use hooks::hook_definitions;
+pub use failure::ApiFailure;
+pub use frames::{Additions, Frames, Init, PROTOCOL_VERSION};
+pub use hook_frames::{HookFrames, Told};
+pub use hooks::{Deferred, hook_definitions};
 pub use host::{Host, HostError};
 pub use inbound::{Control, Inbound, UserFrame, fail, succeed};
 pub use mcp::{HostServers, server_configs};
 pub use partial::Partial;
+pub use result::{Bill, TurnFacts, failed_start, local_result, result_frame, turn_frame};
 pub use status::{mcp_servers, mcp_status};

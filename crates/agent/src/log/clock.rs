@@ -3,7 +3,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Now, as ISO 8601 in UTC with milliseconds.
 ///
 /// Own code: one fixed format, no time zones, fifteen lines.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     iso(since.as_secs(), since.subsec_millis())
 }

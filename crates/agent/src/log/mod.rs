@@ -6,6 +6,7 @@ mod file;
 mod recent;
 pub mod sessions;
 
+pub use clock::now;
 pub use entry::{Entry, Head, Line, LoggedMessage, State, Stub, SystemLine};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};

@@ -6,7 +6,10 @@ use haft_sdk::{Control, PROTOCOL_VERSION, fail, hook_definitions, mcp_status, se
 use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
-use super::driver::Driver;
+use super::{
+    driver::{Bypass, Driver, LeftForLater},
+    requests::{Answered, Problem},
+};
 use crate::sdk_args::thinking_budget;
 
 impl Driver {
@@ -23,7 +26,7 @@ impl Driver {
                 let tokens =
                     request["max_thinking_tokens"].as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX));
                 let thinking = thinking_budget(tokens);
-                self.change(Box::new(move |agent| agent.settings.thinking = thinking));
+                self.orders.give(move |settings| settings.thinking = thinking);
                 Ok(json!({}))
             }
             "mcp_status" => Ok(mcp_status(&self.manager)),
@@ -34,28 +37,31 @@ impl Driver {
             }
             "mcp_set_servers" => self.set_servers(&request),
             "mcp_reconnect" | "mcp_toggle" => return self.switch_server(request_id, request),
-            "rewind_files" => Err(String::from("File rewinding is not enabled.")),
-            "stop_task" | "background_tasks" => Ok(json!({})),
-            "get_binary_version" => Ok(json!({"version": PROTOCOL_VERSION})),
-            other => {
-                let mut refusal = fail(&request_id, &format!("Unsupported control request subtype: {other}"));
-                refusal["response"]["error_code"] = json!("unsupported_request");
-                return self.out.frame(&refusal);
-            }
+            other => self.rare(other, &request),
         };
         self.out.frame(&match answer {
             Ok(response) => succeed(&request_id, response),
-            Err(problem) => fail(&request_id, &problem),
+            Err(problem) => {
+                let mut refusal = fail(&request_id, &problem.text);
+                if let Some(code) = problem.code {
+                    refusal["response"]["error_code"] = json!(code);
+                }
+                refusal
+            }
         });
         self.tell_mode();
     }
 
     /// May come again: the newest one counts.
     fn initialize(&mut self, request_id: &str, request: &Value) {
-        let hooks = hook_definitions(&request["hooks"], &self.host, &self.frames.session_id);
+        let hooks = hook_definitions(&request["hooks"], &self.host, &self.deferred);
+        self.hook_frames.leave_out(&hooks);
         self.pipeline.gate.hooks().set(self.own_hooks.and(hooks));
-        self.agents =
-            request["agents"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        let described = |agent: &Value| agent["description"].as_str().unwrap_or_default().to_owned();
+        let agents = request["agents"].as_object().into_iter().flatten();
+        self.agents = agents.map(|(name, agent)| (name.clone(), described(agent))).collect();
+        self.wanted_skills = request["skills"].is_array().then(|| strings(&request["skills"]));
+        self.install_skills();
         let system = texts(&request["systemPrompt"]);
         let append = request["appendSystemPrompt"].as_str().map(str::to_owned);
         let schema = Some(request["jsonSchema"].clone()).filter(Value::is_object);
@@ -77,60 +83,89 @@ impl Driver {
         answer["response"]["pending_user_dialog_requests"] = json!([]);
         self.out.frame(&answer);
         self.begin_servers(&of_host);
+        if self.left_for_later == LeftForLater::Waiting {
+            self.left_for_later = LeftForLater::Ready;
+        }
     }
 
     fn introduction(&self, request: &Value) -> Value {
-        let agents = request["agents"].as_object().into_iter().flatten();
-        let agents: Vec<Value> = agents
-            .map(|(name, agent)| json!({"name": name, "description": agent["description"], "model": agent["model"]}))
+        let of_host = &request["agents"];
+        let agents: Vec<Value> = self
+            .all_agents()
+            .map(|(name, description)| {
+                let mut agent = json!({"name": name, "description": description});
+                if let Some(model) = of_host[name]["model"].as_str() {
+                    agent["model"] = json!(model);
+                }
+                agent
+            })
             .collect();
         let state = if self.running.is_some() { "running" } else { "idle" };
         json!({
-            "commands": [], "agents": agents, "output_style": self.output_style,
+            "commands": self.extensions.commands_json(), "agents": agents, "output_style": self.output_style,
             "available_output_styles": ["default"], "account": {"apiKeySource": self.key_source},
-            "models": [{"value": self.first_model, "displayName": self.first_model, "description": ""}],
+            "models": self.models(),
             "claude_code_version": PROTOCOL_VERSION, "current_permission_mode": self.told_mode.name(),
             "hook_on_failure_supported": true, "hooks_applied": true, "session_state": state,
             "pid": std::process::id(),
         })
     }
 
-    fn interrupted(&mut self, request: &Value) -> Result<Value, String> {
-        let mut waiting: Vec<Option<String>> = self.queue.iter().map(|it| it.uuid.clone()).collect();
+    fn interrupted(&mut self, request: &Value) -> Answered {
+        let mut names: Vec<String> =
+            self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.inbox.take();
-        waiting.extend(inputs.iter().map(|it| it.uuid.clone()));
-        let names: Vec<String> = waiting.into_iter().flatten().collect();
+        let answered = self.running.as_ref().map(|it| it.prompts.clone()).unwrap_or_default();
+        names.extend(inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| answered.contains(it)));
         self.interrupt();
         if request["cancel_queued"] == true {
             self.queue.clear();
+            if let Some(running) = &mut self.running {
+                running.prompts.retain(|it| !names.contains(it));
+            }
+            names.iter().for_each(|name| self.tell_lifecycle(Some(name), "cancelled"));
             return Ok(json!({"still_queued": [], "cancelled": names}));
         }
         inputs.into_iter().for_each(|input| self.inbox.push(input));
         Ok(json!({"still_queued": names}))
     }
 
-    fn set_mode(&mut self, request: &Value) -> Result<Value, String> {
-        let mode: PermissionMode = request["mode"].as_str().unwrap_or_default().parse()?;
-        if mode == PermissionMode::BypassPermissions && self.forbids_bypass {
-            return Err(format!("the settings forbid the permission mode {mode}"));
+    fn set_mode(&mut self, request: &Value) -> Answered {
+        let mode = request["mode"].as_str().unwrap_or_default().parse::<PermissionMode>();
+        let mode =
+            mode.map_err(|err| Problem::coded("invalid_mode", format!("Cannot set permission mode: {err}")))?;
+        match self.bypass {
+            Bypass::Forbidden if mode == PermissionMode::BypassPermissions => {
+                let why = format!("the settings forbid the permission mode {mode}");
+                return Err(Problem::coded("bypass_disabled", why));
+            }
+            Bypass::NotLaunched if mode == PermissionMode::BypassPermissions => {
+                let why = "Cannot set permission mode to bypassPermissions: the session was not launched with it, \
+                           nor with --allow-dangerously-skip-permissions";
+                return Err(Problem::coded("bypass_not_launched", why.to_owned()));
+            }
+            _ => (),
         }
         self.pipeline.gate.set_mode(mode);
         Ok(json!({"mode": mode.name()}))
     }
 
-    fn set_model(&mut self, request: &Value) -> Result<Value, String> {
+    fn set_model(&mut self, request: &Value) -> Answered {
         let model = match &request["model"] {
             Value::Null => self.first_model.clone(),
             Value::String(name) if name == "default" => self.first_model.clone(),
             Value::String(name) if !name.trim().is_empty() => Catalog::built_in().resolve(name).to_owned(),
-            other => return Err(format!("{other} is no model")),
+            other => return Err(format!("{other} is no model").into()),
         };
         let named = model.clone();
-        self.change(Box::new(move |agent| agent.settings.model = named));
+        self.orders.give(move |settings| settings.model = named);
+        if let Some(agent) = &mut self.agent {
+            agent.obey();
+        }
         Ok(json!({"model": model}))
     }
 
-    fn set_servers(&mut self, request: &Value) -> Result<Value, String> {
+    fn set_servers(&mut self, request: &Value) -> Answered {
         let (configs, problems) = server_configs(&request["servers"], &self.servers);
         let before = self.manager.names();
         let after: Vec<String> = configs.iter().map(|it| it.name.clone()).collect();
@@ -176,6 +211,6 @@ fn texts(value: &Value) -> Option<String> {
     }
 }
 
-fn strings(list: &Value) -> Vec<String> {
+pub(super) fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

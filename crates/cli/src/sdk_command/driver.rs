@@ -1,15 +1,19 @@
 //! What happens when: lines, events, questions, signals, ends.
 
-use std::{collections::VecDeque, process::ExitCode, sync::Arc, time::Duration};
+use std::{collections::VecDeque, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
-use haft_agent::{Agent, AgentEvent, EndReason, Inbox, TurnEnd};
-use haft_hooks::Hooks;
+use haft_agent::{Agent, AgentEvent, CompactedEvent, Inbox, Orders};
+use haft_hooks::{CompactTrigger, HookInput, Hooks, SessionEnd, SessionSource};
 use haft_mcp::{Manager, ServerConfig};
+use haft_model::Event;
 use haft_runtime::Pipeline;
-use haft_sdk::{AskHost, Frames, Host, HostServers, Inbound, Init, Partial, UserFrame, result_frame};
+use haft_sdk::{
+    Additions, AskHost, Bill, Deferred, Frames, HookFrames, Host, HostServers, Inbound, Init, Partial,
+    TurnFacts, UserFrame,
+};
 use haft_tool::ErrorKind;
-use haft_types::PermissionMode;
-use serde_json::{Value, json};
+use haft_types::{MessageBlock, PermissionMode, Usage};
+use serde_json::{Map, Value, json};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
@@ -17,25 +21,32 @@ use tokio::{
 };
 
 use super::{
+    extensions::{Extensions, Kind, skill_tool},
     lines::Writer,
-    turn::{Running, Surroundings},
+    turn::{Ending, Running, Servers, Surroundings},
+    usage::Snapshot,
 };
-use crate::output::write_error;
+use crate::{output::write_error, wiring::Setup};
 
 /// A change of the agent that has to wait until it is not working.
 pub(super) type Change = Box<dyn FnOnce(&mut Agent) + Send>;
 
 /// A session and everybody who has a say in it.
 pub(super) struct Driver {
+    pub(super) setup: Setup,
     pub(super) frames: Frames,
     pub(super) first_model: String,
     pub(super) told_mode: PermissionMode,
     /// Hooks of the settings, without those of the host.
     pub(super) own_hooks: Hooks,
+    pub(super) hook_frames: Arc<HookFrames>,
+    pub(super) deferred: Deferred,
     pub(super) inbox: Inbox,
+    pub(super) orders: Orders,
     pub(super) cwd: String,
     pub(super) output_style: String,
-    pub(super) forbids_bypass: bool,
+    /// Whether the session may be switched to the bypass mode.
+    pub(super) bypass: Bypass,
     pub(super) key_source: String,
     /// Nothing while a turn has it.
     pub(super) agent: Option<Box<Agent>>,
@@ -57,8 +68,73 @@ pub(super) struct Driver {
     pub(super) queue: VecDeque<UserFrame>,
     pub(super) running: Option<Running>,
     pub(super) later: Vec<Change>,
-    pub(super) agents: Vec<String>,
+    pub(super) extensions: Extensions,
+    pub(super) plugin_dirs: Vec<PathBuf>,
+    /// Agents of the host: name and description.
+    pub(super) agents: Vec<(String, String)>,
+    /// The skills the host wants, if it said so.
+    pub(super) wanted_skills: Option<Vec<String>>,
+    pub(super) commands: Commands,
+    /// How the session began, until hooks were told.
+    pub(super) begins: Option<SessionSource>,
+    /// What every line of the log says.
+    pub(super) stamp: Map<String, Value>,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) snapshot: Snapshot,
+    pub(super) server_tools: Servers,
+    pub(super) left_for_later: LeftForLater,
+    pub(super) bill: Bill,
+    pub(super) seen: Seen,
+    pub(super) results: usize,
     pub(super) last_failed: bool,
+}
+
+/// What a turn showed so far.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The answer that is coming in: who gives it, what it used.
+    answer: Option<(String, Usage)>,
+    in_tools: bool,
+    ttft_ms: Option<u64>,
+    /// A summary somebody asked for; told at the end of the command.
+    pub(super) compacted: Option<CompactedEvent>,
+    is_marked: bool,
+}
+
+/// Whether the bypass mode can be switched to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Bypass {
+    /// It was allowed when the session began.
+    Launched,
+    /// It was not.
+    NotLaunched,
+    /// The settings forbid it.
+    Forbidden,
+}
+
+/// Calls of a resumed session that were left for later.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LeftForLater {
+    /// There are none, or they were taken up.
+    Nothing,
+    /// There are some; the host has to come first.
+    Waiting,
+    /// The host is there.
+    Ready,
+}
+
+/// What becomes of prompts that begin with a slash.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Commands {
+    On,
+    Off,
+}
+
+/// Whether files can be taken back to what they were before a prompt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Checkpoints {
+    On,
+    Off,
 }
 
 /// Whether and how the state of the session is told.
@@ -73,7 +149,7 @@ pub(super) enum StateFrames {
 
 impl StateFrames {
     pub(super) fn from_env() -> Self {
-        let set = |name: &str| std::env::var(name).is_ok_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
+        let set = super::start::is_set;
         if set("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
             Self::Open
         } else if set("CLAUDE_CODE_SDK_READS_SESSION_STATE") {
@@ -108,11 +184,16 @@ impl Driver {
         self.host.close();
         if let Some(running) = self.running.take() {
             running.cancel.cancel();
-            tokio::time::timeout(LAST_WORDS, running.task).await.ok();
+            if let Ok(Ok((agent, _))) = tokio::time::timeout(LAST_WORDS, running.task).await {
+                self.agent = Some(agent);
+            }
         }
         let closing = async {
+            if matches!(over, Over::Done) {
+                self.say_goodbye("other").await;
+            }
             if let Some(agent) = &self.agent {
-                agent.tools.close().await;
+                self.setup.close(&agent.tools).await;
             }
             self.manager.shutdown().await;
         };
@@ -154,14 +235,11 @@ impl Driver {
                         return Over::Now(code);
                     },
                 },
-                Some(frame) = self.asked.recv() => self.tell_asked(&frame),
+                Some(frame) = self.asked.recv() => self.tell_asked(frame),
                 Some(event) = self.events.recv() => self.tell(&event),
-                ended = ended(&mut self.running) => {
-                    self.running = None;
-                    if let Err(code) = self.finish(ended) {
-                        return Over::Now(code);
-                    }
-                }
+                ended = ended(&mut self.running) => if let Err(code) = self.finish(ended) {
+                    return Over::Now(code);
+                },
             }
         }
     }
@@ -186,13 +264,33 @@ impl Driver {
             let input = frame.to_input();
             return self.change(Box::new(move |agent| agent.overhear(input)));
         }
-        if self.running.is_none() || !self.queue.is_empty() {
+        self.tell_lifecycle(frame.name(), "queued");
+        let Some(running) = self.running.as_mut().filter(|_| self.queue.is_empty()) else {
+            return self.queue.push_back(frame);
+        };
+        if self.commands == Commands::On && !frame.is_verbatim && frame.text().starts_with('/') {
             return self.queue.push_back(frame);
         }
+        running.prompts.extend(frame.name().map(str::to_owned));
         if self.replay {
-            self.out.frame(&self.frames.replay(&frame.message, frame.uuid.as_deref()));
+            self.out.frame(&self.frames.replay(&frame.message, &frame.uuid));
         }
         self.inbox.push(frame.to_input());
+    }
+
+    /// Tells a host that names its prompts what becomes of one.
+    pub(super) fn tell_lifecycle(&self, prompt: Option<&str>, state: &str) {
+        let Some(prompt) = prompt else { return };
+        let fields = json!({"command_uuid": prompt, "state": state});
+        self.out.frame(&self.frames.of_type("command_lifecycle", fields));
+    }
+
+    /// Hooks of the settings hear that the session ends; the host knows.
+    pub(super) async fn say_goodbye(&self, reason: &str) {
+        let gate = &self.pipeline.gate;
+        let base = gate.hooks().base(self.setup.cwd.clone(), gate.mode());
+        let event = SessionEnd { reason: reason.to_owned() }.into();
+        self.own_hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
     }
 
     /// Changes the agent now, or when it is done with what it does.
@@ -213,29 +311,109 @@ impl Driver {
         if self.running.is_some() || ending {
             return;
         }
-        let Some(prompt) = self.queue.pop_front() else { return };
+        if self.left_for_later == LeftForLater::Ready
+            && let Some(agent) = self.agent.take()
+        {
+            self.left_for_later = LeftForLater::Nothing;
+            self.state("running");
+            self.seen = Seen::default();
+            let around = self.surroundings();
+            self.running = Some(Running::take_up(agent, around));
+            return;
+        }
+        let Some(mut prompt) = self.queue.pop_front() else { return };
         let Some(agent) = self.agent.take() else { return };
         self.begin_servers(&[]);
         self.state("running");
-        let init = Init {
-            cwd: self.cwd.clone(),
-            tools: Vec::new(),
-            model: String::new(),
-            permission_mode: String::new(),
-            api_key_source: self.key_source.clone(),
-            mcp_servers: Vec::new(),
-            output_style: self.output_style.clone(),
-            agents: self.agents.clone(),
-        };
-        let around = Surroundings {
+        self.tell_lifecycle(prompt.name(), "started");
+        self.seen = Seen::default();
+        self.snapshot = Snapshot::of(&agent);
+        let mut around = self.surroundings();
+        let command = self.typed_command(&prompt);
+        self.running = Some(match command {
+            Some((Kind::Builtin(builtin), args, _)) => {
+                if builtin == super::extensions::Builtin::Compact {
+                    self.out.frame(&self.frames.system("status", json!({"status": "compacting"})));
+                }
+                Running::local(agent, &prompt, builtin, args, around)
+            }
+            Some((_, _, Some(expanded))) => {
+                prompt.content = expanded.content;
+                let resolve = |it: String| haft_model::Catalog::built_in().resolve(&it).to_owned();
+                around.model = expanded.model.map(resolve);
+                Running::start(agent, prompt, around)
+            }
+            _ => Running::start(agent, prompt, around),
+        });
+    }
+
+    /// The command a prompt is, if it is one: what, with which arguments, and
+    /// what it says to the model.
+    fn typed_command(
+        &self,
+        prompt: &UserFrame,
+    ) -> Option<(Kind, String, Option<super::extensions::Expanded>)> {
+        if self.commands == Commands::Off || prompt.is_verbatim {
+            return None;
+        }
+        let text = prompt.text();
+        let typed = text.trim().strip_prefix('/')?;
+        let (name, args) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        let command = self.extensions.find(name)?;
+        let args = args.trim();
+        Some((command.kind.clone(), args.to_owned(), command.expand(args)))
+    }
+
+    fn surroundings(&mut self) -> Surroundings {
+        let servers = std::mem::replace(&mut self.server_tools, Servers::Known);
+        Surroundings {
             manager: self.manager.clone(),
             host: self.host.clone(),
             frames: self.frames.clone(),
-            init,
+            init: self.init(),
             partial: self.partial.is_some(),
             replay: self.replay,
+            begins: self.begins.take(),
+            servers,
+            model: None,
+        }
+    }
+
+    /// The tool for skills, as far as there are any and it is wanted.
+    pub(super) fn install_skills(&mut self) {
+        let skills = self.extensions.skills(self.wanted_skills.as_deref());
+        let is_wanted =
+            self.setup.only_tools.as_ref().is_none_or(|only| only.iter().any(|name| name == "Skill"));
+        let policy = self.pipeline.gate.permissions().policy();
+        let tool = skill_tool(skills).filter(|_| is_wanted && policy.removes("Skill").is_none());
+        self.change(Box::new(move |agent| {
+            agent.tools.pool.set(agent.tools.pool.get().with_builtin("Skill", tool));
+        }));
+    }
+
+    /// What a session says about itself, but for what its agent knows.
+    pub(super) fn init(&self) -> (Init, Additions) {
+        let skills = self.extensions.skills(self.wanted_skills.as_deref());
+        let directories = self.setup.options.add_dir.iter().map(|dir| dir.display().to_string());
+        let added = Additions {
+            slash_commands: self.extensions.command_names(),
+            skills: skills.into_iter().map(|it| it.name).collect(),
+            plugins: self.extensions.plugins_json(),
+            additional_directories: directories.collect(),
+            ..Additions::default()
         };
-        self.running = Some(Running::start(agent, prompt, around));
+        let init = Init {
+            cwd: self.cwd.clone(),
+            api_key_source: self.key_source.clone(),
+            output_style: self.output_style.clone(),
+            agents: self.all_agents().map(|(name, _)| name.clone()).collect(),
+            ..Init::default()
+        };
+        (init, added)
+    }
+
+    pub(super) fn all_agents(&self) -> impl Iterator<Item = &(String, String)> {
+        self.agents.iter().chain(&self.extensions.agents)
     }
 
     /// Starts the servers of the flags and of the host, once.
@@ -255,7 +433,7 @@ impl Driver {
         }
     }
 
-    fn state(&self, state: &str) {
+    pub(super) fn state(&self, state: &str) {
         let fields = match self.state_frames {
             StateFrames::None => return,
             StateFrames::HostOnly => json!({"state": state, "sdk_host_only": true}),
@@ -265,16 +443,19 @@ impl Driver {
     }
 
     /// Writes what the agent did before it asked this, then the question.
-    fn tell_asked(&mut self, frame: &Value) {
+    fn tell_asked(&mut self, mut frame: Value) {
         while let Ok(event) = self.events.try_recv() {
             self.tell(&event);
         }
-        self.out.frame(frame);
+        if frame["type"] == "system" && frame.get("session_id").is_none() {
+            frame["session_id"] = json!(self.frames.session_id);
+        }
+        self.out.frame(&frame);
     }
 
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while let Ok(frame) = self.asked.try_recv() {
-            self.tell_asked(&frame);
+            self.tell_asked(frame);
         }
         while let Ok(event) = self.events.try_recv() {
             self.tell(&event);
@@ -282,12 +463,17 @@ impl Driver {
     }
 
     fn tell(&mut self, event: &AgentEvent) {
+        self.watch(event);
         if let (Some(partial), AgentEvent::Model(event)) = (&mut self.partial, event) {
             for event in partial.events(event) {
                 self.out.frame(&self.frames.stream_event(&event));
             }
         }
         if let AgentEvent::Result(it) = event {
+            // Whoever wanted to decide later is not told that it was refused.
+            if self.deferred.is(&it.report.id) {
+                return;
+            }
             let was_asked = self.asker.take_asked(&it.report.id);
             if it.report.error == Some(ErrorKind::Denied) && !was_asked {
                 let fields = json!({
@@ -297,7 +483,8 @@ impl Driver {
                 self.out.frame(&self.frames.system("permission_denied", fields));
             }
         }
-        if let Some(frame) = self.frames.frame(event) {
+        if let Some(mut frame) = self.frames.frame(event).filter(|_| self.seen.compacted.is_none()) {
+            self.mark(event, &mut frame);
             self.out.frame(&frame);
         }
         if let (Some(partial), AgentEvent::Block(_)) = (&mut self.partial, event)
@@ -306,6 +493,47 @@ impl Driver {
             self.out.frame(&self.frames.stream_event(&end));
         }
         self.tell_mode();
+    }
+
+    /// The first answer names the prompts it answers.
+    fn mark(&mut self, event: &AgentEvent, frame: &mut Value) {
+        let Some(running) = self.running.as_ref().filter(|it| !it.prompts.is_empty()) else { return };
+        if matches!(event, AgentEvent::Block(_)) && !std::mem::replace(&mut self.seen.is_marked, true) {
+            frame["user_message_uuid"] = json!(running.prompts.last());
+            frame["user_message_uuids"] = json!(running.prompts);
+        }
+    }
+
+    /// Remembers what the result will say.
+    fn watch(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Model(Event::Started { model, .. }) => {
+                self.seen.answer = Some((model.clone(), Usage::default()));
+                self.seen.in_tools = false;
+            }
+            AgentEvent::Model(Event::Usage(usage)) => {
+                if let Some(answer) = &mut self.seen.answer {
+                    answer.1 = *usage;
+                }
+            }
+            AgentEvent::Model(Event::Stopped(_)) => {
+                if let Some((model, usage)) = self.seen.answer.take() {
+                    self.bill.add(&model, usage);
+                }
+            }
+            AgentEvent::Model(Event::Text(_) | Event::Thinking(_) | Event::ToolStarted { .. }) => {
+                if let (None, Some(running)) = (self.seen.ttft_ms, &self.running) {
+                    self.seen.ttft_ms = u64::try_from(running.started.elapsed().as_millis()).ok();
+                }
+            }
+            AgentEvent::Block(it) if matches!(it.block, MessageBlock::ToolUse(_)) => {
+                self.seen.in_tools = true
+            }
+            AgentEvent::Compacted(it) if it.trigger == CompactTrigger::Manual => {
+                self.seen.compacted = Some(it.clone());
+            }
+            _ => (),
+        }
     }
 
     /// Says when the permission mode is another one than before.
@@ -318,90 +546,29 @@ impl Driver {
         }
     }
 
-    fn finish(&mut self, ended: Ended) -> Result<(), u8> {
-        self.drain();
-        let (mut agent, mut end, uuid) = match ended {
-            (Ok((agent, end)), uuid) => (agent, end, uuid),
-            (Err(err), _) => {
-                let problem = format!("the turn broke off inside Haft: {err}");
-                self.out.frame(&haft_sdk::failed_start(self.frames.session_id.as_str(), &problem));
-                return Err(1);
-            }
-        };
-        if self.asker.take_interrupt() && matches!(end.reason, EndReason::Stopped(_)) {
-            end.reason = EndReason::Interrupted;
-        }
-        if let EndReason::Failed(error) = &end.reason {
-            self.out.frame(&self.frames.api_error(&format!("API Error: {error}"), error_kind(error)));
-        }
-        self.tell_mirrored(&mut agent);
-        let mut result = result_frame(&self.frames.session_id, &end, agent.spending(), &agent.settings.model);
-        let late = agent.inbox.take();
-        self.queue.extend(late.into_iter().map(|input| UserFrame {
-            uuid: input.uuid,
-            message: Value::Null,
-            content: input.content,
-            wants_answer: true,
-        }));
-        result["queued_turn_count"] = json!(self.queue.len());
-        if let Some(uuid) = uuid {
-            result["user_message_uuid"] = json!(uuid);
-        }
-        self.last_failed = result["is_error"] == true;
-        self.out.frame(&result);
-        std::mem::take(&mut self.later).into_iter().for_each(|change| change(&mut agent));
-        self.agent = Some(agent);
-        if self.queue.is_empty() {
-            self.state("idle");
-        }
-        Ok(())
-    }
-
-    /// The lines that were written to the log, in frames that are short enough.
-    fn tell_mirrored(&self, agent: &mut Agent) {
-        const BATCH: usize = 400_000;
-        let path = agent.conversation.log_path().map(|it| it.display().to_string()).unwrap_or_default();
-        let (mut batch, mut size) = (Vec::new(), 0);
-        let tell = |batch: &mut Vec<Value>| {
-            let entries = std::mem::take(batch);
-            self.out.frame(&json!({"type": "transcript_mirror", "filePath": path, "entries": entries}));
-        };
-        for entry in agent.conversation.take_mirrored() {
-            let Ok(entry) = serde_json::to_value(&entry) else { continue };
-            size += entry.to_string().len();
-            if BATCH < size && !batch.is_empty() {
-                tell(&mut batch);
-                size = entry.to_string().len();
-            }
-            batch.push(entry);
-        }
-        if !batch.is_empty() {
-            tell(&mut batch);
+    /// What the result says about the turn beside how it ended.
+    pub(super) fn facts(&mut self, running: &Running) -> TurnFacts {
+        let index = self.results;
+        self.results += 1;
+        TurnFacts {
+            prompts: running.prompts.clone(),
+            queued: self.queue.len(),
+            index,
+            in_tools: self.seen.in_tools,
+            deferred: self.deferred.take(),
+            ttft_ms: self.seen.ttft_ms,
+            prompt_text: running.prompt_text.clone(),
         }
     }
 }
 
-/// The end of a turn, and the host's name for its prompt.
-type Ended = (Result<(Box<Agent>, TurnEnd), JoinError>, Option<String>);
+/// The end of a turn.
+pub(super) type Ended = Result<(Box<Agent>, Ending), JoinError>;
 
 /// The end of the turn, if one runs.
 async fn ended(running: &mut Option<Running>) -> Ended {
     match running {
-        Some(running) => ((&mut running.task).await, running.uuid.clone()),
+        Some(running) => (&mut running.task).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The word the SDKs know for a failed request.
-fn error_kind(error: &haft_model::ModelError) -> &'static str {
-    use haft_model::ModelError as E;
-    match error {
-        E::Auth { .. } => "authentication_failed",
-        E::RateLimited { .. } => "rate_limit",
-        E::Server { status: 529, .. } => "overloaded",
-        E::Server { .. } | E::Network { .. } | E::Stalled { .. } => "server_error",
-        E::Invalid { .. } | E::TooLong { .. } => "invalid_request",
-        E::UnknownModel { .. } => "model_not_found",
-        _ => "unknown",
     }
 }

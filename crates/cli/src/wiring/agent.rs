@@ -1,6 +1,6 @@
 //! An agent out of flags, settings and a session.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use haft_agent::{
     Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
@@ -42,6 +42,7 @@ impl Setup {
     pub(crate) fn agent_on(&mut self, chosen: Chosen, run: &RunArgs) -> Result<Built, Failure> {
         if let Some(id) = run.session_id {
             self.session_id = id.to_string().into();
+            self.refuse_used_id(run)?;
         }
         self.only_tools = run.tools.as_ref().map(|list| split_rules(std::slice::from_ref(list)));
         let resumed = self.resumed(run)?;
@@ -145,51 +146,6 @@ impl Setup {
             append: run.append_system_prompt.clone(),
         })
     }
-
-    /// The conversation to go on with, if one is named.
-    fn resumed(&mut self, run: &RunArgs) -> Result<Option<(Conversation, Restored)>, Failure> {
-        let id = match (&run.resume, run.continue_) {
-            (Some(id), _) => id.clone(),
-            (None, true) => match newest(&self.log_dir()) {
-                Some(id) => id,
-                None => return Ok(None),
-            },
-            (None, false) => return Ok(None),
-        };
-        let path = self.log_path(&id);
-        if !path.is_file() {
-            return Err(Failure::Message(format!("No conversation found with session ID: {id}")));
-        }
-        if run.fork_session {
-            let copy = self.log_path(self.session_id.as_str());
-            std::fs::copy(&path, copy).map_err(|err| format!("the session cannot be copied: {err}"))?;
-        } else {
-            self.session_id = id.into();
-        }
-        let until = run.sdk.resume_session_at.as_deref();
-        if let Some(uuid) = until.filter(|uuid| !names_line(&path, uuid)) {
-            return Err(Failure::Message(format!("No message found with message.uuid of: {uuid}")));
-        }
-        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
-        Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
-    }
-
-    /// Logs of sessions in this directory.
-    pub(crate) fn log_dir(&self) -> PathBuf {
-        let key: String = self
-            .cwd
-            .to_string_lossy()
-            .chars()
-            .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
-            .collect();
-        // Whoever moves the configuration looks for sessions there.
-        let moved = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
-        moved.unwrap_or_else(|| self.state_dir()).join("projects").join(key)
-    }
-
-    pub(crate) fn log_path(&self, id: &str) -> PathBuf {
-        self.log_dir().join(format!("{id}.jsonl"))
-    }
 }
 
 /// A session that was planning goes on planning, unless a flag says otherwise.
@@ -220,22 +176,4 @@ fn report_losses(restored: &Restored) {
             restored.left_out
         ));
     }
-}
-
-/// Whether a log has a line of this name.
-fn names_line(log: &Path, uuid: &str) -> bool {
-    use std::io::{BufRead as _, BufReader};
-    let Ok(file) = std::fs::File::open(log) else { return false };
-    let named =
-        |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|it| it["uuid"] == uuid);
-    BufReader::new(file).lines().map_while(Result::ok).any(|line| line.contains(uuid) && named(&line))
-}
-
-fn newest(dir: &Path) -> Option<String> {
-    let logs = std::fs::read_dir(dir).ok()?.flatten().filter_map(|entry| {
-        let path = entry.path();
-        let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?.to_owned();
-        Some((entry.metadata().ok()?.modified().ok()?, id))
-    });
-    logs.max().map(|(_, id)| id)
 }

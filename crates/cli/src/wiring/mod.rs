@@ -10,6 +10,7 @@ mod rules_text;
 mod scratch;
 mod seen;
 mod services;
+mod sessions;
 mod settings_access;
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
 
 use haft_agent::Held;
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
-use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
+use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
 use haft_runtime::{
     Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
@@ -33,12 +34,14 @@ use haft_types::SessionId;
 use haft_workspace::{Files, Workspace};
 use tokio::runtime::Runtime;
 
+pub(crate) use agent::Built;
 pub(crate) use confine::{Limits, Walls};
 pub(crate) use mcp::{ServerFlags, ServerTools, Servers, expand_command, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
 pub(crate) use services::{Scratch, scratch_services};
+pub(crate) use sessions::Logs;
 
 use crate::{
     args::Options,
@@ -82,6 +85,10 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// Is told what hooks do.
+    pub(crate) hook_observer: Option<Arc<dyn HookObserver>>,
+    /// Where logs of sessions are kept.
+    pub(crate) logs: Logs,
     /// What a signal that ends programs does.
     pub(crate) signals: Signals,
     /// Which results are in the next request, where there is a conversation.
@@ -116,6 +123,10 @@ impl Setup {
         let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
         if let Some(sources) = &options.setting_sources {
             load.layers = setting_sources(sources)?;
+            // Whoever names the project's own files answers for them.
+            if load.layers.iter().any(|it| matches!(it, Layer::Project | Layer::Local)) {
+                load.trust = TrustMode::Assume;
+            }
         }
         let store = Arc::new(SettingsStore::open(places, load));
         let loaded = store.current();
@@ -131,6 +142,8 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            hook_observer: None,
+            logs: Logs::Own,
             signals: Signals::End,
             held: None,
             files: OnceLock::new(),
@@ -282,6 +295,12 @@ impl Setup {
         Hooks::new(definitions, ports)
     }
 
+    /// The hooks of settings that changed; what was counted lives on.
+    pub(crate) fn reconfigured_hooks(&self, before: &Hooks) -> Hooks {
+        let (definitions, ports) = self.hook_parts();
+        before.reconfigured(definitions, ports)
+    }
+
     fn hook_parts(&self) -> (Vec<HookDefinition>, Ports) {
         let settings = &self.loaded.settings;
         let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
@@ -297,6 +316,7 @@ impl Setup {
             })),
             environment,
             http: settings.http_hooks.clone(),
+            observer: self.hook_observer.clone(),
             user_settings: self.store.places().state.as_ref().map(|state| state.join("settings.json")),
             ..Ports::default()
         };

@@ -215,7 +215,8 @@ impl Manager {
     /// that are being started or restarted. The same tool is the same object
     /// as long as its definition does not change.
     pub fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        self.all().iter().flat_map(|server| server.tools()).collect()
+        let is_on = |server: &&Arc<Server>| server.status().state != ServerState::Disabled;
+        self.all().iter().filter(is_on).flat_map(|server| server.tools()).collect()
     }
 
     /// The tools of one server as it defined them.

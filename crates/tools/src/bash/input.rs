@@ -67,10 +67,8 @@ pub struct Output {
     /// How long it ran.
     pub duration_ms: u64,
     /// What it printed is a picture, as a data URL.
-    #[serde(skip_serializing_if = "is_false")]
     pub is_image: bool,
     /// Success without a word is how it usually succeeds.
-    #[serde(skip_serializing_if = "is_false")]
     pub no_output_expected: bool,
     /// It goes on in the background under this id.
     #[serde(skip_serializing_if = "Option::is_none")]

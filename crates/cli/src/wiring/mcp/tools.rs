@@ -94,16 +94,6 @@ impl ServerTools {
         }
     }
 
-    /// For sessions of many prompts: the first begins with what is there, every
-    /// other one with what came meanwhile.
-    pub(crate) async fn come_in(&self, agent: &mut Agent, patience: Duration) {
-        if !agent.prompt.deferred_tools.is_empty() {
-            return self.announce(&agent.inbox);
-        }
-        self.begin(agent, Some(patience)).await;
-        self.follow(&agent.inbox);
-    }
-
     /// What the model is told about the servers at the start. It stays as it is
     /// for the whole session; what comes later is told later.
     fn about(&self) -> Option<String> {

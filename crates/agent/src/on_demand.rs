@@ -1,0 +1,159 @@
+//! What whoever runs an agent may ask of it beside prompts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
+use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::Run,
+    context::SUMMARY_REQUEST, conversation::compact_metadata,
+};
+
+/// A change of the settings, for the next request.
+type Order = Box<dyn FnOnce(&mut AgentSettings) + Send>;
+
+/// Changes for an agent that may be working. Clones share them.
+#[derive(Clone, Default)]
+pub struct Orders(Arc<Mutex<Vec<Order>>>);
+
+impl Orders {
+    /// Changes the settings from the next request on, also in the middle of a
+    /// prompt.
+    pub fn give(&self, order: impl FnOnce(&mut AgentSettings) + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(order));
+    }
+
+    fn take(&self) -> Vec<Order> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What became of the wish to sum up.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SummedUp {
+    /// The conversation is this summary now.
+    Done(String),
+    /// It stays as it is, for this reason.
+    NotDone(String),
+}
+
+/// Why a call was not run that somebody wants to decide about later; the end of
+/// its result.
+pub const LEFT_FOR_LATER: &str = "the call is left for later";
+
+impl Agent {
+    /// The calls of the last answer that were left for later.
+    pub fn left_for_later(&self) -> Vec<ToolUse> {
+        let [.., asked, answered] = self.conversation.messages() else { return Vec::new() };
+        let is_left = |id: &CallId| {
+            answered.content.iter().any(|block| match block {
+                MessageBlock::ToolResult { tool_use_id, content, is_error: true } => {
+                    tool_use_id == id && content.to_text().ends_with(LEFT_FOR_LATER)
+                }
+                _ => false,
+            })
+        };
+        let calls = asked.content.iter().filter_map(|block| match block {
+            MessageBlock::ToolUse(call) if is_left(&call.id) => Some(call.clone()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    /// Takes up the calls that were left for later, and goes on from there. They
+    /// pass through everything again.
+    pub async fn take_up(&mut self, cancel: &CancellationToken) -> TurnEnd {
+        let mut run = Run::new(self.spending.usage);
+        self.spending.turns = 0;
+        self.repeats.reset();
+        self.tell(AgentEvent::Started);
+        let calls = self.left_for_later();
+        let reports = self.tools.run_message(calls.clone(), cancel).await;
+        let done: Vec<_> = calls.into_iter().zip(reports).collect();
+        run.count(&done);
+        let mut stop = None;
+        for (call, mut report) in done {
+            let (added, context) =
+                (std::mem::take(&mut report.new_messages), std::mem::take(&mut report.context));
+            stop = stop.or_else(|| report.stop.clone());
+            self.add_result(&call, report);
+            added.into_iter().for_each(|message| self.say(message, Saying::Addition));
+            context.into_iter().for_each(|text| self.say(Message::user(text), Saying::Context));
+        }
+        let reason = match stop {
+            Some(reason) => EndReason::Stopped(reason),
+            None => self.work(&mut run, cancel).await,
+        };
+        self.ended(reason, run)
+    }
+
+    /// Takes over what was ordered.
+    pub fn obey(&mut self) {
+        for order in self.orders.take() {
+            order(&mut self.settings);
+        }
+    }
+
+    /// Tells the model something it should know, without asking anything.
+    pub fn remind(&mut self, text: impl Into<String>) {
+        self.say(Message::user(text.into()), Saying::Context);
+    }
+
+    /// Says in the conversation that the person interrupted.
+    pub fn note_interruption(&mut self) {
+        let last = self.conversation.messages().last();
+        let in_tools = last.is_some_and(|message| {
+            message.content.iter().any(|block| matches!(block, MessageBlock::ToolResult { .. }))
+        });
+        let note = match in_tools {
+            true => "[Request interrupted by user for tool use]",
+            false => "[Request interrupted by user]",
+        };
+        self.say(Message::user(note), Saying::Interruption);
+    }
+
+    /// Sums the conversation up because somebody asked for it.
+    pub async fn compact(&mut self, wish: Option<&str>, cancel: &CancellationToken) -> SummedUp {
+        let wish = wish.map(str::trim).filter(|it| !it.is_empty());
+        if self.conversation.messages().is_empty() {
+            return SummedUp::NotDone(String::from("there is nothing to sum up yet"));
+        }
+        let event =
+            PreCompact { trigger: CompactTrigger::Manual, custom_instructions: wish.map(str::to_owned) };
+        let outcome = self.hooks(HookEvent::PreCompact, event).await;
+        if let Decision::Block { reason, .. } = outcome.decision {
+            return SummedUp::NotDone(reason);
+        }
+        let before = self.request().estimate_tokens();
+        let ask = match wish {
+            Some(wish) => format!("{SUMMARY_REQUEST}\n\nThe user says about the summary: {wish}"),
+            None => SUMMARY_REQUEST.to_owned(),
+        };
+        let Some(summary) = self.summary(&ask, cancel).await else {
+            return SummedUp::NotDone(String::from("the model gave no summary"));
+        };
+        let text = format!("Summary of the conversation so far:\n\n{summary}");
+        let message = Message { role: Role::User, content: vec![MessageBlock::Text { text }] };
+        if let Err(err) = self.conversation.replace(vec![message], compact_metadata("manual", before)) {
+            self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+        }
+        let after = self.request().estimate_tokens();
+        self.tell(AgentEvent::Compacted(CompactedEvent {
+            tokens_before: before,
+            tokens_after: after,
+            how: Compaction::Summary,
+            trigger: CompactTrigger::Manual,
+        }));
+        let fields = json!({"trigger": "manual", "compact_summary": summary});
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        self.hooks(
+            HookEvent::PostCompact,
+            OtherInput { event: HookEvent::PostCompact, subject: None, fields },
+        )
+        .await;
+        SummedUp::Done(summary)
+    }
+}

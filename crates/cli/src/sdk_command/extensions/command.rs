@@ -1,0 +1,176 @@
+//! Commands a person types with a slash, and skills, which are commands a model
+//! may use too.
+
+use std::path::PathBuf;
+
+use haft_types::MessageBlock;
+
+use super::markdown::Page;
+
+/// A command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Command {
+    pub(crate) name: String,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) description: String,
+    pub(crate) argument_hint: String,
+    /// The model it wants.
+    pub(crate) model: Option<String>,
+    pub(crate) kind: Kind,
+}
+
+/// What a command does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// Something of ours, without the model.
+    Builtin(Builtin),
+    /// Says this to the model.
+    Prompt(String),
+    /// Says this to the model; the directory has more.
+    Skill {
+        /// What it says.
+        body: String,
+        /// Where its files are.
+        dir: PathBuf,
+    },
+}
+
+/// Commands of ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Builtin {
+    Clear,
+    Compact,
+    Context,
+    Cost,
+}
+
+impl Builtin {
+    pub(crate) const ALL: [Self; 4] = [Self::Clear, Self::Compact, Self::Context, Self::Cost];
+}
+
+/// A prompt that a command became.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expanded {
+    pub(crate) content: Vec<MessageBlock>,
+    pub(crate) model: Option<String>,
+}
+
+impl Command {
+    pub(super) fn of_haft(builtin: Builtin) -> Self {
+        let (name, aliases, description, hint): (_, &'static [&'static str], _, _) = match builtin {
+            Builtin::Clear => ("clear", &["reset", "new"], "Begin a new session; the old one stays", ""),
+            Builtin::Compact => {
+                ("compact", &[], "Sum up the conversation to make room", "[what to keep in mind]")
+            }
+            Builtin::Context => ("context", &[], "Show what fills the context", ""),
+            Builtin::Cost => ("cost", &["usage"], "Show what the session has used", ""),
+        };
+        Self {
+            name: name.to_owned(),
+            aliases,
+            description: description.to_owned(),
+            argument_hint: hint.to_owned(),
+            model: None,
+            kind: Kind::Builtin(builtin),
+        }
+    }
+
+    pub(super) fn typed(name: String, description: String, page: &Page) -> Self {
+        Self::of_page(name, description, page, Kind::Prompt(page.body.clone()))
+    }
+
+    pub(super) fn skill(name: String, description: String, dir: PathBuf, page: &Page) -> Self {
+        Self::of_page(name, description, page, Kind::Skill { body: page.body.clone(), dir })
+    }
+
+    fn of_page(name: String, description: String, page: &Page, kind: Kind) -> Self {
+        let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
+        Self {
+            name,
+            aliases: &[],
+            description,
+            argument_hint: told("argument-hint").unwrap_or_default(),
+            model: told("model").filter(|it| it != "inherit"),
+            kind,
+        }
+    }
+
+    pub(super) fn is_skill(&self) -> bool {
+        matches!(self.kind, Kind::Skill { .. })
+    }
+
+    /// What the model is told; nothing for commands of ours.
+    pub(crate) fn text(&self, args: &str) -> Option<String> {
+        match &self.kind {
+            Kind::Builtin(_) => None,
+            Kind::Prompt(body) => Some(filled(body, args)),
+            Kind::Skill { body, dir } => {
+                Some(format!("Base directory for this skill: {}\n\n{}", dir.display(), filled(body, args)))
+            }
+        }
+    }
+
+    /// The prompt it becomes.
+    pub(crate) fn expand(&self, args: &str) -> Option<Expanded> {
+        let name = &self.name;
+        let mut typed =
+            format!("<command-message>{name}</command-message>\n<command-name>/{name}</command-name>");
+        if !args.is_empty() {
+            typed.push_str(&format!("\n<command-args>{args}</command-args>"));
+        }
+        let texts = [typed, self.text(args)?];
+        let content = texts.into_iter().map(|text| MessageBlock::Text { text }).collect();
+        Some(Expanded { content, model: self.model.clone() })
+    }
+}
+
+/// Puts arguments where a text wants them: `$ARGUMENTS` for all, `$0`, `$1`, …
+/// for one word. Where it wants none, they come after it.
+fn filled(body: &str, args: &str) -> String {
+    let words: Vec<&str> = args.split_whitespace().collect();
+    let (mut text, mut rest, mut used) = (String::new(), body, false);
+    while let Some((before, after)) = rest.split_once('$') {
+        text.push_str(before);
+        let digits = after.len() - after.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+        if let Some(after) = after.strip_prefix("ARGUMENTS") {
+            (used, rest) = (true, after);
+            text.push_str(args);
+            continue;
+        }
+        match after[..digits].parse::<usize>().ok().and_then(|at| words.get(at)) {
+            Some(word) => {
+                (used, rest) = (true, &after[digits..]);
+                text.push_str(word);
+            }
+            None => {
+                rest = after;
+                text.push('$');
+            }
+        }
+    }
+    text.push_str(rest);
+    if !used && !args.is_empty() {
+        text.push_str(&format!("\n\nARGUMENTS: {args}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_go_where_they_are_wanted() {
+        for (body, args, want) in [
+            ("Hi $ARGUMENTS!", "Bob Lee", "Hi Bob Lee!"),
+            ("$1 then $0", "a b", "b then a"),
+            ("$1 of $9 costs $5", "a b", "b of $9 costs $5"),
+            ("plain", "", "plain"),
+            ("plain", "x y", "plain\n\nARGUMENTS: x y"),
+            ("$", "", "$"),
+            ("$$ARGUMENTS ü$", "$0", "$$0 ü$"),
+        ] {
+            assert_eq!(filled(body, args), want, "{body} {args}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A plugin: a directory that says what it adds.
+
+use std::{path::Path, path::PathBuf, sync::Arc};
+
+use haft_hooks::{HookDefinition, HookSource, parse_definitions};
+use haft_mcp::{Scope, ServerConfig};
+use haft_sdk::{HostServers, server_configs};
+use serde_json::{Value, json};
+
+#[derive(Clone)]
+pub(super) struct Plugin {
+    pub(super) name: String,
+    pub(super) dir: PathBuf,
+    version: Option<String>,
+}
+
+impl Plugin {
+    /// Reads what a directory says about itself. One without a manifest is
+    /// named after its directory.
+    pub(super) fn read(dir: &Path) -> Option<Self> {
+        if !dir.is_dir() {
+            return None;
+        }
+        let manifest = json_of(&dir.join(".claude-plugin/plugin.json"), dir).unwrap_or_default();
+        let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = |key: &str| manifest[key].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+        Some(Self { name: text("name").unwrap_or(folder), dir: dir.to_owned(), version: text("version") })
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut plugin =
+            json!({"name": self.name, "path": self.dir, "source": format!("{}@inline", self.name)});
+        if let Some(version) = &self.version {
+            plugin["version"] = json!(version);
+        }
+        plugin
+    }
+
+    pub(super) fn hooks(&self) -> Vec<HookDefinition> {
+        let Some(file) = json_of(&self.dir.join("hooks/hooks.json"), &self.dir) else { return Vec::new() };
+        let hooks = file.get("hooks").unwrap_or(&file);
+        let source = Arc::new(HookSource::Named(format!("the plugin {}", self.name)));
+        parse_definitions(hooks, &source).0
+    }
+
+    pub(super) fn servers(&self, servers: &HostServers) -> Vec<ServerConfig> {
+        let Some(file) = json_of(&self.dir.join(".mcp.json"), &self.dir) else { return Vec::new() };
+        let (mut configs, _) = server_configs(&file, servers);
+        for config in &mut configs {
+            config.name = format!("plugin:{}:{}", self.name, config.name);
+            config.scope = Scope::Plugin;
+        }
+        configs
+    }
+}
+
+/// A JSON file in which the plugin's directory may be named.
+fn json_of(path: &Path, dir: &Path) -> Option<Value> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let dir = Value::from(dir.to_string_lossy()).to_string();
+    serde_json::from_str(&text.replace("${CLAUDE_PLUGIN_ROOT}", dir.trim_matches('"'))).ok()
+}

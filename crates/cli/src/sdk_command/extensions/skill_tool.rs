@@ -1,0 +1,88 @@
+//! The tool by which a model uses a skill.
+
+use haft_tool::{CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_types::{Message, text};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Command;
+
+/// Loads a skill: instructions for one kind of task.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Input {
+    /// Name of the skill, from the list above.
+    skill: String,
+    /// What it is to work on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    args: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Output {
+    success: bool,
+    command_name: String,
+}
+
+/// Knows the skills of a session.
+pub(crate) struct SkillTool {
+    skills: Vec<Command>,
+}
+
+impl SkillTool {
+    pub(crate) fn new(skills: Vec<Command>) -> Self {
+        Self { skills }
+    }
+}
+
+impl Tool for SkillTool {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "Skill";
+
+    fn traits(&self) -> Traits {
+        Traits { search_hint: "skill instructions how to", ..Traits::default() }
+    }
+
+    fn prompt(&self) -> String {
+        let mut prompt = String::from(
+            "Loads a skill: instructions for one kind of task. Use one before you begin when it fits. Skills:",
+        );
+        for skill in &self.skills {
+            prompt.push_str(&format!("\n- {}: {}", skill.name, text::one_line(&skill.description, 300)));
+        }
+        prompt
+    }
+
+    /// It only tells the model something.
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+        Reach::nothing()
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Use the skill {}", input.skill)
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        format!("Launching skill: {}", output.command_name).into()
+    }
+
+    async fn call(&self, input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let wanted = input.skill.trim_start_matches('/');
+        let named = |it: &&Command| it.name == wanted || it.name.rsplit(':').next() == Some(wanted);
+        let Some(skill) = self.skills.iter().find(named) else {
+            let names: Vec<&str> = self.skills.iter().map(|it| it.name.as_str()).collect();
+            let known = names.join(", ");
+            return Err(ToolError::invalid(format!("there is no skill {wanted}; there are: {known}")));
+        };
+        let body = skill.text(input.args.as_deref().unwrap_or_default()).unwrap_or_default();
+        let output = Output { success: true, command_name: skill.name.clone() };
+        Ok(Outcome::from(output).with_message(Message::user(body)))
+    }
+}

@@ -1,0 +1,201 @@
+//! Requests that come less often.
+
+use haft_model::Catalog;
+use haft_sdk::PROTOCOL_VERSION;
+use serde_json::{Map, Value, json};
+
+use super::{
+    driver::{Checkpoints, Driver},
+    extensions::Extensions,
+    rewind::{Rewind, rewind},
+};
+use crate::{args::RunArgs, output::Failure, wiring::Setup};
+
+/// The answer to a request.
+pub(super) type Answered = Result<Value, Problem>;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) text: String,
+    /// A word for programs.
+    pub(super) code: Option<&'static str>,
+}
+
+impl Problem {
+    pub(super) fn coded(code: &'static str, text: String) -> Self {
+        Self { text, code: Some(code) }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, code: None }
+    }
+}
+
+impl Driver {
+    /// Everything that is not part of an ordinary conversation.
+    pub(super) fn rare(&mut self, subtype: &str, request: &Value) -> Answered {
+        match subtype {
+            "rewind_files" => self.rewind_files(request),
+            "get_context_usage" => Ok(self.context()),
+            "apply_flag_settings" => self.apply_flag_settings(request),
+            "reload_skills" => {
+                self.reload();
+                let skills = self.extensions.skills(self.wanted_skills.as_deref());
+                let skills: Vec<Value> =
+                    skills.iter().map(|it| json!({"name": it.name, "description": it.description})).collect();
+                Ok(json!({"skills": skills}))
+            }
+            "reload_plugins" => {
+                self.reload();
+                Ok(json!({
+                    "commands": self.extensions.commands_json(), "agents": self.agents_json(),
+                    "plugins": self.extensions.plugins_json(),
+                    "mcpServers": haft_sdk::mcp_servers(&self.manager), "error_count": 0,
+                }))
+            }
+            "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
+            "stop_task" | "background_tasks" => Ok(json!({})),
+            "cancel_async_message" => Ok(self.cancel_message(request)),
+            "list_models" => Ok(json!({"models": self.models()})),
+            "get_settings" => Ok(self.settings()),
+            "get_session_cost" => {
+                let spent = self.bill.usd;
+                Ok(json!({"text": format!("Total cost: ${spent:.4}")}))
+            }
+            "get_binary_version" => Ok(json!({"version": PROTOCOL_VERSION})),
+            other => {
+                let text = format!("Unsupported control request subtype: {other}");
+                Err(Problem::coded("unsupported_request", text))
+            }
+        }
+    }
+
+    fn rewind_files(&self, request: &Value) -> Answered {
+        if self.checkpoints == Checkpoints::Off {
+            return Err(String::from("File rewinding is not enabled.").into());
+        }
+        let prompt = request["user_message_id"].as_str().unwrap_or_default();
+        let how = if request["dry_run"] == true { Rewind::Look } else { Rewind::Do };
+        let log = self.setup.log_path(self.frames.session_id.as_str());
+        Ok(rewind(&self.setup, Some(&log), prompt, how)?)
+    }
+
+    fn context(&self) -> Value {
+        let mut usage = match &self.agent {
+            Some(agent) => super::usage::Snapshot::of(agent).json(),
+            None => self.snapshot.json(),
+        };
+        usage["agents"] =
+            self.all_agents().map(|(name, _)| json!({"agentType": name, "tokens": 0})).collect();
+        usage
+    }
+
+    fn agents_json(&self) -> Vec<Value> {
+        self.all_agents().map(|(name, about)| json!({"name": name, "description": about})).collect()
+    }
+
+    /// Looks again for what users and plugins add.
+    fn reload(&mut self) {
+        let mut run = RunArgs::default();
+        run.sdk.plugin_dir.clone_from(&self.plugin_dirs);
+        self.extensions = Extensions::load(&self.setup, &run);
+        self.install_skills();
+    }
+
+    /// A prompt that waits is taken back.
+    fn cancel_message(&mut self, request: &Value) -> Value {
+        let name = request["message_uuid"].as_str().unwrap_or_default();
+        let before = self.queue.len();
+        self.queue.retain(|it| it.name() != Some(name));
+        let cancelled = self.queue.len() < before;
+        if cancelled {
+            self.tell_lifecycle(Some(name), "cancelled");
+        }
+        json!({"cancelled": cancelled})
+    }
+
+    pub(super) fn models(&self) -> Vec<Value> {
+        let model = |value: &str, id: &str| json!({"value": value, "resolvedModel": id, "displayName": value, "description": id});
+        let mut models = vec![model("default", &self.first_model)];
+        let catalog = Catalog::built_in();
+        for info in catalog.models() {
+            if let Some(short) = &info.short {
+                models.push(model(short, catalog.resolve(short)));
+            }
+        }
+        models
+    }
+
+    fn settings(&self) -> Value {
+        let flags = self.flag_settings();
+        json!({
+            "effective": flags, "sources": [{"source": "flagSettings", "settings": flags}],
+            "applied": {"model": self.snapshot.model()},
+        })
+    }
+
+    /// The settings of the flags, as an object.
+    fn flag_settings(&self) -> Map<String, Value> {
+        let Some(text) = &self.setup.options.settings else { return Map::new() };
+        let text = match text.trim_start().starts_with('{') {
+            true => text.clone(),
+            false => std::fs::read_to_string(self.setup.cwd.join(text)).unwrap_or_default(),
+        };
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Settings of the flags, changed while the session runs: keys that are
+    /// null are taken away, the others replaced.
+    fn apply_flag_settings(&mut self, request: &Value) -> Answered {
+        let Some(changes) = request["settings"].as_object() else {
+            let text =
+                format!("apply_flag_settings needs `settings` to be an object, got {}", request["settings"]);
+            return Err(text.into());
+        };
+        let mut flags = self.flag_settings();
+        for (key, value) in changes {
+            match value {
+                Value::Null => drop(flags.remove(key)),
+                value => drop(flags.insert(key.clone(), value.clone())),
+            }
+        }
+        let mut options = self.setup.options.clone();
+        options.settings = Some(Value::Object(flags).to_string());
+        let fresh = Setup::new(&options).map_err(of_failure)?;
+        (self.setup.store, self.setup.loaded, self.setup.options) = (fresh.store, fresh.loaded, options);
+        self.take_settings(changes)
+    }
+
+    fn take_settings(&mut self, changes: &Map<String, Value>) -> Answered {
+        let gate = &self.pipeline.gate;
+        let mut policy = self.setup.policy().map_err(of_failure)?;
+        policy.mode = gate.mode();
+        gate.permissions().replace(&policy);
+        if changes.contains_key("hooks") {
+            let mut of_host: Vec<_> = gate.hooks().get().definitions().cloned().collect();
+            of_host.drain(..self.own_hooks.definitions().count());
+            self.own_hooks = self.setup.reconfigured_hooks(&self.own_hooks).and(self.extensions.hooks());
+            gate.hooks().set(self.own_hooks.and(of_host));
+        }
+        if let Some(model) = changes.get("model") {
+            let named = model.as_str().map(|it| Catalog::built_in().resolve(it).to_owned());
+            let model = named.unwrap_or_else(|| self.first_model.clone());
+            self.orders.give(move |settings| settings.model = model);
+        }
+        self.output_style = super::start::output_style(&self.setup);
+        if let Some(agent) = &mut self.agent {
+            agent.obey();
+        }
+        Ok(json!({}))
+    }
+}
+
+fn of_failure(failure: Failure) -> Problem {
+    match failure {
+        Failure::Message(text) => text.into(),
+        Failure::ClosedPipe => String::from("the settings cannot be read").into(),
+    }
+}

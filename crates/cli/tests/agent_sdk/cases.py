@@ -1,0 +1,10 @@
+"""All cases of the Python Agent SDK."""
+
+import asyncio
+
+import basics  # noqa: F401
+import harness
+import permissions  # noqa: F401
+import sessions  # noqa: F401
+
+asyncio.run(harness.main())

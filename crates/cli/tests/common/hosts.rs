@@ -1,0 +1,163 @@
+//! Programs around the real Agent SDKs, with a model played for each case.
+#![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Command as Blocking, Stdio},
+    time::Duration,
+};
+
+use haft_testkit::{MockModel, Script};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::Command,
+};
+
+use crate::common::Haft;
+
+/// The newest SDKs, pinned.
+pub const PYTHON_SDK: &str = "claude-agent-sdk==0.2.182";
+pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
+
+/// Generous: only a hang is this slow.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A Python with the SDK in it, made once; `None` with a loud word where it
+/// cannot be had.
+pub fn python() -> Option<PathBuf> {
+    let dir = home("agent-sdk-python");
+    let python = dir.join("bin/python");
+    let make = || {
+        runs(Blocking::new("python3").args(["-m", "venv"]).arg(&dir))
+            && runs(Blocking::new(&python).args(["-m", "pip", "install", "--quiet", PYTHON_SDK]))
+    };
+    installed(&dir, PYTHON_SDK, make).then_some(python)
+}
+
+/// A directory with the TypeScript SDK in it, made once; `None` with a loud
+/// word where it cannot be had.
+pub fn node() -> Option<PathBuf> {
+    let dir = home("agent-sdk-node");
+    let make = || {
+        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
+            // The optional packages are the SDK's own executables, which nobody needs here.
+            && runs(Blocking::new("npm").args(["install", "--omit=optional"]).args(NODE_SDK).current_dir(&dir))
+    };
+    installed(&dir, &NODE_SDK.join(" "), make).then_some(dir)
+}
+
+fn home(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Makes it unless it is there; one process at a time.
+fn installed(dir: &Path, what: &str, make: impl Fn() -> bool) -> bool {
+    let ready = dir.join("ready");
+    let lock = File::create(dir.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    if std::fs::read_to_string(&ready).is_ok_and(|it| it == what) {
+        return true;
+    }
+    let made = make() && std::fs::write(&ready, what).is_ok();
+    if !made {
+        eprintln!("SKIPPED: {what} cannot be installed here");
+    }
+    made
+}
+
+fn runs(command: &mut Blocking) -> bool {
+    command.output().is_ok_and(|it| it.status.success())
+}
+
+/// The executable under test; another one to compare with.
+pub fn executable() -> String {
+    std::env::var("HAFT_SDK_CLI").unwrap_or_else(|_| env!("CARGO_BIN_EXE_haft").to_owned())
+}
+
+struct Stage {
+    _haft: Haft,
+    model: MockModel,
+}
+
+/// Runs a program of cases and says what went wrong, case by case.
+pub async fn run_cases(mut program: Command) -> Result<usize, String> {
+    let mut child = program
+        .env("HAFT_SDK_CLI", executable())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|err| err.to_string())?;
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut stages, mut passed, mut problems) = (HashMap::new(), 0, Vec::new());
+    loop {
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        let Ok(Ok(Some(line))) = line else {
+            problems.push(String::from("the program ended early, or hangs"));
+            break;
+        };
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let case = message["case"].as_str().unwrap_or_default().to_owned();
+        match message["op"].as_str().unwrap() {
+            "begin" => {
+                let (stage, mut answer) = begin(&message).await;
+                stages.insert(case, stage);
+                answer["id"] = message["id"].clone();
+                input.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+            "requests" => {
+                let stage: &Stage = &stages[&case];
+                let bodies: Vec<Value> = stage.model.requests().iter().map(|it| it.json()).collect();
+                let answer = json!({"id": message["id"], "requests": bodies});
+                input.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+            "done" => match judged(&message, stages.get(&case)) {
+                None => passed += 1,
+                Some(problem) => problems.push(format!("--- {case}\n{problem}")),
+            },
+            _ => break,
+        }
+    }
+    if problems.is_empty() { Ok(passed) } else { Err(problems.join("\n")) }
+}
+
+/// A model and directories for a case.
+async fn begin(message: &Value) -> (Stage, Value) {
+    let haft = Haft::new();
+    let ws = haft.ws();
+    let text = message["turns"].to_string().replace("$WS", &ws.to_string_lossy());
+    let script = Script {
+        turns: serde_json::from_str(&text).unwrap(),
+        // Others may send what ours never would.
+        strict: std::env::var_os("HAFT_SDK_CLI").is_none(),
+        ..Script::default()
+    };
+    for (name, text) in message["files"].as_object().into_iter().flatten() {
+        haft.write(name, text.as_str().unwrap());
+    }
+    let model = MockModel::start(script).await.unwrap();
+    let answer = json!({"url": model.url(), "ws": ws, "home": haft.home()});
+    (Stage { _haft: haft, model }, answer)
+}
+
+/// What is wrong with a case that is over.
+fn judged(message: &Value, stage: Option<&Stage>) -> Option<String> {
+    if let Some(problem) = message["problem"].as_str() {
+        return Some(format!("{problem}\nstandard error: {}", message["stderr"]));
+    }
+    let noise = message["stderr"].as_str().unwrap_or_default();
+    if !noise.is_empty() && std::env::var_os("HAFT_SDK_CLI").is_none() {
+        return Some(format!("standard error: {noise}"));
+    }
+    let refused = stage.map(|it| it.model.refusals()).unwrap_or_default();
+    // A case may want the model to refuse; anything else is our fault.
+    let refused: Vec<String> = refused.into_iter().filter(|it| !it.contains("bad thing")).collect();
+    (!refused.is_empty()).then(|| format!("the model refused: {refused:?}"))
+}

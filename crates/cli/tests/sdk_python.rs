@@ -1,0 +1,22 @@
+//! The real Python Agent SDK with Haft as its executable.
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
+
+mod common;
+#[path = "common/hosts.rs"]
+mod hosts;
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+#[tokio::test]
+async fn python_cases() {
+    let Some(python) = hosts::python() else { return };
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agent_sdk");
+    let mut program = Command::new(python);
+    program.arg("-B").arg(dir.join("cases.py"));
+    match hosts::run_cases(program).await {
+        Ok(passed) => eprintln!("{passed} cases passed"),
+        Err(problems) => panic!("{problems}"),
+    }
+}

@@ -1,0 +1,272 @@
+//! The last frame of a turn.
+
+use std::collections::BTreeMap;
+
+use haft_agent::{EndReason, Exhausted, Spending, TurnEnd};
+use haft_model::Catalog;
+use haft_types::{SessionId, ToolUse, Usage};
+use serde_json::{Value, json};
+
+use crate::{failure::ApiFailure, frames::uuid};
+
+/// What a process has used so far, model by model.
+#[derive(Clone, Debug, Default)]
+pub struct Bill {
+    /// Tokens by model.
+    pub models: BTreeMap<String, Usage>,
+    /// Money in all.
+    pub usd: f64,
+}
+
+impl Bill {
+    /// An answer of this model is complete.
+    pub fn add(&mut self, model: &str, usage: Usage) {
+        *self.models.entry(model.to_owned()).or_default() += usage;
+    }
+
+    fn by_model(&self) -> Value {
+        let catalog = Catalog::built_in();
+        let line = |(model, used): (&String, &Usage)| {
+            let info = catalog.get(model);
+            let usd = info.price.map_or(0.0, |price| price.of(used, haft_model::Speed::Normal));
+            let line = json!({
+                "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
+                "cacheReadInputTokens": used.cache_read_input_tokens,
+                "cacheCreationInputTokens": used.cache_creation_input_tokens, "webSearchRequests": 0,
+                "costUSD": usd, "contextWindow": info.window, "maxOutputTokens": info.max_output,
+                "canonicalModel": model,
+            });
+            (model.clone(), line)
+        };
+        Value::Object(self.models.iter().map(line).collect())
+    }
+}
+
+/// What a turn was about beside how it ended.
+#[derive(Clone, Debug, Default)]
+pub struct TurnFacts {
+    /// The host's names for the prompts it answered.
+    pub prompts: Vec<String>,
+    /// How many prompts wait.
+    pub queued: usize,
+    /// How many results came before.
+    pub index: usize,
+    /// Whether calls were running when somebody interrupted.
+    pub in_tools: bool,
+    /// A call that was left to whoever started us.
+    pub deferred: Option<ToolUse>,
+    /// Milliseconds until the model said something.
+    pub ttft_ms: Option<u64>,
+    /// The prompt a hook kept from the model.
+    pub prompt_text: String,
+}
+
+/// The last frame of the only turn of a process.
+pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, model: &str) -> Value {
+    let mut bill = Bill { usd: spent.usd, ..Bill::default() };
+    bill.add(model, spent.usage);
+    turn_frame(session_id, end, &bill, &TurnFacts::default())
+}
+
+/// The last frame of a turn.
+pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &TurnFacts) -> Value {
+    let mut ending = Ending::of(end, facts);
+    let mut frame = base(session_id, bill);
+    let denials = end
+        .denials
+        .iter()
+        .filter(|it| facts.deferred.as_ref().is_none_or(|deferred| deferred.id != it.tool_use_id));
+    let fields = json!({
+        "subtype": ending.subtype, "is_error": ending.is_error,
+        "duration_ms": millis(end.duration), "duration_api_ms": millis(end.api_duration),
+        "num_turns": end.messages, "usage": usage(&end.usage),
+        "permission_denials": denials.map(|it| json!({
+            "tool_name": it.tool_name, "tool_use_id": it.tool_use_id, "tool_input": it.tool_input,
+        })).collect::<Vec<_>>(),
+        "terminal_reason": ending.terminal,
+        "stop_reason": end.stop_reason.as_ref().and_then(|it| serde_json::to_value(it).ok()),
+        "queued_turn_count": facts.queued, "result_index": facts.index,
+    });
+    merge(&mut frame, fields);
+    if ending.terminal.is_empty() {
+        frame["num_turns"] = json!(0);
+        frame.as_object_mut().map(|it| it.remove("terminal_reason"));
+    }
+    match ending.result.take() {
+        Some(text) => frame["result"] = json!(text),
+        None => frame["errors"] = json!(ending.errors),
+    }
+    if let EndReason::Failed(error) = &end.reason {
+        merge(&mut frame, json!({"stop_reason": "stop_sequence"}));
+        frame["api_error_status"] = json!(ApiFailure::of(error).status);
+    } else if ending.result_is_success() {
+        frame["api_error_status"] = Value::Null;
+    }
+    if let Some(deferred) = &facts.deferred {
+        frame["stop_reason"] = json!("tool_deferred");
+        frame["num_turns"] = json!(end.messages.saturating_sub(1).max(1));
+        frame["deferred_tool_use"] =
+            json!({"id": deferred.id, "name": deferred.name, "input": deferred.input});
+    }
+    if let Some(output) = &end.structured_output {
+        frame["structured_output"] = output.clone();
+    }
+    if let Some(ttft) = facts.ttft_ms {
+        frame["ttft_ms"] = json!(ttft);
+    }
+    name_prompts(&mut frame, &facts.prompts);
+    frame
+}
+
+/// The last frame of a command of ours, which no model saw.
+pub fn local_result(
+    session_id: &SessionId,
+    command: &str,
+    text: &str,
+    bill: &Bill,
+    facts: &TurnFacts,
+) -> Value {
+    let mut frame = base(session_id, bill);
+    let fields = json!({
+        "subtype": "success", "is_error": false, "duration_ms": 0, "duration_api_ms": 0, "num_turns": 0,
+        "usage": usage(&Usage::default()), "permission_denials": [], "stop_reason": null,
+        "result": text, "local_command": command,
+        "queued_turn_count": facts.queued, "result_index": facts.index,
+    });
+    merge(&mut frame, fields);
+    name_prompts(&mut frame, &facts.prompts);
+    frame
+}
+
+/// The only frame of a session that cannot begin.
+pub fn failed_start(session_id: &str, error: &str) -> Value {
+    let mut frame = base(&SessionId::from(session_id), &Bill::default());
+    let fields = json!({
+        "subtype": "error_during_execution", "is_error": true, "duration_ms": 0, "duration_api_ms": 0,
+        "num_turns": 0, "usage": usage(&Usage::default()), "permission_denials": [], "stop_reason": null,
+        "errors": [error], "result_index": 0,
+    });
+    merge(&mut frame, fields);
+    frame
+}
+
+fn base(session_id: &SessionId, bill: &Bill) -> Value {
+    json!({
+        "type": "result", "session_id": session_id, "uuid": uuid(), "total_cost_usd": bill.usd,
+        "modelUsage": bill.by_model(),
+    })
+}
+
+fn name_prompts(frame: &mut Value, prompts: &[String]) {
+    if let Some(last) = prompts.last() {
+        frame["user_message_uuid"] = json!(last);
+        frame["user_message_uuids"] = json!(prompts);
+    }
+}
+
+fn merge(frame: &mut Value, fields: Value) {
+    if let (Some(frame), Value::Object(fields)) = (frame.as_object_mut(), fields) {
+        frame.extend(fields);
+    }
+}
+
+/// How a turn ended, in the words the SDKs know.
+struct Ending {
+    subtype: &'static str,
+    is_error: bool,
+    /// Empty when no request was made.
+    terminal: &'static str,
+    /// What a success says.
+    result: Option<String>,
+    errors: Vec<String>,
+}
+
+impl Ending {
+    fn of(end: &TurnEnd, facts: &TurnFacts) -> Self {
+        if facts.deferred.is_some() {
+            return Self::success("tool_deferred", String::new());
+        }
+        match &end.reason {
+            EndReason::Completed => Self::success("completed", said(end)),
+            EndReason::Stopped(reason) if end.turns == 0 => {
+                let prompt = &facts.prompt_text;
+                let text = format!("UserPromptSubmit operation blocked by hook:\n{reason}");
+                Self::success("", format!("{text}\n\nOriginal prompt: {prompt}"))
+            }
+            EndReason::Stopped(_) => Self::success("hook_stopped", String::new()),
+            EndReason::Refused => Self::success("refusal", end.text.clone()),
+            EndReason::Failed(error) => {
+                Self { is_error: true, ..Self::success("api_error", ApiFailure::of(error).text) }
+            }
+            EndReason::Exhausted(bound) => exhausted(*bound),
+            EndReason::Interrupted => {
+                let terminal = if facts.in_tools { "aborted_tools" } else { "aborted_streaming" };
+                Self::failed("error_during_execution", terminal, String::from("Interrupted"))
+            }
+            EndReason::NoProgress(why) => Self::failed("error_during_execution", "no_progress", why.clone()),
+            EndReason::OutputTruncated => {
+                let why = "The answers were cut by the output limit three times in a row";
+                Self::failed("error_during_execution", "output_truncated", why.to_owned())
+            }
+            EndReason::NoStructuredOutput(tried) => {
+                let mut why =
+                    format!("No output that follows the schema after {} attempts", tried.len().max(1));
+                if let Some(last) = tried.last() {
+                    why.push_str(&format!("; the last problem: {last}"));
+                }
+                let terminal = "structured_output_retry_exhausted";
+                Self::failed("error_max_structured_output_retries", terminal, why)
+            }
+        }
+    }
+
+    fn success(terminal: &'static str, result: String) -> Self {
+        let (subtype, result) = ("success", Some(result));
+        Self { subtype, is_error: false, terminal, result, errors: Vec::new() }
+    }
+
+    fn failed(subtype: &'static str, terminal: &'static str, error: String) -> Self {
+        Self { subtype, is_error: true, terminal, result: None, errors: vec![error] }
+    }
+
+    fn result_is_success(&self) -> bool {
+        self.subtype == "success" && !self.terminal.is_empty() && self.terminal != "tool_deferred"
+    }
+}
+
+fn exhausted(bound: Exhausted) -> Ending {
+    match bound {
+        Exhausted::Turns(most) => Ending::failed(
+            "error_max_turns",
+            "max_turns",
+            format!("Reached maximum number of turns ({most})"),
+        ),
+        Exhausted::Budget(most) => Ending::failed(
+            "error_max_budget_usd",
+            "budget_exhausted",
+            format!("Reached maximum budget (${most})"),
+        ),
+        Exhausted::Tokens(most) => Ending::failed(
+            "error_during_execution",
+            "budget_exhausted",
+            format!("Reached the limit of {most} tokens"),
+        ),
+        Exhausted::Time(most) => Ending::failed(
+            "error_during_execution",
+            "budget_exhausted",
+            format!("Reached the limit of {most:?}"),
+        ),
+    }
+}
+
+fn said(end: &TurnEnd) -> String {
+    end.structured_output.as_ref().map_or_else(|| end.text.clone(), Value::to_string)
+}
+
+pub(crate) fn usage(usage: &Usage) -> Value {
+    serde_json::to_value(usage).unwrap_or(Value::Null)
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
