@@ -13,11 +13,12 @@ use haft_tools::{
     read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::SessionId;
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
 use tokio::signal::unix::SignalKind;
 
 use super::{
-    Setup,
+    Setup, Signals,
+    seen::InRequest,
     settings_access::{StoredSettings, no_settings},
 };
 use crate::output::{Failure, complain};
@@ -25,12 +26,18 @@ use crate::output::{Failure, complain};
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let mut services =
-        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    let mut services = services(
+        Arc::new(settings),
+        &setup.state_dir(),
+        &setup.cwd,
+        Some(setup.session_id.clone()),
+        InRequest(setup.held.clone()),
+    )?;
     services.confine = setup.walls();
     let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
     services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
+    setup.files.set(Arc::clone(&services.files)).ok();
     own_processes(setup, &services.tasks);
     Ok(services)
 }
@@ -57,7 +64,11 @@ fn own_processes(setup: &Setup, tasks: &Arc<Tasks>) {
         }
     });
     // Whoever embeds us has a way of its own to end us.
-    let signals = if setup.asker.is_some() { &ENDING[1..] } else { &ENDING[..] };
+    let signals = match setup.signals {
+        Signals::Handled => &[][..],
+        Signals::End if setup.asker.is_some() => &ENDING[1..],
+        Signals::End => &ENDING[..],
+    };
     for kind in signals {
         let (tasks, kind) = (Arc::clone(tasks), *kind);
         runtime.spawn(async move {
@@ -88,7 +99,7 @@ impl Scratch {
 
 /// For looking at tools without calling them: nothing of the user is touched.
 pub(crate) fn scratch_services(scratch: &Scratch) -> Result<Services, Failure> {
-    services(no_settings(), scratch.0.path(), scratch.0.path(), None)
+    services(no_settings(), scratch.0.path(), scratch.0.path(), None, InRequest(None))
 }
 
 fn services(
@@ -96,6 +107,7 @@ fn services(
     state_dir: &Path,
     cwd: &Path,
     session: Option<SessionId>,
+    shown: InRequest,
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
     let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
@@ -111,7 +123,7 @@ fn services(
         snapshots: Arc::new(NoSnapshots),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
-        files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),
+        files: Arc::new(Files::new(Arc::new(workspace), session, shown)),
         read: ReadLimits::from_env(),
         media: media_work(),
         config_check: Arc::new(KnownShapes),
