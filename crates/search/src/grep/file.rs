@@ -51,13 +51,18 @@ pub(crate) struct FileSearch<'a> {
     query: &'a Query,
     stop: &'a Stop,
     slices: Searcher,
+    /// For files of which no line is of use: numbers of lines cost time.
+    counts: Searcher,
     bytes: Vec<u8>,
 }
 
 impl<'a> FileSearch<'a> {
     pub(crate) fn new(query: &'a Query, stop: &'a Stop) -> Self {
-        let slices = builder(query).bom_sniffing(false).binary_detection(BinaryDetection::none()).build();
-        Self { query, stop, slices, bytes: Vec::new() }
+        let mut builder = builder(query);
+        builder.bom_sniffing(false).binary_detection(BinaryDetection::none());
+        let slices = builder.build();
+        let counts = builder.line_number(false).build();
+        Self { query, stop, slices, counts, bytes: Vec::new() }
     }
 
     /// Searches a file. `keep` is how many lines are of use.
@@ -144,7 +149,8 @@ impl<'a> FileSearch<'a> {
 
     fn slice(&mut self, bytes: &[u8], keep: usize) -> io::Result<Found> {
         let mut taker = Taker::new(self.query, self.stop, keep);
-        self.slices.search_slice(&self.query.matcher, bytes, &mut taker)?;
+        let searcher = if keep == 0 { &mut self.counts } else { &mut self.slices };
+        searcher.search_slice(&self.query.matcher, bytes, &mut taker)?;
         Ok(taker.found)
     }
 

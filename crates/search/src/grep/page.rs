@@ -87,6 +87,18 @@ impl Collector {
         }
     }
 
+    /// The same for a file on a walk: one that comes behind a full page is only
+    /// counted.
+    pub(crate) fn keep_of(&self, rel: &[u8]) -> usize {
+        let keep = self.keep();
+        if keep == 0 {
+            return 0;
+        }
+        let state = self.lock();
+        let is_behind = || state.kept.last_key_value().is_some_and(|(last, _)| **last < *order(rel));
+        if self.is_enough(&state, state.entries) && is_behind() { 0 } else { keep }
+    }
+
     pub(crate) fn add(&self, rel: Vec<u8>, found: Found) {
         let entries = match self.mode {
             Mode::Content => found.total_lines,

@@ -145,7 +145,8 @@ impl Visitor for TreeSearch<'_> {
     }
 
     fn file(&mut self, entry: &Entry<'_, ()>, tally: &mut Tally) {
-        let keep = self.collector.keep();
+        let is_content = self.run.query.options.mode == Mode::Content;
+        let keep = if is_content { self.collector.keep_of(&entry.rel()) } else { 0 };
         match search_entry(&mut self.search, entry, Origin::Walk, keep) {
             Err(error) => tally.unreadable.note(&entry.rel(), &error),
             Ok(Searched::Binary) => {

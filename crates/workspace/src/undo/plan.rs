@@ -1,12 +1,20 @@
 use std::{
     collections::{HashMap, HashSet},
-    fs,
-    os::unix::fs::MetadataExt,
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
+use rustix::{
+    fs::{AtFlags, FileType, OFlags, readlinkat, statat},
+    io::Errno,
+};
+
 use super::{Conflict, HistoryItem, Standing};
-use crate::{Entry, FileError, FileState, OpenFile, hash_file};
+use crate::{
+    Entry, FileError, FileState, OpenFile, hash_file,
+    open::{open_no_links, split},
+};
 
 /// One path that is to be put back.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -85,25 +93,28 @@ fn same(a: &FileState, b: &FileState) -> bool {
     }
 }
 
-/// What is at a path.
+/// What is at a path. Behind a link is another place: nothing that is reached
+/// through one is at this path.
 pub(super) fn state_of(path: &Path) -> Result<FileState, FileError> {
-    let failed = |err| FileError::from_io(path, "read", err);
-    let found = match fs::symlink_metadata(path) {
+    let failed = |errno| FileError::from_errno(path, "read", errno);
+    let (parent, name) = split(path)?;
+    let found = open_no_links(parent, OFlags::PATH | OFlags::DIRECTORY)
+        .and_then(|dir| Ok((statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?, dir)));
+    let (found, dir) = match found {
         Ok(found) => found,
-        Err(err)
-            if matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(FileState::Absent);
-        }
-        Err(err) => return Err(failed(err)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(FileState::Absent),
+        Err(errno) => return Err(failed(errno)),
     };
-    let mode = found.mode() & 0o7777;
-    if found.is_symlink() {
-        return Ok(FileState::Symlink { target: fs::read_link(path).map_err(failed)? });
+    let mode = found.st_mode & 0o7777;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Symlink => {
+            let target = readlinkat(&dir, name, Vec::new()).map_err(failed)?;
+            Ok(FileState::Symlink { target: PathBuf::from(OsString::from_vec(target.into_bytes())) })
+        }
+        FileType::Directory => Ok(FileState::Directory { mode }),
+        _ => {
+            let file = OpenFile::open(path)?;
+            Ok(FileState::File { hash: hash_file(path)?, len: file.stamp().len, mode })
+        }
     }
-    if found.is_dir() {
-        return Ok(FileState::Directory { mode });
-    }
-    let file = OpenFile::open(path)?;
-    Ok(FileState::File { hash: hash_file(path)?, len: file.stamp().len, mode })
 }
