@@ -12,6 +12,7 @@ mod args;
 mod ask_terminal;
 mod demo_command;
 mod dev_command;
+mod live_tail;
 mod output;
 mod permissions_command;
 mod print_command;
@@ -38,6 +39,11 @@ use crate::{
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
     haft_shell::sandbox::run_if_helper();
+    #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
+    // SAFETY: no thread has been started.
+    unsafe {
+        haft_shell::env::mask(&haft_shell::env::EnvPolicy::from_env());
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(err) => return sdk_args::refuse(&err),

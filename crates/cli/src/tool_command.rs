@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Options, ToolCommand},
+    live_tail::LiveTail,
     output::{Ended, Failure, print_bytes, print_line},
     show,
     wiring::{self, Attended, Setup},
@@ -138,7 +139,9 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
     let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
     let tool_use = ToolUse { id: "call-1".into(), name, input };
+    let tail = LiveTail::watch(&mut session);
     let reports = session.run_message(vec![tool_use], &cancel).await;
+    tail.end(&mut session).await;
     let failed = reports.iter().any(|report| report.error.is_some());
     for report in &reports {
         if options.json {

@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use haft_shell::run::{Shell, ShellConfig, Tasks};
+use haft_shell::{
+    env::EnvPolicy,
+    run::{Shell, ShellConfig, Tasks},
+};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
@@ -25,14 +28,28 @@ use crate::output::{Failure, complain};
 /// For a session that runs calls.
 pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let settings = StoredSettings { store: Arc::clone(&setup.store) };
-    let mut services =
-        services(Arc::new(settings), &setup.state_dir(), &setup.cwd, Some(setup.session_id.clone()))?;
+    let mut services = services(
+        Arc::new(settings),
+        &setup.state_dir(),
+        &setup.cwd,
+        Some((setup.session_id.clone(), environment(setup))),
+    )?;
     services.confine = setup.walls();
     let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
     services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
     own_processes(setup, &services.tasks);
     Ok(services)
+}
+
+/// What commands may see of the environment: settings speak before the
+/// environment we were started in.
+fn environment(setup: &Setup) -> EnvPolicy {
+    let set = &setup.loaded.settings.env;
+    let named = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.value.clone());
+    let mut policy = EnvPolicy::from(|name| named(name).or_else(|| std::env::var(name).ok()));
+    policy.set_all(set.iter().map(|(name, value)| (name.clone(), value.value.clone())));
+    policy
 }
 
 /// Signals that end us.
@@ -95,12 +112,14 @@ fn services(
     settings: Arc<dyn SettingsAccess>,
     state_dir: &Path,
     cwd: &Path,
-    session: Option<SessionId>,
+    session: Option<(SessionId, EnvPolicy)>,
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
+    let (session, environment) = session.unzip();
     let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
-    let shell =
-        Shell::open(ShellConfig::new(id, state_dir)).map_err(|err| format!("commands cannot run: {err}"))?;
+    let mut config = ShellConfig::new(id, state_dir);
+    config.environment = environment.unwrap_or(config.environment);
+    let shell = Shell::open(config).map_err(|err| format!("commands cannot run: {err}"))?;
     let roots = workspace.roots();
     Ok(Services {
         tasks: Tasks::new(shell),

@@ -103,7 +103,7 @@ fn refused(effect: &Effect, place: Place<'_>, real: &dyn Fn(&Path) -> PathBuf) -
 
 /// Whether a name could be found by a pattern of the shell; sets of characters
 /// stand for any.
-fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     let mut pattern_chars = pattern.chars();
     match pattern_chars.next() {
         None => name.is_empty(),

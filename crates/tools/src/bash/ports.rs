@@ -33,6 +33,12 @@ pub trait CommandFacts: Send + Sync {
         Vec::new()
     }
 
+    /// What a person should see before they say yes: what would be written and
+    /// removed. Looks at the disk.
+    fn preview(&self, _command: &str, _cwd: &Path) -> Option<String> {
+        None
+    }
+
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, command: &str) -> bool;
 }
