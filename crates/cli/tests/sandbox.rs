@@ -301,5 +301,5 @@ fn our_keys_never_reach_a_command() {
     assert!(shown.contains("MINE=seen"), "{shown}");
     let leaks: Vec<&str> = shown.split("\\n").filter(|line| line.contains(CANARY)).collect();
     // What is hidden by the user's own wish is no key of ours, and stands in our own environment.
-    assert!(leaks.iter().all(|line| line.starts_with("SECRET_THING")) && leaks.len() <= 1, "{leaks:?}");
+    assert!(leaks.iter().all(|line| line.starts_with("SECRET_THING")), "{leaks:?}");
 }

@@ -83,7 +83,9 @@ struct Count {
 impl Count {
     fn of(paths: &[PathBuf]) -> Self {
         let mut count = Self::default();
-        let mut open: Vec<PathBuf> = paths.to_vec();
+        // Nothing is counted twice.
+        let inside = |path: &PathBuf| paths.iter().any(|it| it != path && path.starts_with(it));
+        let mut open: Vec<PathBuf> = paths.iter().filter(|it| !inside(it)).cloned().collect();
         while let Some(path) = open.pop() {
             count.looked += 1;
             let Ok(meta) = path.symlink_metadata() else { continue };
