@@ -20,8 +20,8 @@ use haft_tool::{
 pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, Outside, Snapshots, Upcoming,
-    Workspace,
+    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Snapshots,
+    Upcoming, Workspace,
 };
 pub use settings::{Background, BashSettings, KeepsDirectory};
 

@@ -16,10 +16,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_shell::{
-    analysis::{self, Place},
-    run::End,
-};
+use haft_shell::analysis::{self, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace};
 
@@ -85,7 +82,7 @@ impl Snapshots for JournalSnapshots {
             return Box::pin(async { Ok(Coverage::Full) });
         }
         let inner = Arc::clone(&self.inner);
-        let origin = inner.files.origin(about.call, "Bash");
+        let origin = inner.files.origin(about.call, about.tool);
         let (command, cwd) = (about.command.to_owned(), about.cwd.to_owned());
         Box::pin(async move {
             let looked = tokio::task::spawn_blocking(move || inner.before(origin, &command, &cwd));
@@ -95,7 +92,7 @@ impl Snapshots for JournalSnapshots {
         })
     }
 
-    fn after<'a>(&'a self, call: &'a CallId, _end: &'a End) -> BoxFuture<'a, ()> {
+    fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
         let (inner, call) = (Arc::clone(&self.inner), call.clone());
         Box::pin(async move {
             tokio::task::spawn_blocking(move || inner.after(&call)).await.ok();
