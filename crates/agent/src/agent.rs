@@ -11,12 +11,14 @@ use haft_model::{ModelError, Provider, Request, StopReason, SystemPart, Thinking
 use haft_runtime::{Report, Session};
 use haft_tool::{ErrorKind, Exposure};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentEvent, Conversation, Denial, EndReason, Prompt, RunLimits, Spending, TurnEnd,
+    cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
     repeats::{RepeatLimits, Repeats},
@@ -25,7 +27,7 @@ use crate::{
 };
 
 /// How an agent asks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct AgentSettings {
     /// Which model.
     pub model: String,
@@ -52,7 +54,7 @@ pub struct AgentSettings {
 
 /// What becomes of what is said while the model gives its last answer. What is
 /// said while calls run always goes into the next request.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum LateInput {
     /// The same prompt goes on with it.
     #[default]
@@ -106,7 +108,7 @@ impl UserInput {
 
 /// What was said while the agent worked. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>);
+pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
 
 impl Inbox {
     /// Says something; the agent hears it after the calls it is running.
@@ -114,12 +116,20 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
     }
 
-    /// Takes everything that waits.
-    pub fn take(&self) -> Vec<UserInput> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    /// Says something that goes with the next request, if there is one: it is
+    /// no reason for another.
+    pub fn mention(&self, input: UserInput) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
     }
 
-    /// Whether nothing waits.
+    /// Takes everything that waits.
+    pub fn take(&self) -> Vec<UserInput> {
+        let mut all = std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner));
+        all.extend(self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        all
+    }
+
+    /// Whether nothing waits that wants an answer.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -143,6 +153,21 @@ pub struct Agent {
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
     tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    pub(crate) tape: Option<Arc<Tape>>,
+    pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
+}
+
+/// What becomes of the calls of a run that was recorded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReplayCalls {
+    /// They are answered as they were. One that was not recorded ends the run:
+    /// it is not the recorded one any more.
+    Recorded,
+    /// They are answered as they were; one that was not recorded is run.
+    RecordedThenReal,
+    /// They are run. Results that say the same, but for ids and times, are
+    /// taken for the recorded ones.
+    Real,
 }
 
 /// How often hooks may keep an agent from stopping in a row.
@@ -174,6 +199,8 @@ impl Agent {
             spending: Spending::default(),
             structured: None,
             tool_set: None,
+            tape: None,
+            cassette: None,
         };
         (agent, receiver)
     }
@@ -183,6 +210,22 @@ impl Agent {
         self.structured = Some(Structured::new(schema)?);
         self.tool_set = None;
         Ok(())
+    }
+
+    /// What the output must follow, if anything.
+    pub fn output_schema(&self) -> Option<&Value> {
+        self.structured.as_ref().map(Structured::schema)
+    }
+
+    /// Writes down everything from now on.
+    pub fn record(&mut self, tape: Arc<Tape>) {
+        self.provider = tape.provider(Arc::clone(&self.provider));
+        self.tape = Some(tape);
+    }
+
+    /// Goes through a recorded run again.
+    pub fn replay_calls(&mut self, cassette: Arc<Cassette>, calls: ReplayCalls) {
+        self.cassette = Some((cassette, calls));
     }
 
     /// What has been used so far.
@@ -202,6 +245,9 @@ impl Agent {
         self.spending.turns = 0;
         self.repeats.reset();
         self.tell(AgentEvent::Started);
+        if let Some(tape) = &self.tape {
+            tape.prompt(&input.content);
+        }
         let reason = match self.hear(input).await {
             Ok(()) => self.work(&mut run, cancel).await,
             Err(blocked) => EndReason::Stopped(blocked),
@@ -209,6 +255,9 @@ impl Agent {
         if reason == EndReason::Interrupted {
             self.say(Message::user("[Request interrupted by user]"));
             run.messages += 1;
+        }
+        if let Some(err) = self.tape.as_ref().and_then(|tape| tape.take_error()) {
+            self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
         let usage = difference(self.spending.usage, run.usage_before);
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
@@ -295,6 +344,9 @@ impl Agent {
             && let Some(done) = structured.look(&answered.reports)
         {
             return Some(done);
+        }
+        if let Some(miss) = answered.miss {
+            return Some(EndReason::Failed(miss));
         }
         if let Some(reason) = answered.futile {
             return Some(EndReason::NoProgress(reason));

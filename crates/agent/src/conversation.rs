@@ -6,7 +6,10 @@ use haft_tool::ContextChange;
 use haft_types::{Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
-use crate::log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine};
+use crate::{
+    Masker,
+    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine},
+};
 
 /// The mark that everything before it is summed up in what follows.
 pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
@@ -23,6 +26,8 @@ pub struct Conversation {
     log: Option<LogFile>,
     /// Entries as they were written, for whoever mirrors the log.
     mirror: Option<Vec<Entry>>,
+    /// Keeps secrets out of the log.
+    masker: Masker,
 }
 
 /// What a resumed session brings back beside its conversation.
@@ -66,6 +71,7 @@ impl Conversation {
             cwd: cwd.display().to_string(),
             log,
             mirror: None,
+            masker: Masker::default(),
         }
     }
 
@@ -87,6 +93,17 @@ impl Conversation {
             }
         })?;
         Ok((conversation, restored))
+    }
+
+    /// Masks secrets in what is written from now on. What is sent stays as it
+    /// is, until the session is resumed.
+    pub fn mask(&mut self, masker: Masker) {
+        self.masker = masker;
+    }
+
+    /// Starts from these messages instead of nothing; they are not logged.
+    pub fn begin_with(&mut self, messages: Vec<Message>) {
+        self.messages = messages.into_iter().map(Arc::new).collect();
     }
 
     /// Goes on writing to this log.
@@ -156,11 +173,15 @@ impl Conversation {
                 Origin::Model { model, id, usage } => (Some(model.clone()), Some(id.clone()), Some(*usage)),
                 Origin::User | Origin::Meta => (None, None, None),
             };
+            let mut message = line.message.clone();
+            self.masker.mask_message(&mut message);
+            let mut tool_use_result = line.tool_use_result;
+            tool_use_result.iter_mut().for_each(|value| self.masker.mask_value(value));
             let logged = Line {
                 head,
-                message: LoggedMessage { message: line.message.clone(), model, id, usage },
+                message: LoggedMessage { message, model, id, usage },
                 is_meta: matches!(line.origin, Origin::Meta),
-                tool_use_result: line.tool_use_result,
+                tool_use_result,
                 rest: Map::new(),
             };
             entries.push(match line.message.role {

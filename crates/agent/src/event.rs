@@ -138,6 +138,24 @@ pub enum EndReason {
     Refused,
 }
 
+impl EndReason {
+    /// The reason in one word, for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Exhausted(Exhausted::Turns(_)) => "max_turns",
+            Self::Exhausted(_) => "budget",
+            Self::Interrupted => "interrupted",
+            Self::Stopped(_) => "stopped",
+            Self::NoProgress(_) => "no_progress",
+            Self::OutputTruncated => "output_truncated",
+            Self::NoStructuredOutput(_) => "no_structured_output",
+            Self::Failed(_) => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// A call that was not allowed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Denial {

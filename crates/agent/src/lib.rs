@@ -15,21 +15,24 @@
 //! not run.
 
 mod agent;
+pub mod cassette;
 mod context;
 mod conversation;
 mod event;
 mod limits;
 pub mod log;
+mod mask;
 mod prompt;
 mod repeats;
 mod structured;
 mod turn;
 
-pub use agent::{Agent, AgentSettings, Inbox, LateInput, UserInput};
+pub use agent::{Agent, AgentSettings, Inbox, LateInput, ReplayCalls, UserInput};
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
 };
 pub use limits::{Exhausted, RunLimits, Spending};
+pub use mask::Masker;
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;

@@ -1,9 +1,10 @@
 use std::time::{Duration, Instant};
 
 use haft_types::Usage;
+use serde::{Deserialize, Serialize};
 
 /// What bounds a run. Nothing set means no bound.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct RunLimits {
     /// Requests to the model per prompt.
     pub max_turns: Option<u32>,

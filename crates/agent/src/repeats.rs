@@ -8,9 +8,10 @@ use std::{
 
 use haft_runtime::Report;
 use haft_types::{CallId, ToolUse};
+use serde::{Deserialize, Serialize};
 
 /// From which repetition on something happens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct RepeatLimits {
     /// This repetition is answered instead of run.
     pub refuse: u32,

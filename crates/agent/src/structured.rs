@@ -30,6 +30,10 @@ impl Structured {
         Ok(Self { schema, attempts: 0, problems: Vec::new(), output: None })
     }
 
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
     pub(crate) fn definition(&self) -> ToolDef {
         let about =
             "Hands over the final result. Call it exactly once, when you are done; its input is the result.";

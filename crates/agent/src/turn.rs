@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, time::Instant};
 use futures_util::StreamExt as _;
 use haft_model::{Event, EventStream, ModelError, StopReason};
 use haft_runtime::{Executor, Report};
-use haft_tool::ErrorKind;
+use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent,
+    agent::ReplayCalls,
     conversation::{NewLine, Origin, uuid},
     repeats::{Effect, Repeated},
     structured::{STRUCTURED_OUTPUT, Structured},
@@ -22,6 +23,8 @@ pub(crate) struct Answered {
     pub(crate) reports: Vec<(ToolUse, Report)>,
     /// A call that led nowhere too often.
     pub(crate) futile: Option<String>,
+    /// A call that no recording answers.
+    pub(crate) miss: Option<ModelError>,
     /// Whether a call was cut by the output limit.
     pub(crate) truncated: bool,
     pub(crate) usage: Usage,
@@ -54,6 +57,9 @@ struct Incoming {
     open: bool,
     stop: Option<StopReason>,
     futile: Option<String>,
+    miss: Option<ModelError>,
+    /// Changes of recorded calls.
+    changes: Vec<ContextChange>,
     truncated: bool,
 }
 
@@ -184,12 +190,34 @@ impl Agent {
             }
             return;
         }
-        match self.repeats.look(&call) {
+        let looked = self.repeats.look(&call);
+        if looked == Repeated::Run
+            && let Some((cassette, calls)) = &self.cassette
+            && *calls != ReplayCalls::Real
+        {
+            match cassette.call(&call.id) {
+                Some(report) => {
+                    let effect = self.effect_of(&call);
+                    return answer.recorded(call, report, effect);
+                }
+                None if *calls == ReplayCalls::Recorded => {
+                    let miss = cassette.miss(&call);
+                    answer.refuse(call, miss.to_string());
+                    answer.miss.get_or_insert(miss);
+                    return;
+                }
+                None => (),
+            }
+        }
+        match looked {
             Repeated::Run => {
                 answer.running.push(answer.calls.len());
                 let effect = self.effect_of(&call);
                 answer.calls.push(Slot { call: call.clone(), effect, ran: true });
-                executor.push(call);
+                executor.push(match &self.cassette {
+                    Some((cassette, _)) => cassette.with_new_ids(call),
+                    None => call,
+                });
             }
             Repeated::Refuse(message) => {
                 answer.refuse(call, message);
@@ -217,7 +245,10 @@ impl Agent {
     fn flush(&mut self, answer: &mut Incoming) {
         while let Some(report) = answer.done.get(&answer.flushed).filter(|_| !answer.open) {
             let slot = &answer.calls[answer.flushed];
-            let report = report.clone();
+            let mut report = report.clone();
+            if let Some((cassette, _)) = &self.cassette {
+                cassette.reconcile(&mut report);
+            }
             if slot.ran {
                 self.repeats.tell(&slot.call, &report, slot.effect);
             }
@@ -227,6 +258,9 @@ impl Agent {
     }
 
     fn add_result(&mut self, call: &ToolUse, report: Report) {
+        if let Some(tape) = &self.tape {
+            tape.call(call, &report);
+        }
         let uuid = uuid();
         let tool_use_result = match report.error {
             None => report.data.clone(),
@@ -245,7 +279,8 @@ impl Agent {
     }
 
     async fn finish(&mut self, executor: &Executor, mut answer: Incoming) -> Result<Answered, NoAnswer> {
-        let changes = executor.committed().to_vec();
+        let mut changes = executor.committed().to_vec();
+        changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
         if !changes.is_empty() {
             self.note(crate::log::State::Changes { changes });
@@ -263,6 +298,7 @@ impl Agent {
             stop: answer.stop.unwrap_or(StopReason::Interrupted),
             reports: calls.into_iter().zip(reports).collect(),
             futile: answer.futile,
+            miss: answer.miss,
             truncated: answer.truncated,
             usage: answer.usage,
         })
@@ -313,6 +349,8 @@ impl Incoming {
             open: true,
             stop: None,
             futile: None,
+            miss: None,
+            changes: Vec::new(),
             truncated: false,
         }
     }
@@ -325,6 +363,13 @@ impl Incoming {
     fn accept(&mut self, call: ToolUse) {
         self.done.insert(self.calls.len(), Structured::accepted(&call));
         self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
+    }
+
+    /// Answers a call as it was answered before.
+    fn recorded(&mut self, call: ToolUse, report: Report, effect: Effect) {
+        self.changes.extend(report.changes.iter().cloned());
+        self.done.insert(self.calls.len(), report);
+        self.calls.push(Slot { call, effect, ran: true });
     }
 
     /// Answers a call without running it.

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
-use crate::sdk_args::SdkArgs;
+use crate::{mcp_command::McpCommand, sdk_args::SdkArgs};
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
@@ -83,6 +83,9 @@ pub(crate) struct RunArgs {
     /// Exit with 0 even if calls were denied.
     #[arg(long)]
     pub(crate) allow_denials: bool,
+    /// Write the whole run into this file, to be played again with `haft replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Say more on standard error.
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -193,11 +196,22 @@ pub(crate) enum Command {
         #[arg(long, conflicts_with = "yes")]
         revoke: bool,
     },
+    /// MCP servers for Haft, and Haft as an MCP server.
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Watch a recorded model repair a small project with real tools: no key, no network.
     Demo(DemoArgs),
+    /// Play a recorded run again: same answers, no network.
+    Replay(ReplayArgs),
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),
+    /// Unpack a picture or a document on standard input; Read starts this by itself.
+    #[command(hide = true)]
+    MediaWorker {
+        /// What to do, as JSON.
+        task: String,
+    },
     /// Print a completion script for your shell.
     Completions {
         /// Which shell.
@@ -252,6 +266,30 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+/// Flags of `haft replay`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// The file `--record` wrote.
+    pub(crate) file: PathBuf,
+    /// Where results come from: recorded, or real (run in the working directory, under the rules of
+    /// this run: a file gives no permissions).
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) tools: ReplayTools,
+    /// Play only so many answers; then the model of this run goes on.
+    #[arg(long, value_name = "K")]
+    pub(crate) fork_at: Option<usize>,
+}
+
+/// Where results come from.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum ReplayTools {
+    /// What the calls returned then.
+    #[default]
+    Recorded,
+    /// The tools run.
+    Real,
 }
 
 /// Flags of `haft demo`.

@@ -22,7 +22,7 @@ use crate::{
     output::{Ended, Failure},
     show::{colours, painted},
     tool_command::cancel_on_interrupt,
-    watch::{Look, Watcher, width},
+    watch::{Detail, Look, Watcher, width},
     wiring::{self, Chosen, Setup},
 };
 
@@ -53,8 +53,12 @@ async fn play(demo: &DemoArgs) -> Ended {
     let (project, home) = (root.join("project"), root.join("home"));
     std::fs::create_dir_all(&home)?;
     lay_out(&project)?;
-    let look =
-        Look { colours: colours(), live: std::io::stdout().is_terminal(), width: width(std::io::stdout()) };
+    let look = Look {
+        colours: colours(),
+        live: std::io::stdout().is_terminal(),
+        width: width(std::io::stdout()),
+        detail: Detail::Full,
+    };
     let ended = show(demo, look, &project, &home).await;
     if demo.keep {
         let kept = scratch.keep();

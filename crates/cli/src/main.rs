@@ -12,10 +12,13 @@ mod args;
 mod ask_terminal;
 mod demo_command;
 mod dev_command;
+mod interrupt;
 mod live_tail;
+mod mcp_command;
 mod output;
 mod permissions_command;
 mod print_command;
+mod replay_command;
 mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
@@ -64,8 +67,13 @@ fn main() -> ExitCode {
         Command::Tasks { command } => tasks_command::run(command, &args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
+        Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
+        Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
+        Command::MediaWorker { task } => {
+            haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "haft", &mut script);

@@ -35,16 +35,48 @@ pub(crate) type Ended = Result<ExitCode, Failure>;
 /// Prints one line and flushes: whoever reads us line by line gets it now.
 pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes())?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
+    for bytes in [line.as_bytes(), b"\n"] {
+        write_whole(&mut out, bytes)?;
+    }
+    flush_whole(&mut out)
+}
+
+/// Whoever started us may have made the pipe one that does not wait: then we
+/// wait, so that a long line is never cut.
+fn write_whole(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> Result<(), Failure> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => wait_for_reader()?,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => (),
+            Err(err) => return Err(err.into()),
+        }
+    }
+    Ok(())
+}
+
+fn flush_whole(out: &mut io::StdoutLock<'_>) -> Result<(), Failure> {
+    loop {
+        match out.flush() {
+            Ok(()) => return Ok(()),
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => wait_for_reader()?,
+            Err(err) => return Err(err.into()),
+        }
+    }
+}
+
+fn wait_for_reader() -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let out = io::stdout();
+    poll(&mut [PollFd::new(&out, PollFlags::OUT)], None)?;
+    Ok(())
 }
 
 /// Prints bytes as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Ended {
     let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()?;
+    write_whole(&mut out, bytes)?;
+    flush_whole(&mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,9 +24,15 @@ pub(crate) struct SdkArgs {
     /// Who is asked for permission: `stdio` for the host.
     #[arg(long, hide = true)]
     pub(crate) permission_prompt_tool: Option<String>,
-    /// MCP servers: JSON text or files.
-    #[arg(long, hide = true, num_args = 1..)]
+    /// MCP servers for this run: JSON text or files.
+    #[arg(long, num_args = 1.., value_name = "FILE-OR-JSON")]
     pub(crate) mcp_config: Vec<String>,
+    /// Use only the MCP servers of --mcp-config.
+    #[arg(long)]
+    pub(crate) strict_mcp_config: bool,
+    /// Wait so many seconds for MCP servers that are still starting.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) mcp_wait: Option<u64>,
     /// A file that replaces the system prompt.
     #[arg(long, hide = true)]
     pub(crate) system_prompt_file: Option<PathBuf>,
@@ -65,8 +71,6 @@ struct Accepted {
     allow_dangerously_skip_permissions: bool,
     #[arg(long, hide = true)]
     include_hook_events: bool,
-    #[arg(long, hide = true)]
-    strict_mcp_config: bool,
     #[arg(long, hide = true)]
     resume_drops_turn: Option<String>,
     #[arg(long, hide = true)]

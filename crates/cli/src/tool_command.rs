@@ -15,7 +15,7 @@ use crate::{
     live_tail::LiveTail,
     output::{Ended, Failure, print_bytes, print_line},
     show,
-    wiring::{self, Attended, Setup},
+    wiring::{self, Attended, ServerFlags, ServerTools, Setup, needs_servers},
 };
 
 pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
@@ -31,7 +31,7 @@ pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
 }
 
 fn list(options: &Options) -> Ended {
-    let pool = Setup::new(options)?.pool()?;
+    let pool = Setup::new(options)?.pool_with_servers()?;
     if options.json {
         let tools: Vec<Value> = pool.tools().map(|(name, tool)| described(name, tool.as_ref())).collect();
         print_line(&Value::from(tools).to_string())?;
@@ -68,7 +68,8 @@ fn described(name: &str, tool: &dyn DynTool) -> Value {
 }
 
 fn describe(name: &str, options: &Options) -> Ended {
-    let pool = Setup::new(options)?.pool()?;
+    let setup = Setup::new(options)?;
+    let pool = if needs_servers(name) { setup.pool_with_servers()? } else { setup.pool()? };
     let Some(tool) = pool.get(name) else {
         let meant = nearest(name, pool.names(), 3);
         let hint =
@@ -138,6 +139,10 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
     let setup = Setup::new(options)?;
     let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
+    if needs_servers(&name) {
+        let flags = ServerFlags { for_tool: Some(&name), ..ServerFlags::default() };
+        setup.attach_servers(&session, flags, Attended::IfTerminal).await?;
+    }
     let tool_use = ToolUse { id: "call-1".into(), name, input };
     let tail = LiveTail::watch(&mut session);
     let reports = session.run_message(vec![tool_use], &cancel).await;
@@ -189,6 +194,7 @@ async fn run_lines(options: &Options) -> Ended {
     let mut lines = BufReader::new(tokio::io::stdin());
     let (mut line, mut count) = (Vec::new(), 0_usize);
     let mut failed = false;
+    let mut servers: Option<ServerTools> = None;
     loop {
         line.clear();
         let read = tokio::select! {
@@ -202,6 +208,15 @@ async fn run_lines(options: &Options) -> Ended {
             continue;
         }
         setup.refresh(&session);
+        match &servers {
+            Some(servers) => drop(servers.take()),
+            // Started by the first line that could be about them.
+            None if speaks_of_servers(&line) => {
+                let all = ServerFlags::default();
+                servers = Some(setup.attach_servers(&session, all, Attended::Never).await?);
+            }
+            None => (),
+        }
         for report in run_line(&mut session, &line, &mut count, &cancel).await {
             failed |= report.error.is_some();
             print_line(&json_line(&report))?;
@@ -209,6 +224,13 @@ async fn run_lines(options: &Options) -> Ended {
     }
     setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Whether a line could hold a call that needs servers. One too many starts
+/// them for nothing, no more.
+fn speaks_of_servers(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    line.contains("mcp__") || line.contains("Mcp")
 }
 
 async fn run_line(

@@ -26,6 +26,17 @@ pub(crate) struct Look {
     pub(crate) live: bool,
     /// Columns.
     pub(crate) width: usize,
+    /// How much.
+    pub(crate) detail: Detail,
+}
+
+/// How much of it is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Detail {
+    /// Words and results.
+    Full,
+    /// A line per call: the answer goes elsewhere.
+    Calls,
 }
 
 /// Shows events as they come: words as they are spoken, every call with its
@@ -71,6 +82,7 @@ impl<W: Write> Watcher<W> {
     /// Shows an event.
     pub(crate) fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
         match event {
+            AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
             AgentEvent::Model(Event::Text(piece)) => self.speak(piece, Voice::Said),
             AgentEvent::Model(Event::Thinking(piece)) => self.speak(piece, Voice::Thought),
             AgentEvent::Block(it) => match &it.block {
@@ -193,10 +205,11 @@ impl<W: Write> Watcher<W> {
         self.erase()?;
         let head = self.running.remove(&it.report.id).unwrap_or_default();
         let (mark, paint) = if it.report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
-        let colours = self.look.colours;
+        let (colours, full) = (self.look.colours, self.look.detail == Detail::Full);
         writeln!(
             self.out,
-            "\n  {} {} {}",
+            "{}  {} {} {}",
+            if full { "\n" } else { "" },
             painted(mark, paint, colours),
             painted(&it.report.name, "1", colours),
             painted(&head, "2", colours)
@@ -205,7 +218,9 @@ impl<W: Write> Watcher<W> {
             (Some(rendering), None) => rendering.make(),
             _ => Rendered::error(&it.report.content.to_text()),
         };
-        self.body(&rendered)?;
+        if full {
+            self.body(&rendered)?;
+        }
         self.show_running()
     }
 

@@ -31,6 +31,7 @@ mod last_good;
 mod load;
 mod lock;
 mod mcp;
+mod mcp_edit;
 mod merge;
 mod places;
 mod read;

@@ -285,7 +285,7 @@ impl Loader<'_> {
     /// The MCP servers of the person and of the project.
     fn servers(&mut self) -> Vec<crate::McpServer> {
         let mut servers = Vec::new();
-        let own = self.places.state.as_ref().map(|state| state.join("mcp.json"));
+        let own = self.places.own_mcp();
         let people: Vec<PathBuf> = self.places.claude_json.iter().cloned().chain(own).collect();
         let mut local = Vec::new();
         if self.options.layers.contains(&Layer::User) {

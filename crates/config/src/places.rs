@@ -112,6 +112,11 @@ impl Places {
         self.project.join(".mcp.json")
     }
 
+    /// The file with the person's MCP servers, those for one project too.
+    pub(crate) fn own_mcp(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("mcp.json"))
+    }
+
     /// The directories whose content decides which managed files there are.
     pub(crate) fn listed_directories(&self) -> impl Iterator<Item = PathBuf> {
         self.managed.iter().map(|it| it.join("managed-settings.d"))

@@ -108,7 +108,7 @@ impl SettingsStore {
         loaded
     }
 
-    fn reload(&self) -> Arc<Loaded> {
+    pub(crate) fn reload(&self) -> Arc<Loaded> {
         self.read_again(&mut self.watched())
     }
 
@@ -201,7 +201,7 @@ impl SettingsStore {
         Ok(self.reload())
     }
 
-    fn agree(&self, items: &[TrustItem]) -> Result<(), UpdateError> {
+    pub(crate) fn agree(&self, items: &[TrustItem]) -> Result<(), UpdateError> {
         if items.is_empty() {
             return Ok(());
         }
@@ -216,11 +216,11 @@ impl SettingsStore {
         file.update(change).map(|_| ())
     }
 
-    fn locks(&self) -> Option<PathBuf> {
+    pub(crate) fn locks(&self) -> Option<PathBuf> {
         self.places.state.as_ref().map(|state| state.join("locks"))
     }
 
-    fn real_project(&self) -> PathBuf {
+    pub(crate) fn real_project(&self) -> PathBuf {
         std::fs::canonicalize(&self.places.project).unwrap_or_else(|_| self.places.project.clone())
     }
 

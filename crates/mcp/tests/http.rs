@@ -306,7 +306,6 @@ async fn headers_are_those_of_the_era() {
     let call = fake.seen("tools/call").remove(0);
     assert_eq!(call.header("mcp-session-id"), Some("session-1"));
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
-    // Older servers do not look at it, and who stands between us may.
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     // The handshake was over before anything else was said.
     let order: Vec<String> = fake.seen.lock().unwrap().iter().map(|it| it.method.clone()).collect();
@@ -347,6 +346,41 @@ async fn what_must_not_happen_does_not() {
         let error = fixture.manager.status().remove(0).last_error.unwrap();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_found_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = |listener| {
+        let fake = Arc::new(Fake {
+            modes: "sessions",
+            seen: Mutex::default(),
+            stream: Mutex::default(),
+            sessions: Mutex::default(),
+        });
+        let app = Router::new().fallback(handle).with_state(fake);
+        let stop = tokio_util::sync::CancellationToken::new();
+        let stopping = stop.clone();
+        let serving =
+            axum::serve(listener, app).with_graceful_shutdown(async move { stopping.cancelled().await });
+        (stop, tokio::spawn(async move { serving.await }))
+    };
+    let (stop, first) = serve(listener);
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![limited(Endpoint::Http(at(&format!("http://{address}/mcp"))))]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
+    stop.cancel();
+    first.await.unwrap().unwrap();
+    let err = fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap_err().message;
+    assert!(err.contains("refused"), "{err}");
+    eventually("it is seen to be gone", || fixture.manager.status()[0].state != ServerState::Ready).await;
+    let again = tokio::net::TcpListener::bind(address).await.unwrap();
+    let _second = serve(again);
+    eventually("it is back", || fixture.manager.status()[0].state == ServerState::Ready).await;
+    assert!(fixture.call("mcp__srv__echo", json!({"text": "x"})).await.is_ok());
+    fixture.manager.shutdown().await;
 }
 
 #[tokio::test]

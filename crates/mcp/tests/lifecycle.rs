@@ -388,6 +388,68 @@ async fn resources_prompts_and_templates_are_read() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_down_at_first_is_found_later() {
+    let fixture = Fixture::new();
+    let mut config = fixture.fake("srv", "");
+    let late = fixture.path("late.sh");
+    if let haft_mcp::Endpoint::Stdio(command) = &mut config.endpoint {
+        command.args.insert(0, std::mem::replace(&mut command.program, late.display().to_string()));
+    }
+    fixture.manager.set_servers(vec![config]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    assert_eq!(fixture.manager.status()[0].state, ServerState::Failed);
+    std::fs::write(&late, "#!/bin/sh\nexec \"$@\"\n").unwrap();
+    std::process::Command::new("chmod").arg("+x").arg(&late).status().unwrap();
+    eventually("it is ready without being asked", || fixture.manager.status()[0].state == ServerState::Ready)
+        .await;
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_cries_wolf_is_asked_less_and_less() {
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![fixture.fake("srv", "wolf")]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let asked = fixture.received("srv", "tools/list").len();
+    // Every 300 ms would be nine times.
+    assert!((2..=5).contains(&asked), "{asked}");
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn news_of_a_resource_arrive() {
+    for modes in ["updates", "modern,updates"] {
+        let fixture = Fixture::new();
+        let mut events = fixture.manager.events();
+        fixture.manager.set_servers(vec![fixture.fake("srv", modes)]);
+        assert!(fixture.manager.settled(PATIENCE).await);
+        fixture.manager.subscribe("srv", "fake://a").unwrap();
+        let news = Event::Resource { server: "srv".into(), uri: "fake://a".into() };
+        let heard = async { while events.recv().await.unwrap() != news {} };
+        tokio::time::timeout(PATIENCE, heard).await.unwrap_or_else(|_| panic!("{modes}"));
+        fixture.manager.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn prompts_are_commands_and_arguments_are_completed() {
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![fixture.fake("my srv", "prompts")]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    let commands = fixture.manager.prompt_commands().await;
+    assert_eq!(commands[0].command, "mcp__my_srv__p");
+    let reference = json!({"type": "ref/prompt", "name": "p"});
+    let values = fixture.manager.complete("my srv", reference, "x", "pa").await.unwrap();
+    assert_eq!(values, ["paris"]);
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let arguments = json!({"text": "hi"}).as_object().unwrap().clone();
+    let result = fixture.manager.call_for_user("my srv", "echo", arguments, &cancel).await.unwrap();
+    assert_eq!(result["content"][0]["text"], "hi");
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
 async fn the_model_reaches_resources_with_tools() {
     let fixture = Fixture::new();
     fixture.manager.set_servers(vec![fixture.fake("srv", "grown"), fixture.fake("gone", "die_at_start")]);

@@ -48,6 +48,8 @@ pub struct Services {
     pub files: Arc<Files>,
     /// How much Read shows at once.
     pub read: read::ReadLimits,
+    /// Where Read unpacks pictures and documents.
+    pub media: read::MediaWork,
     /// Keeps edits from breaking files that decide what is allowed.
     pub config_check: Arc<dyn ConfigCheck>,
     /// Commands that run, and those that go on in the background.
@@ -85,7 +87,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(monitor.with_confinement(confine())),
         erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
-        erase(read::Read::new(Arc::clone(&services.files), services.read)),
+        erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
         erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
         erase(search::Search::new(services.find)),
         erase(sleep::Sleep::new(tasks())),

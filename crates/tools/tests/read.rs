@@ -47,7 +47,7 @@ async fn what_the_model_sees() {
         (json!({ "file_path": "empty" }), "[The file is empty.]"),
         (json!({ "file_path": "blank" }), "1\t"),
         (json!({ "file_path": "crlf" }), "1\tone\n2\ttwo\n[Encoding: UTF-8, CRLF. Edit and Write keep it.]"),
-        (json!({ "file_path": "page.html.png" }), "1\t<html>"),
+        (json!({ "file_path": "page.html.png" }), "1\t<html>\n[The name says png, but this is text.]"),
         (json!({ "file_path": "pic.svg" }), "1\t<svg>\n2\t</svg>"),
         (json!({ "file_path": "hundred", "offset": -1 }), "100\tline 100"),
     ];
@@ -301,13 +301,11 @@ async fn notebooks_are_shown_with_their_outputs() {
         "<cell id=\"intro\" type=\"markdown\">\n# Title\ntext\n</cell>",
         "<cell id=\"c1\" type=\"code\" language=\"python\">\nprint(1)\n</cell>\n<output>\n1\n</output>",
         "<output>\nTrace\nE: bad\n</output>",
+        "<output>\n<fig>\n[image/png is not shown: ",
         "<cell id=\"cell-2\"",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let blocks = serde_json::to_value(&output.content).unwrap();
-    let image = blocks.as_array().unwrap().iter().find(|it| it["type"] == "image").unwrap();
-    assert_eq!(image["source"]["data"], "iVBORw0K");
     assert_eq!(rig.read("not.ipynb").await, "1\thello");
     // Long notebooks come in pages of cells.
     let cells: Vec<Value> = (0..50)
@@ -317,4 +315,43 @@ async fn notebooks_are_shown_with_their_outputs() {
     rig.put("long.ipynb", long.to_string());
     let said = rig.read("long.ipynb").await;
     assert!(said.contains("[PARTIAL view: cells 1-"), "{}", &said[said.len() - 200..]);
+}
+
+#[tokio::test]
+async fn hostile_notebooks_are_bounded() {
+    let limits = ReadLimits { max_tokens: 2000, max_lines: 100 };
+    let rig = Rig::with_limits(&[], limits);
+    let cell = |source: Value, outputs: Value| json!({ "cell_type": "code", "id": "x", "source": source, "outputs": outputs, "metadata": {} });
+    let notebook = |cells: Value| json!({ "cells": cells, "metadata": {}, "nbformat": 4 }).to_string();
+    let stream = json!({ "output_type": "stream", "text": "o".repeat(900) });
+    let long_id =
+        json!([{ "id": format!("\"><{}", "i".repeat(5000)), "cell_type": "t".repeat(5000), "source": 7 }]);
+    let nested = format!("{{\"cells\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    let rows = [
+        ("long source", notebook(json!([cell(json!("y".repeat(500_000)), json!([]))])), "is cut"),
+        ("many outputs", notebook(json!([cell(json!("a"), json!(vec![stream; 500]))])), "more outputs"),
+        ("many cells", notebook(json!(vec![json!(0); 100_000])), "of 100000. Continue with offset="),
+        ("odd shapes", notebook(json!([1, null, "x", [], { "source": {}, "outputs": 5 }])), "cell-0"),
+        ("long ids", notebook(long_id), "id=\"___iii"),
+        ("cells of another kind", json!({ "cells": {} }).to_string(), "1\t{"),
+        ("deep", nested, "cannot be read: recursion limit"),
+        ("twice", String::from("{\"cells\": [], \"cells\": []}"), "1\t{"),
+    ];
+    for (name, text, want) in rows {
+        rig.put("n.ipynb", text);
+        let said = rig.read("n.ipynb").await;
+        assert!(said.contains(want), "{name}: {}", &said[..said.len().min(400)]);
+        assert!(said.len() < 12_000, "{name}: {}", said.len());
+    }
+    // What was not shown whole may not be replaced.
+    rig.put("n.ipynb", notebook(json!([cell(json!("y".repeat(500_000)), json!([]))])));
+    rig.read("n.ipynb").await;
+    let said = rig.say("Write", json!({ "file_path": "n.ipynb", "content": "{}\n" })).await;
+    assert!(said.starts_with("error: "), "{said}");
+    for input in [json!({ "offset": i64::MAX }), json!({ "limit": u64::MAX }), json!({ "offset": i64::MIN })]
+    {
+        let mut input = input;
+        input["file_path"] = json!("n.ipynb");
+        assert!(!rig.say("Read", input).await.is_empty());
+    }
 }

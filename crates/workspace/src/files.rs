@@ -1,5 +1,4 @@
 use std::{
-    ops::Range,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -8,8 +7,11 @@ use haft_types::{CallId, SessionId};
 
 use crate::{
     ContextView, Current, FileError, FileEvent, OpenFile, Origin, ReadState, Snapshot, TurnId, View, Viewer,
-    Workspace, text::Text,
+    Workspace, reads::printed_lines, text::Text,
 };
+
+/// Larger files are not compared with what a command printed.
+const PRINTABLE: u64 = 8 * 1024 * 1024;
 
 /// The files of one session: the workspace, what was seen of it, and which turn
 /// it is. File tools are built on this.
@@ -52,31 +54,35 @@ impl Files {
         Origin { session: self.session.clone(), turn, call: call.clone(), tool: tool.to_owned() }
     }
 
-    /// Something other than Read has shown lines of a file, such as `cat` or
-    /// `sed -n`: they count as seen. `lines` of `None` means all of it.
-    pub fn shown_otherwise(
-        &self,
-        viewer: &Viewer,
-        path: &Path,
-        lines: Option<Range<u64>>,
-    ) -> Result<(), FileError> {
-        let (snapshot, bytes) = Snapshot::load(OpenFile::open(path)?)?;
+    /// A command that shows a file as it is, such as `cat` or `sed -n`, has
+    /// printed this: lines of the file that are in it count as seen.
+    pub fn printed(&self, viewer: &Viewer, path: &Path, output: &str) -> Result<(), FileError> {
+        let file = OpenFile::open(path)?;
+        if PRINTABLE < file.stamp().len {
+            return Ok(());
+        }
+        let (snapshot, bytes) = Snapshot::load(file)?;
         let Ok(text) = Text::decode(bytes) else { return Ok(()) };
         let all: Vec<&str> = text.view().lines().collect();
-        let total = all.len() as u64;
-        let lines = lines.unwrap_or(1..total + 1);
-        let index = |line: u64| usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX).min(all.len());
-        let view = View {
-            path,
-            version: Some(snapshot.hash()),
-            first: lines.start.max(1),
-            lines: all[index(lines.start)..index(lines.end).max(index(lines.start))].to_vec(),
-            total,
-            clipped: false,
-            text: Some(text.view()),
-        };
-        self.reads.saw(viewer, &view);
-        self.reads.notify(&FileEvent::Read { path: path.to_owned(), viewer: viewer.clone() });
+        let shown = printed_lines(text.view(), output);
+        for lines in &shown {
+            let index = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(all.len());
+            let view = View {
+                path,
+                version: Some(snapshot.hash()),
+                first: lines.start,
+                lines: all[index(lines.start)..index(lines.end)].to_vec(),
+                total: all.len() as u64,
+                clipped: false,
+                text: Some(text.view()),
+            };
+            // Not a Read that a later one could refer to: commands print with
+            // decorations and cuts of their own.
+            self.reads.knows(viewer, &view);
+        }
+        if !shown.is_empty() {
+            self.reads.notify(&FileEvent::Read { path: path.to_owned(), viewer: viewer.clone() });
+        }
         Ok(())
     }
 

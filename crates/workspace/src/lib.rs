@@ -51,7 +51,7 @@ pub use open::{FromStart, OpenFile, hash_file};
 pub use patch::{Hunk, counts, patch, patch_of_splices, unified};
 pub use reads::{
     ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, NothingInContext,
-    ReadState, SeenRecord, View, Viewer, WholeSeen, line_print,
+    ReadState, SeenRecord, View, Viewer, WholeSeen, count_lines, line_print,
 };
 pub use snapshot::{MAX_EDITABLE, Snapshot};
 pub use stamp::Stamp;

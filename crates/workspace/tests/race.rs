@@ -212,3 +212,31 @@ fn lock_holder() {
         thread::park();
     }
 }
+
+/// Somebody puts a link in the place of a directory while it is being created:
+/// nothing ever lands behind the link.
+#[test]
+fn a_link_in_the_place_of_a_parent_is_never_followed() {
+    let scratch = Scratch::new();
+    let outside = scratch.dir.path().canonicalize().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let workspace = scratch.workspace();
+    let (parent, file) = (scratch.root.join("p"), scratch.root.join("p/q/r.txt"));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::os::unix::fs::symlink(&outside, &parent).ok();
+                fs::remove_file(&parent).ok();
+            }
+        });
+        let mut refused = 0;
+        for _ in 0..300 {
+            refused += usize::from(support::put(&workspace, &file, b"x").is_err());
+            fs::remove_dir_all(&parent).ok();
+        }
+        stop.store(true, Ordering::Relaxed);
+        refused
+    });
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize, Serialize};
+
 /// Imports inside imports, and no further.
 const MAX_DEPTH: usize = 4;
 
@@ -25,7 +27,7 @@ pub struct MemoryPlaces {
 }
 
 /// One file and what it says.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MemoryFile {
     /// Where it is.
     pub path: PathBuf,
@@ -34,7 +36,7 @@ pub struct MemoryFile {
 }
 
 /// All files, from the most general to the most specific.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Memory {
     /// The files.
     pub files: Vec<MemoryFile>,

@@ -4,6 +4,8 @@ mod memory;
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 pub use memory::{Memory, MemoryFile, MemoryPlaces};
 
 /// What the model is told before anything else.
@@ -11,7 +13,7 @@ const BASE: &str = include_str!("base.md");
 
 /// Where the session runs. Taken once, when it starts: a prompt that changes
 /// with the clock is a cache that never hits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Environment {
     /// The working directory.
     pub cwd: String,
@@ -54,7 +56,7 @@ impl Environment {
 }
 
 /// What the first part of the prompt is.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Base {
     /// Haft's own.
     #[default]
@@ -64,7 +66,7 @@ pub enum Base {
 }
 
 /// Everything the prompt is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Prompt {
     /// The first part.
     pub base: Base,

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use haft_agent::LateInput;
-use haft_mcp::{Manager, ManagerOptions, MediaDirectory, ServerConfig};
+use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{AskHost, Frames, Host, HostServers, Partial, server_configs};
 use haft_types::PermissionMode;
@@ -54,7 +54,10 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     let mut setup = Setup::new(&options)?;
     let (host, asked) = Host::new();
     let servers = HostServers::new(host.clone());
-    let configured = configured_servers(&run, &servers)?;
+    let mut configured = configured_servers(&run, &servers)?;
+    if !run.sdk.strict_mcp_config {
+        configured.extend(setup.servers_beside(&configured)?);
+    }
     let asker = AskHost::new(host.clone());
     if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") {
         setup.asker = Some(Arc::new(asker.clone()) as Arc<dyn Ask>);
@@ -62,8 +65,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     let built = setup.agent(&run).map_err(|failure| Refused::Session { id: wanted(&run), failure })?;
     let mut agent = built.agent;
     agent.settings.late_input = LateInput::NextPrompt;
-    let media = MediaDirectory::new(setup.session_dir().join("mcp-results"));
-    let manager = Manager::new(ManagerOptions { media: Arc::new(media), ..ManagerOptions::detached() });
+    let manager = setup.manager().clone();
     let pipeline = Arc::clone(&agent.tools.pipeline);
     Ok(Driver {
         frames: Frames { session_id: setup.session_id.clone() },

@@ -1,14 +1,15 @@
 //! One prompt, on a task of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use haft_agent::{Agent, TurnEnd};
 use haft_mcp::Manager;
 use haft_sdk::{Frames, Host, Init, UserFrame, mcp_servers};
-use haft_tool::DynTool;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::wiring::ServerTools;
 
 /// How long the first request waits for servers that are being started.
 const SERVERS_PATIENCE: Duration = Duration::from_secs(30);
@@ -36,31 +37,17 @@ impl Running {
         let cancel = CancellationToken::new();
         let (token, uuid) = (cancel.clone(), prompt.uuid.clone());
         let task = tokio::spawn(async move {
+            let servers = ServerTools::new(&around.manager, &agent.tools);
             tokio::select! {
-                _ = around.manager.settled(SERVERS_PATIENCE) => (),
+                () = servers.come_in(&mut agent, SERVERS_PATIENCE) => (),
                 () = token.cancelled() => (),
             }
-            take_tools(&mut agent, &around.manager);
             begin(&agent, &prompt, around);
             let end = agent.run(prompt.to_input(), &token).await;
             (agent, end)
         });
         Self { task, cancel, uuid }
     }
-}
-
-/// The tools of the servers, but for those somebody ruled out.
-fn take_tools(agent: &mut Agent, manager: &Manager) {
-    let policy = agent.tools.pipeline.gate.permissions().policy();
-    let tools: Vec<Arc<dyn DynTool>> =
-        manager.tools().into_iter().filter(|tool| policy.removes(tool.name()).is_none()).collect();
-    let pool = agent.tools.pool.get();
-    if tools.is_empty() && manager.names().is_empty() {
-        return;
-    }
-    let pool = pool.with_external(tools, "its server is no longer there");
-    agent.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();
-    agent.tools.pool.set(pool);
 }
 
 fn begin(agent: &Agent, prompt: &UserFrame, around: Surroundings) {

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use haft_agent::{
-    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Memory, MemoryPlaces, Prompt,
-    Restored, log::LogFile,
+    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Masker, Memory, MemoryPlaces, Prompt,
+    Restored,
+    cassette::{Tape, TapeHeader},
+    log::LogFile,
 };
 use haft_model::Catalog;
+use haft_types::Message;
 use tokio::sync::mpsc;
 
 use super::{Attended, Setup, provider::Chosen, split_rules};
@@ -45,6 +48,7 @@ impl Setup {
             let log = LogFile::open(self.log_path(self.session_id.as_str()))
                 .map_err(|err| format!("the session log: {err}"))?;
             conversation.set_log(log);
+            conversation.mask(Masker::of_env(std::env::vars()));
         }
         if run.sdk.session_mirror {
             conversation.mirror();
@@ -58,6 +62,19 @@ impl Setup {
             let schema =
                 serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
             agent.require_output(schema)?;
+        }
+        let named = std::env::var_os("HAFT_RECORD").filter(|it| !it.is_empty()).map(PathBuf::from);
+        if let Some(path) = run.record.as_ref().or(named.as_ref()) {
+            let header = TapeHeader {
+                haft_cassette: 1,
+                settings: agent.settings.clone(),
+                prompt: agent.prompt.clone(),
+                output_schema: agent.output_schema().cloned(),
+                tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
+                messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
+            };
+            let tape = Tape::create(path, &header, self.tape_places());
+            agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
         }
         Ok(Built { agent, events, key_source: chosen.key_source })
     }

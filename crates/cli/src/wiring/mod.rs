@@ -3,6 +3,7 @@
 mod agent;
 mod confine;
 mod keep;
+mod mcp;
 mod policy;
 mod provider;
 mod rules_text;
@@ -31,6 +32,7 @@ use haft_workspace::Workspace;
 use tokio::runtime::Runtime;
 
 pub(crate) use confine::{Limits, Walls};
+pub(crate) use mcp::{ServerFlags, ServerTools, Servers, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
@@ -71,6 +73,9 @@ pub(crate) struct Setup {
     pub(crate) asker: Option<Arc<dyn Ask>>,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
+    /// The MCP servers of the session.
+    manager: OnceLock<haft_mcp::Manager>,
+    begun: OnceLock<mcp::Begun>,
     /// What holds them.
     walls: OnceLock<Arc<Walls>>,
 }
@@ -110,6 +115,8 @@ impl Setup {
             only_tools: None,
             asker: None,
             tasks: OnceLock::new(),
+            manager: OnceLock::new(),
+            begun: OnceLock::new(),
             walls: OnceLock::new(),
         })
     }
@@ -146,7 +153,8 @@ impl Setup {
     /// The built-in tools this session may use.
     pub(crate) fn tools(&self, policy: &Policy) -> Result<Vec<Arc<dyn DynTool>>, Failure> {
         let services = services::of_session(self)?;
-        let base = haft_tools::base(&services);
+        let mut base = haft_tools::base(&services);
+        base.extend(haft_mcp::resource_tools(self.manager()));
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
             denied: denied.map(|tool| tool.name().to_owned()).collect(),
@@ -203,6 +211,7 @@ impl Setup {
         /// How long processes may take to go.
         const PATIENCE: Duration = Duration::from_secs(2);
         session.close().await;
+        self.stop_servers().await;
         let Some(tasks) = self.tasks.get().cloned() else { return };
         let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await;
         if !ended.unwrap_or(true) {
@@ -217,6 +226,7 @@ impl Setup {
             complain(&notice.to_string());
         }
         self.loaded = loaded;
+        self.follow_settings();
         match self.policy() {
             Ok(mut policy) => {
                 let gate = &session.pipeline.gate;

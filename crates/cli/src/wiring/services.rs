@@ -13,7 +13,7 @@ use haft_tools::{
         undo::{JournalSnapshots, SnapshotLimits},
     },
     config::SettingsAccess,
-    read::ReadLimits,
+    read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::SessionId;
 use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
@@ -132,6 +132,16 @@ fn services(
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
         files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),
         read: ReadLimits::from_env(),
+        media: media_work(),
         config_check: Arc::new(KnownShapes),
     })
+}
+
+/// Pictures and documents are unpacked by this program, started again.
+fn media_work() -> MediaWork {
+    // This leads to the program itself even where its file was replaced meanwhile.
+    let program = std::path::PathBuf::from("/proc/self/exe");
+    let program = if program.exists() { Ok(program) } else { std::env::current_exe() };
+    let worker = |program| MediaWorker { program, args: vec![String::from("media-worker")] };
+    program.map_or(MediaWork::Thread, |program| MediaWork::Process(worker(program)))
 }

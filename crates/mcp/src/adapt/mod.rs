@@ -8,6 +8,7 @@ mod schema;
 mod tool;
 
 pub use media::{Media, MediaDirectory};
-pub(crate) use names::tool_names;
+pub use names::tool_prefix;
+pub(crate) use names::{sanitised, tool_names};
 pub(crate) use result::contents_text;
 pub(crate) use tool::{Agreed, Built, remote_tool};

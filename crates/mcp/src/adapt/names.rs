@@ -30,6 +30,11 @@ pub(crate) fn tool_names(server: &str, tools: &[ToolDef]) -> Vec<String> {
     tools.iter().map(name).collect()
 }
 
+/// What the names of all tools of a server begin with.
+pub fn tool_prefix(server: &str) -> String {
+    format!("mcp__{}__", sanitised(server))
+}
+
 /// The name with nothing replaced, as people may write it in rules.
 pub(crate) fn original(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")

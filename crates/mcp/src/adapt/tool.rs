@@ -42,6 +42,7 @@ pub(crate) fn remote_tool(
     def: &Arc<ToolDef>,
     name: String,
     agreed: Agreed,
+    exposure: Exposure,
     server: Weak<Server>,
 ) -> Result<Built, String> {
     let (input_schema, schema_repairs) = usable(&def.input_schema)?;
@@ -51,9 +52,9 @@ pub(crate) fn remote_tool(
         input_schema,
         output_schema: def.output_schema.clone(),
         search_hint: search_hint(config, def),
-        exposure: match config.always_load || def.meta_flag("anthropic/alwaysLoad") {
+        exposure: match def.meta_flag("anthropic/alwaysLoad") {
             true => Exposure::Always,
-            false => Exposure::Deferred,
+            false => exposure,
         },
         max_result_chars: Some(result_chars(def)),
         // The server's own limits hold, and progress extends them.

@@ -106,7 +106,7 @@ impl Handshake<'_> {
     async fn negotiate(&self, current: &mut Option<Peer>) -> Result<Session, ConnectError> {
         let peer = self.open(current, self.connector).await?;
         if self.era.or(self.connector.era()) == Some(Era::Legacy) {
-            match initialize(&peer, &self.identity, self.limit).await {
+            match initialize(&peer, &self.identity, &RequestOptions::unlimited()).await {
                 Ok(info) => return Ok(self.session(peer, info)),
                 // It may have been replaced by a modern one since.
                 Err(CallError::Rpc(_) | CallError::Http { .. }) => (),
@@ -120,10 +120,12 @@ impl Handshake<'_> {
         let info = match probe {
             Probe::Ready(info) => return Ok(self.session(peer, info)),
             Probe::Failed(err) => return Err(err),
-            Probe::Legacy | Probe::Again => initialize(&peer, &self.identity, self.limit).await,
+            Probe::Legacy | Probe::Again => {
+                initialize(&peer, &self.identity, &RequestOptions::unlimited()).await
+            }
             Probe::Gone => {
                 let peer = self.open(current, self.connector).await?;
-                let info = initialize(&peer, &self.identity, self.limit).await?;
+                let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 return Ok(self.session(peer, info));
             }
         };
@@ -132,7 +134,7 @@ impl Handshake<'_> {
             // It does not take messages at its address at all.
             (Err(CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
                 let peer = self.open(current, older).await?;
-                let info = initialize(&peer, &self.identity, self.limit).await?;
+                let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))
             }
             (Err(err), _) => Err(err.into()),
@@ -162,13 +164,14 @@ impl Handshake<'_> {
     async fn probe(&self, peer: &Peer) -> Probe {
         let meta = Value::Object(self.identity.meta());
         let params = Map::from_iter([(String::from("_meta"), meta)]);
-        let options = RequestOptions::within(self.limit);
+        // One limit for everything together is enough; a second one would race with it.
+        let options = RequestOptions::unlimited();
         let discover = peer.request("server/discover", params, &options);
         tokio::pin!(discover);
         if let Ok(answer) = tokio::time::timeout(self.connector.patience(), &mut discover).await {
             return judge(peer, answer);
         }
-        let initialize = initialize(peer, &self.identity, self.limit);
+        let initialize = initialize(peer, &self.identity, &options);
         tokio::pin!(initialize);
         tokio::select! {
             answer = &mut discover => match judge(peer, answer) {
@@ -222,7 +225,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
 pub(super) async fn initialize(
     peer: &Peer,
     identity: &ClientIdentity,
-    limit: Duration,
+    options: &RequestOptions,
 ) -> Result<ServerInfo, CallError> {
     let mut wanted = LEGACY[0];
     for _ in 0..2 {
@@ -232,7 +235,7 @@ pub(super) async fn initialize(
             "clientInfo": identity.info,
         });
         let Value::Object(params) = params else { break };
-        let result = match peer.request("initialize", params, &RequestOptions::within(limit)).await {
+        let result = match peer.request("initialize", params, options).await {
             // Old servers refuse what they do not know instead of answering with what they do.
             Err(CallError::Rpc(error)) => match other_version(&error).filter(|it| *it != wanted) {
                 Some(version) => {

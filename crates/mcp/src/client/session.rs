@@ -236,7 +236,10 @@ impl Session {
         if self.generation.load(Ordering::Acquire) != seen {
             return Ok(());
         }
-        let info = handshake::initialize(&self.peer, &self.identity, LIST_LIMIT).await?;
+        let info = {
+            let options = RequestOptions::within(LIST_LIMIT);
+            handshake::initialize(&self.peer, &self.identity, &options).await?
+        };
         *self.info.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(info);
         self.generation.fetch_add(1, Ordering::AcqRel);
         Ok(())

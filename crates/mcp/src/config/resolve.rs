@@ -3,8 +3,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    Approval, Approvals, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, ProjectChoices, Scope,
-    ServerConfig, ServerPolicy, Timeouts, Trust, expand::expand,
+    Approval, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, Scope, ServerConfig, ServerPolicy,
+    Timeouts, Trust, expand::expand,
 };
 use crate::{client::Era, transport::StdioCommand};
 
@@ -12,10 +12,9 @@ use crate::{client::Era, transport::StdioCommand};
 pub struct Rules<'a> {
     /// Which servers are allowed at all.
     pub policy: &'a ServerPolicy,
-    /// What the user agreed to.
-    pub approvals: &'a Approvals,
-    /// What the settings say about the project's servers.
-    pub choices: &'a ProjectChoices,
+    /// What the user thinks of a server; see [`crate::Approvals`] for a way to
+    /// remember it.
+    pub approval: &'a dyn Fn(&Declared) -> Approval,
     /// The real directory of the project; also where local servers start.
     pub project: PathBuf,
     /// The environment.
@@ -52,7 +51,7 @@ pub fn resolve(declared: Vec<Declared>, rules: &Rules<'_>) -> Resolved {
             resolved.problems.push(Problem { server: server.name, reason });
             continue;
         }
-        match rules.approvals.of(&rules.project, &server, rules.choices) {
+        match (rules.approval)(&server) {
             Approval::Approved => match server_config(&server, rules) {
                 Ok(Some(config)) => resolved.servers.push(config),
                 // The host connects these itself.
@@ -232,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::declared_servers;
+    use crate::config::{Approvals, ProjectChoices, declared_servers};
 
     fn resolved(layers: &[(Scope, Value)], choices: &ProjectChoices) -> Resolved {
         let declared = layers.iter().flat_map(|(scope, config)| declared_servers(config, *scope).0).collect();
@@ -242,10 +241,10 @@ mod tests {
             "MCP_TIMEOUT" => Some(String::from("9_000")),
             _ => None,
         };
+        let approvals = Approvals::new(directory.path().join("a.json"));
         let rules = Rules {
             policy: &ServerPolicy::default(),
-            approvals: &Approvals::new(directory.path().join("a.json")),
-            choices,
+            approval: &|server| approvals.of(std::path::Path::new("/project"), server, choices),
             project: PathBuf::from("/project"),
             lookup: &lookup,
         };

@@ -53,8 +53,9 @@ fn annotations(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
     let mut annotations = ToolAnnotations::new().read_only(read_only).open_world(open_world);
     if read_only {
         annotations = annotations.idempotent(true);
-    } else {
-        annotations = annotations.destructive(destructive);
+    } else if destructive {
+        // Its opposite would promise that nothing is ever overwritten; nobody knows that.
+        annotations = annotations.destructive(true);
     }
     annotations
 }
@@ -89,6 +90,8 @@ fn variants(property: &Value) -> Vec<Value> {
         Some("boolean") => vec![json!(true), json!(false)],
         Some("string") => TEXTS.iter().map(|text| json!(text)).collect(),
         Some("integer" | "number") => vec![json!(1), json!(1000)],
-        _ => Vec::new(),
+        Some(_) => Vec::new(),
+        // Anything goes, so anything may make a difference.
+        None => vec![json!("x"), json!(true), json!(1)],
     }
 }

@@ -10,8 +10,10 @@ mod describe;
 mod handler;
 mod http;
 mod inputs;
+mod introspect;
 mod result;
 mod sessions;
+mod snippets;
 mod stdio;
 mod stored;
 
@@ -23,6 +25,8 @@ use tokio::sync::{Semaphore, broadcast};
 
 pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
 pub use http::{HttpAuth, HttpOptions, HttpServer, TokenCheck, serve_http, serve_http_handler};
+pub use introspect::Introspection;
+pub use snippets::{Snippet, client_snippets};
 pub use stdio::serve_stdio;
 
 /// A pool of tools with everything needed to serve it. Cheap to clone.

@@ -107,10 +107,9 @@ impl Server {
             CallError::Cancelled => CallFailure::Cancelled,
             CallError::Silent { .. } | CallError::TooLong { .. } => CallFailure::TimedOut(err.to_string()),
             CallError::Closed(reason) => CallFailure::Lost { reason },
-            CallError::NotSent(reason) => CallFailure::Unavailable(Unavailable::new(format!(
-                "the server `{}` is not reachable: {reason}",
-                self.name()
-            ))),
+            CallError::NotSent(reason) | CallError::HeldBack(reason) => CallFailure::Unavailable(
+                Unavailable::new(format!("the server `{}` is not reachable: {reason}", self.name())),
+            ),
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 self.refused(challenge);
                 CallFailure::Unavailable(Unavailable {

@@ -1,28 +1,41 @@
 //! What a server offers: read, compared with what was agreed to, kept.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
-use haft_tool::DynTool;
-use serde_json::{Map, json};
+use haft_tool::{DynTool, Exposure};
+use serde_json::{Map, Value, json};
 
 use super::{
     manifest::Manifest,
-    server::{RemoteTool, Server, Slot},
+    server::{RemoteTool, SETTLE, Server, Slot},
     status::{Event, Noise},
 };
 use crate::{
     adapt::{self, Agreed},
     client::{ConnectError, Era, Session, Signal, Skipped, ToolDef, check_header_annotations, tools},
     config::Endpoint,
-    wire::{CallError, RequestOptions, RpcError},
+    wire::{CallError, Peer, RequestOptions, RpcError},
 };
 
-/// Changes come in bursts; the list is read once after them.
-const SETTLE: Duration = Duration::from_millis(300);
+/// A server that keeps announcing changes that are none is asked less and less.
+const MAX_SETTLE: Duration = Duration::from_secs(30);
 
 /// How long one `subscriptions/listen` may stay open before it is renewed.
 const LISTEN_FOR: Duration = Duration::from_secs(24 * 3600);
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a list of tools brought.
+pub(super) struct Adopted {
+    /// Tools that are no longer what was agreed to.
+    changed: Vec<String>,
+    /// Whether anything is different from before.
+    news: bool,
+}
 
 impl Server {
     /// Reads the list of tools of a fresh session.
@@ -40,7 +53,8 @@ impl Server {
             let mut slot = self.slot();
             slot.info = Some(info.clone());
             slot.skipped = skipped;
-            let changed = self.adopt(&mut slot, defs.clone());
+            let Adopted { changed, news } = self.adopt(&mut slot, defs.clone());
+            slot.settle = if news { SETTLE } else { (slot.settle * 2).min(MAX_SETTLE) };
             let (skipped, pins) = (slot.skipped.clone(), slot.pins.clone());
             (changed, Manifest::new(&self.config, info, defs, skipped, pins))
         };
@@ -53,8 +67,8 @@ impl Server {
     }
 
     /// Replaces the tools. Those whose definition is the same stay the same
-    /// objects. Returns those that are no longer what was agreed to.
-    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Vec<String> {
+    /// objects.
+    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Adopted {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
         let names = adapt::tool_names(self.name(), &defs);
@@ -75,17 +89,22 @@ impl Server {
                 None => {
                     news = true;
                     let agreed = if differs { Agreed::No } else { Agreed::Yes };
-                    match adapt::remote_tool(&self.config, &def, name, agreed, self.me.clone()) {
+                    let exposure = match slot.at_once || self.config.always_load {
+                        true => Exposure::Always,
+                        false => Exposure::Deferred,
+                    };
+                    match adapt::remote_tool(&self.config, &def, name, agreed, exposure, self.me.clone()) {
                         Ok(built) => slot.tools.push(RemoteTool { def, built, changed: differs }),
                         Err(reason) => slot.skipped.push(Skipped { name: def.name.clone(), reason }),
                     }
                 }
             }
         }
-        if news || !before.is_empty() {
+        let news = news || !before.is_empty();
+        if news {
             self.context.tell(Event::Tools { server: self.name().to_owned() });
         }
-        changed
+        Adopted { changed, news }
     }
 
     /// The tools as the pool wants them, by name.
@@ -97,6 +116,25 @@ impl Server {
 
     pub(crate) fn definitions(&self) -> Vec<Arc<ToolDef>> {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
+    }
+
+    /// How many characters its tools take in a request.
+    pub(crate) fn definition_chars(&self) -> usize {
+        let size = |it: &RemoteTool| {
+            let spec = it.built.tool.spec();
+            spec.name.len() + spec.description.len() + spec.input_schema.to_string().len()
+        };
+        self.slot().tools.iter().map(size).sum()
+    }
+
+    /// Puts its tools into every request from now on.
+    pub(crate) fn load_at_once(&self) {
+        let mut slot = self.slot();
+        slot.at_once = true;
+        // Made anew, since what a tool is shown as is part of it.
+        let defs: Vec<ToolDef> =
+            std::mem::take(&mut slot.tools).into_iter().map(|it| it.def.as_ref().clone()).collect();
+        self.adopt(&mut slot, defs);
     }
 
     /// The user has seen what changed: from now on this is what was agreed to.
@@ -129,12 +167,16 @@ impl Server {
     /// Reads the tools again once the changes have settled. What was there
     /// stays if that fails.
     fn refresh_soon(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.slot().refreshing, true) {
-            return;
-        }
+        let settle = {
+            let mut slot = self.slot();
+            if std::mem::replace(&mut slot.refreshing, true) {
+                return;
+            }
+            slot.settle
+        };
         let me = Arc::downgrade(self);
         tokio::spawn(async move {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(settle).await;
             let Some(server) = me.upgrade() else { return };
             let session = {
                 let mut slot = server.slot();
@@ -147,39 +189,71 @@ impl Server {
         });
     }
 
-    /// A modern server tells about changes only to those who listen.
+    /// A modern server tells about changes only to those who listen; an older
+    /// one tells about resources only when asked to.
     pub(super) fn listen(&self, session: &Arc<Session>) {
-        if session.info().era != Era::Modern {
-            return;
-        }
-        let session = Arc::downgrade(session);
+        let (me, session) = (self.me.clone(), Arc::downgrade(session));
         tokio::spawn(async move {
-            let params = json!({
-                "toolsListChanged": true,
-                "promptsListChanged": true,
-                "resourcesListChanged": true,
-            });
-            let params = Map::from_iter([(String::from("notifications"), params)]);
             loop {
-                let Some(session) = session.upgrade().filter(|it| it.is_open()) else { return };
-                let gone = session.peer().gone().clone();
-                let (peer, params) = (session.peer().clone(), session.complete(params.clone()));
-                // The wait for news must not keep the session alive.
-                drop(session);
-                let options = RequestOptions::within(LISTEN_FOR);
-                let listened = tokio::select! {
-                    listened = peer.request("subscriptions/listen", params, &options) => listened,
-                    () = gone.cancelled() => return,
+                let Some((server, session)) = me.upgrade().zip(session.upgrade()) else { return };
+                let subscribed = server.slot().subscribed.clone();
+                let (peer, era) = (session.peer().clone(), session.info().era);
+                let listening = match era {
+                    Era::Modern => Some(session.complete(listen_params(&subscribed))),
+                    Era::Legacy => {
+                        subscribe_all(&session, &subscribed).await;
+                        None
+                    }
                 };
-                match listened {
-                    Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
-                    Err(CallError::Unauthorized { .. } | CallError::Forbidden { .. }) => return,
-                    _ => (),
+                // The wait for news keeps neither the session nor the server alive.
+                drop(session);
+                let resubscribe = Arc::clone(&server.resubscribe);
+                drop(server);
+                tokio::select! {
+                    go_on = listen_once(&peer, listening) => if !go_on { return },
+                    () = resubscribe.notified() => continue,
+                    () = peer.gone().cancelled() => return,
                 }
                 drop(peer);
                 tokio::time::sleep(LISTEN_AGAIN).await;
             }
         });
+    }
+
+    /// Asks to be told when a resource changes.
+    pub(crate) fn subscribe(&self, uri: &str) {
+        self.slot().subscribed.insert(uri.to_owned());
+        self.resubscribe.notify_one();
+    }
+}
+
+fn listen_params(subscribed: &BTreeSet<String>) -> Map<String, Value> {
+    let mut wanted = json!({
+        "toolsListChanged": true,
+        "promptsListChanged": true,
+        "resourcesListChanged": true,
+    });
+    if !subscribed.is_empty() {
+        wanted["resourceSubscriptions"] = json!(subscribed);
+    }
+    Map::from_iter([(String::from("notifications"), wanted)])
+}
+
+async fn subscribe_all(session: &Session, subscribed: &BTreeSet<String>) {
+    for uri in subscribed {
+        let params = Map::from_iter([(String::from("uri"), json!(uri))]);
+        let _ =
+            session.request("resources/subscribe", params, &RequestOptions::within(SUBSCRIBE_LIMIT)).await;
+    }
+}
+
+/// Listens until the server ends it. Says whether to listen again.
+async fn listen_once(peer: &Peer, params: Option<Map<String, Value>>) -> bool {
+    let Some(params) = params else { return std::future::pending().await };
+    match peer.request("subscriptions/listen", params, &RequestOptions::within(LISTEN_FOR)).await {
+        Err(CallError::Rpc(error)) => error.code != RpcError::METHOD_NOT_FOUND,
+        Err(CallError::Unauthorized { .. } | CallError::Forbidden { .. }) => false,
+        _ => true,
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -11,10 +11,11 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallFailure, Context, Enabled, Event, Server, ServerState, ServerStatus, manifest::ManifestCache,
+    CallFailure, CallOptions, Context, Enabled, Event, Server, ServerState, ServerStatus,
+    manifest::ManifestCache,
 };
 use crate::{
-    adapt::{Media, MediaDirectory, contents_text},
+    adapt::{Media, MediaDirectory, contents_text, sanitised},
     auth::{self, AuthOptions, LoginError, LoginFlow, OAuthTokens, TokenFile},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
     config::{Endpoint, HttpEndpoint, ServerConfig},
@@ -24,6 +25,17 @@ use crate::{
 /// All servers of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Manager(Arc<Inner>);
+
+/// The same servers, for those who only watch them: does not keep them alive.
+#[derive(Clone)]
+pub struct WeakManager(Weak<Inner>);
+
+impl WeakManager {
+    /// The manager, as long as somebody needs it.
+    pub fn upgrade(&self) -> Option<Manager> {
+        self.0.upgrade().map(Manager)
+    }
+}
 
 struct Inner {
     auth: AuthOptions,
@@ -61,6 +73,17 @@ impl ManagerOptions {
 const PARALLEL_DIALS: usize = 20;
 const WAITING_EVENTS: usize = 256;
 
+/// A prompt of a server as a slash command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptCommand {
+    /// What the user types after the slash.
+    pub command: String,
+    /// The server.
+    pub server: String,
+    /// Its prompt; its arguments are filled in the order they have here.
+    pub prompt: PromptDef,
+}
+
 /// Why a question to a server has no answer, in words for people and models.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
@@ -79,6 +102,11 @@ impl Manager {
             dials: Semaphore::new(PARALLEL_DIALS),
         };
         Self(Arc::new(Inner { auth: options.auth, context: Arc::new(context), servers: Mutex::default() }))
+    }
+
+    /// For those who only watch.
+    pub fn downgrade(&self) -> WeakManager {
+        WeakManager(Arc::downgrade(&self.0))
     }
 
     fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
@@ -195,6 +223,23 @@ impl Manager {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
     }
 
+    /// Whether the tools of some server belong in every request.
+    pub fn has_always_loaded(&self) -> bool {
+        self.all().iter().any(|server| server.config.always_load)
+    }
+
+    /// Puts the tools of all servers into every request if what is known of
+    /// them takes no more than so many characters. Says whether it did. Meant
+    /// for the start of a session: later it would change what was sent before.
+    pub fn load_if_small(&self, most_chars: usize) -> bool {
+        let servers = self.all();
+        let fits = servers.iter().map(|it| it.definition_chars()).sum::<usize>() <= most_chars;
+        if fits {
+            servers.iter().for_each(|server| server.load_at_once());
+        }
+        fits
+    }
+
     /// What a person sees of all servers.
     pub fn status(&self) -> Vec<ServerStatus> {
         self.all().iter().map(|server| server.status()).collect()
@@ -304,11 +349,80 @@ impl Manager {
         server.ask("prompts/get", params, &CancellationToken::new()).await.map_err(ask_error)
     }
 
+    /// The prompts of all servers that are connected, as slash commands.
+    pub async fn prompt_commands(&self) -> Vec<PromptCommand> {
+        let offers = |server: &Arc<Server>| {
+            let status = server.status();
+            let offers = status.info.is_some_and(|it| it.capabilities.prompts);
+            offers && status.state == ServerState::Ready
+        };
+        let servers: Vec<Arc<Server>> = self.all().into_iter().filter(offers).collect();
+        let asked = servers.iter().map(|server| async move {
+            let prompts = self.prompts(server.name()).await.unwrap_or_default();
+            prompts.into_iter().map(|prompt| PromptCommand {
+                command: format!("mcp__{}__{}", sanitised(server.name()), sanitised(&prompt.name)),
+                server: server.name().to_owned(),
+                prompt,
+            })
+        });
+        futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    /// What could complete an argument of a prompt (`{"type": "ref/prompt",
+    /// "name": …}`) or of a resource template (`{"type": "ref/resource", "uri":
+    /// …}`).
+    pub async fn complete(
+        &self,
+        server: &str,
+        reference: Value,
+        argument: &str,
+        begun: &str,
+    ) -> Result<Vec<String>, AskError> {
+        let params = Map::from_iter([
+            (String::from("ref"), reference),
+            (String::from("argument"), json!({"name": argument, "value": begun})),
+        ]);
+        let server = self.find(server)?;
+        let result =
+            server.ask("completion/complete", params, &CancellationToken::new()).await.map_err(ask_error)?;
+        let values = result["completion"]["values"].as_array().into_iter().flatten();
+        Ok(values.filter_map(Value::as_str).take(100).map(str::to_owned).collect())
+    }
+
+    /// Asks to be told with [`Event::Resource`] when a resource changes.
+    pub fn subscribe(&self, server: &str, uri: &str) -> Result<(), AskError> {
+        self.find(server)?.subscribe(uri);
+        Ok(())
+    }
+
+    /// Calls a tool for the user or the program in their place: a hook they
+    /// configured, a command they typed. Nobody is asked and no rule is looked
+    /// at, so nothing a model wrote may end up here. Gives the result as the
+    /// server gave it.
+    pub async fn call_for_user(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, AskError> {
+        let server = self.find(server)?;
+        if server.definitions().is_empty() {
+            server.session().await.map_err(|it| AskError(it.reason))?;
+        }
+        let defs = server.definitions();
+        let def = defs.iter().find(|def| def.name == tool);
+        let def =
+            def.ok_or_else(|| AskError(format!("the server `{}` has no tool `{tool}`", server.name())))?;
+        let options = CallOptions { cancel: cancel.clone(), progress: None, call_id: String::from("user") };
+        server.call_tool(def, Value::Object(arguments), &options).await.map_err(ask_error)
+    }
+
     /// Stops all servers and waits until they are gone.
     pub async fn shutdown(&self) {
-        let servers = std::mem::take(&mut *self.servers());
-        let stopping = servers.into_values().map(|server| async move { server.stop().await });
+        let stopping = self.all().into_iter().map(|server| async move { server.stop().await });
         futures_util::future::join_all(stopping).await;
+        self.servers().clear();
     }
 
     /// Names of all servers.

@@ -9,7 +9,7 @@ mod server;
 mod status;
 
 pub(crate) use call::{CallFailure, CallOptions};
-pub use manager::{AskError, Manager, ManagerOptions};
+pub use manager::{AskError, Manager, ManagerOptions, PromptCommand, WeakManager};
 pub(crate) use manifest::write_atomically;
 pub use server::Enabled;
 pub(crate) use server::{Context, Server};

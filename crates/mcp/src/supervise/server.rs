@@ -1,12 +1,12 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt, future::Shared};
 use haft_tool::BoxFuture;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 
 use super::{
     manifest::{Freshness, ManifestCache},
@@ -53,6 +53,8 @@ pub(crate) struct Server {
     pub(super) context: Arc<Context>,
     slot: Mutex<Slot>,
     pub(super) me: Weak<Self>,
+    /// Fires when `subscribed` changed.
+    pub(super) resubscribe: Arc<Notify>,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<Session>, Unavailable>>>;
@@ -79,6 +81,8 @@ pub(super) struct Slot {
     failures: u32,
     not_before: Option<Instant>,
     ready_since: Option<Instant>,
+    /// It worked at least once in this session.
+    was_ready: bool,
     pub(super) info: Option<ServerInfo>,
     pub(super) tools: Vec<RemoteTool>,
     pub(super) skipped: Vec<Skipped>,
@@ -90,6 +94,12 @@ pub(super) struct Slot {
     challenge: Option<String>,
     /// The list of tools is about to be read again.
     pub(super) refreshing: bool,
+    /// How long to wait before that; grows while nothing is new.
+    pub(super) settle: Duration,
+    /// Resources somebody wants to hear about.
+    pub(super) subscribed: BTreeSet<String>,
+    /// Its tools are in every request, whatever the configuration says.
+    pub(super) at_once: bool,
 }
 
 /// A definition and the tool made of it, kept as one object as long as the
@@ -99,6 +109,9 @@ pub(crate) struct RemoteTool {
     pub(crate) built: Built,
     pub(super) changed: bool,
 }
+
+/// Changes come in bursts; the list is read once after them.
+pub(super) const SETTLE: Duration = Duration::from_millis(300);
 
 /// A server that lived this long was healthy; its end begins a new count.
 const HEALTHY: Duration = Duration::from_secs(30);
@@ -133,6 +146,7 @@ impl Server {
                 failures: 0,
                 not_before: None,
                 ready_since: None,
+                was_ready: false,
                 info: None,
                 tools: Vec::new(),
                 skipped: Vec::new(),
@@ -143,8 +157,19 @@ impl Server {
                 last_log: String::new(),
                 challenge: None,
                 refreshing: false,
+                settle: SETTLE,
+                subscribed: BTreeSet::new(),
+                at_once: false,
             };
-            Self { config, connector, tokens, context, slot: Mutex::new(slot), me: me.clone() }
+            Self {
+                config,
+                connector,
+                tokens,
+                context,
+                slot: Mutex::new(slot),
+                me: me.clone(),
+                resubscribe: Arc::default(),
+            }
         })
     }
 
@@ -233,7 +258,9 @@ impl Server {
         slot.attempt = Some(attempt.clone());
         let state = match slot.failures {
             0 => ServerState::Connecting,
-            attempt => ServerState::Restarting { attempt },
+            attempt if slot.was_ready => ServerState::Restarting { attempt },
+            // What never worked is shown as failed until it does.
+            _ => slot.state.clone(),
         };
         self.enter(slot, state);
         Ok(attempt)
@@ -274,6 +301,7 @@ impl Server {
         }
         slot.session = Some(Arc::clone(&session));
         slot.ready_since = Some(Instant::now());
+        slot.was_ready = true;
         slot.not_before = None;
         slot.last_error = None;
         slot.challenge = None;
@@ -333,6 +361,9 @@ impl Server {
         });
         if slot.state != ServerState::Disabled {
             self.enter(slot, state);
+            if !needs_auth && slot.failures < MAX_AUTOMATIC {
+                self.try_later(pause(slot.failures + 1));
+            }
         }
         match needs_auth {
             true => Unavailable {
@@ -381,6 +412,11 @@ impl Server {
         }
         self.enter(&mut slot, ServerState::Restarting { attempt: failures });
         drop(slot);
+        self.try_later(wait);
+    }
+
+    /// Connects after a pause, unless somebody did before.
+    fn try_later(&self, wait: Duration) {
         let me = self.me.clone();
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;

@@ -16,6 +16,7 @@ use super::{
     web::{Authorize, Protocol, Site, explanation, http_error},
 };
 use crate::{
+    client::Era,
     config::HttpEndpoint,
     wire::{CallError, parse_values},
 };
@@ -54,6 +55,11 @@ impl Connector for SseConnector {
             Ok(Arc::new(Sse { site, target, inbox, end: end.clone(), _guard: end.drop_guard() })
                 as Arc<dyn Transport>)
         })
+    }
+
+    /// This transport went before the modern protocol came.
+    fn era(&self) -> Option<Era> {
+        Some(Era::Legacy)
     }
 }
 

@@ -95,7 +95,7 @@ impl Site {
             match self.login.renew(token.as_deref()).await {
                 Renewal::Done => token = self.login.token().await,
                 Renewal::Impossible => return refused,
-                Renewal::Later(reason) => return Err(CallError::NotSent(reason)),
+                Renewal::Later(reason) => return Err(CallError::HeldBack(reason)),
             }
         }
         Err(CallError::Unauthorized { challenge: String::new() })

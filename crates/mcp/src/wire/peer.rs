@@ -60,6 +60,9 @@ pub(crate) enum CallError {
     /// The request never reached the server.
     #[error("{0}")]
     NotSent(String),
+    /// The request was held back for now, for this reason.
+    #[error("{0}")]
+    HeldBack(String),
     /// The connection ended while the request was under way.
     #[error("{0}")]
     Closed(String),
@@ -109,10 +112,18 @@ impl RequestOptions {
         }
     }
 
+    /// A request that ends when its caller gives up waiting.
+    pub(crate) fn unlimited() -> Self {
+        Self::within(FOREVER)
+    }
+
     fn wants_progress(&self) -> bool {
         self.progress.is_some() || self.idle < self.total
     }
 }
+
+/// Longer than anybody waits, and still a moment a clock can name.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// One progress report.
 #[derive(Clone, Debug, PartialEq)]

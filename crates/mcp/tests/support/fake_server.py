@@ -102,6 +102,11 @@ def tools():
     listed = [tool("echo", annotations={"readOnlyHint": on("read_only"), "idempotentHint": on("idempotent")})]
     if on("many"):
         listed += [tool(f"tool_{number:03}") for number in range(499)]
+    if on("fat"):
+        listed += [tool(f"fat_{number:03}", description=f"Does thing {number}. " * 80, inputSchema={
+            "type": "object", "properties": {f"parameter_{n}": {
+                "type": "string", "description": f"What thing {number} does with value {n}. " * 4} for n in range(10)}})
+            for number in range(200)]
     if on("bad_tools"):
         listed += [
             tool("null_schema", inputSchema=None),
@@ -161,6 +166,8 @@ def list_tools(request):
     if on("cursor_number"):
         result["nextCursor"] = 7
     answer(request, result)
+    if on("wolf"):
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
 
 def call(request):
@@ -297,6 +304,8 @@ def call(request):
 
 
 def discover(request):
+    while on("gate") and not os.path.exists(LOG + ".go"):
+        time.sleep(0.02)
     if on("exit_on_probe"):
         os._exit(1)
     if on("ignore_probe", "silent"):
@@ -319,6 +328,8 @@ def discover(request):
 def initialize(request):
     if on("silent"):
         return
+    while on("gate") and not os.path.exists(LOG + ".go"):
+        time.sleep(0.02)
     if on("modern") and not on("both"):
         return answer(request, error={"code": -32601, "message": "gone"})
     wanted = request["params"]["protocolVersion"]
@@ -338,6 +349,8 @@ def initialize(request):
         result["protocolVersion"] = "1999-01-01"
     if on("no_version"):
         del result["protocolVersion"]
+    if on("prompts"):
+        result["capabilities"]["prompts"] = {}
     if on("caps_true"):
         result["capabilities"] = {"tools": True, "resources": False, "prompts": None}
     if on("no_caps"):
@@ -369,7 +382,14 @@ def handle(message):
         list_tools(message)
     elif method == "tools/call":
         call(message)
+    elif method == "completion/complete":
+        answer(message, {"completion": {"values": ["paris", 7]}})
+    elif method == "resources/subscribe":
+        answer(message, {})
+        send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": params["uri"]}})
     elif method == "subscriptions/listen" and on("modern"):
+        for uri in params["notifications"].get("resourceSubscriptions", []):
+            send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
         if on("grown"):
             send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}})
     elif method == "tasks/get" and on("task"):

@@ -224,7 +224,7 @@ impl Job {
             self.files.reads().edited(&self.viewer, &self.real, hash, &edits);
         }
         self.notify();
-        let old_lines = text.view().lines().count() as u64;
+        let old_lines = haft_workspace::count_lines(text.view());
         let (added, removed) = haft_workspace::counts(&hunks);
         let Planned { places, mut notes, .. } = planned;
         notes.extend(done.notes);

@@ -295,7 +295,7 @@ impl Target<'_> {
     /// seen, so the next attempt needs no further Read.
     fn show(&self, lines: &Range<u64>) -> String {
         let view = self.text.view();
-        let total = view.lines().count() as u64;
+        let total = haft_workspace::count_lines(view);
         let start = lines.start.saturating_sub(CONTEXT).max(1);
         let end = (lines.end + CONTEXT).min(total + 1).min(start + SHOWN);
         if std::ptr::eq(self.text, self.on_disk) {
@@ -316,7 +316,7 @@ impl Target<'_> {
             version: Some(self.snapshot.hash()),
             first: lines.start,
             lines: shown,
-            total: view.lines().count() as u64,
+            total: haft_workspace::count_lines(view),
             clipped,
             text: Some(view),
         };

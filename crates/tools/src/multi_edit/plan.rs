@@ -302,8 +302,8 @@ fn file_output(sheet: &Sheet) -> FileOutput {
             .then(|| old.view().to_owned()),
         structured_patch: patch(&literal(old), &literal(new)),
         sizes: Sizes {
-            old_lines: old.view().lines().count() as u64,
-            new_lines: new.view().lines().count() as u64,
+            old_lines: haft_workspace::count_lines(old.view()),
+            new_lines: haft_workspace::count_lines(new.view()),
             old_bytes: old.raw().len() as u64,
             new_bytes: new.raw().len() as u64,
         },

@@ -25,7 +25,7 @@ pub(super) fn for_model(output: &Output) -> Content {
             Content::from(blocks)
         }
         Output::Notebook(file) => notebook(file),
-        Output::Pdf(file) => Content::text(pdf(file)),
+        Output::Pdf(file) => pdf(file),
         Output::Parts(parts) => pages(parts),
         Output::FileUnchanged(file) => Content::text(format!(
             "{} has not changed: the result of your earlier call {} still shows it.",
@@ -109,14 +109,25 @@ fn cell_text(cell: &Cell) -> String {
     )
 }
 
-fn pdf(file: &PdfFile) -> String {
+fn pdf(file: &PdfFile) -> Content {
+    let mut blocks = Vec::new();
     let mut text = String::new();
     for (number, page) in &file.pages {
-        text.push_str(&format!("--- page {number} of {} ---\n{}\n", file.page_count, page.trim()));
+        text.push_str(&format!("--- page {number} of {} ---\n", file.page_count));
+        match file.images.iter().find(|it| it.0 == *number) {
+            Some((_, media_type, data)) => {
+                blocks.push(Block::text(std::mem::take(&mut text)));
+                blocks.push(Block::image(media_type.clone(), data.clone()));
+            }
+            None => text.push_str(&format!("{}\n", page.trim())),
+        }
     }
     let mut text = text.trim_end_matches('\n').to_owned();
     append(&mut text, &file.notices);
-    text
+    if !text.is_empty() {
+        blocks.push(Block::text(text));
+    }
+    Content::from(blocks)
 }
 
 fn pages(parts: &Parts) -> Content {

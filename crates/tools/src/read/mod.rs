@@ -1,6 +1,9 @@
 //! Shows what is in a file.
 
 mod content;
+#[cfg(feature = "media")]
+mod media;
+mod media_work;
 mod notebook;
 mod output;
 mod page;
@@ -16,6 +19,7 @@ use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file};
+pub use media_work::{MediaWork, MediaWorker, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
     BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
@@ -68,12 +72,19 @@ pub struct Input {
 pub struct Read {
     files: Arc<Files>,
     limits: ReadLimits,
+    media: MediaWork,
 }
 
 impl Read {
     /// Reads the files of a session.
     pub fn new(files: Arc<Files>, limits: ReadLimits) -> Self {
-        Self { files, limits }
+        Self { files, limits, media: MediaWork::Thread }
+    }
+
+    /// Unpacks pictures and documents elsewhere.
+    pub fn with_media(mut self, media: MediaWork) -> Self {
+        self.media = media;
+        self
     }
 }
 
@@ -119,7 +130,8 @@ impl Tool for Read {
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
         let limits = if input.allow_large { self.limits.large() } else { self.limits };
-        let job = Job { files: Arc::clone(&self.files), viewer: viewer(cx), input, real, limits };
+        let (files, media) = (Arc::clone(&self.files), self.media.clone());
+        let job = Job { files, viewer: viewer(cx), input, real, limits, media };
         let context = cx.clone();
         let reading =
             blocking(move || job.run(&|path| context.may_read(path), &|| context.cancel.is_cancelled()));
@@ -175,6 +187,8 @@ struct Job {
     input: Input,
     real: PathBuf,
     limits: ReadLimits,
+    #[cfg_attr(not(feature = "media"), expect(dead_code, reason = "there is nothing to unpack"))]
+    media: MediaWork,
 }
 
 impl Job {
@@ -197,10 +211,10 @@ impl Job {
         let head = file.head(4096)?;
         let is_notebook = self.real.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"));
         match sniff::format(&head) {
-            Format::Image(format) => return self.image(&file, format, &head),
-            Format::Pdf => return self.pdf(&file, &head),
+            Format::Image(format) => return self.image(&file, format, cancelled),
+            Format::Pdf => return self.pdf(&file, cancelled),
             Format::Other if is_notebook => {
-                if let Some(reading) = self.notebook(&file)? {
+                if let Some(reading) = self.notebook(&file, cancelled)? {
                     return Ok(reading);
                 }
             }
@@ -225,16 +239,17 @@ impl Job {
             limits: self.limits,
             cancelled,
         };
-        match job.run(OpenFile::open(&self.real)?)? {
+        let len = file.stamp().len;
+        match job.run(file)? {
             Some(reading) => Ok(reading),
-            None => self.binary(&file, &head, Vec::new()),
+            None => self.binary(len, &head, Vec::new()),
         }
     }
 
     /// Describes what cannot be shown. Whoever has seen the description may
     /// replace the file.
-    fn binary(&self, file: &OpenFile, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
-        if file.stamp().len <= haft_workspace::MAX_EDITABLE {
+    fn binary(&self, len: u64, head: &[u8], notices: Vec<String>) -> Result<Reading, Failure> {
+        if len <= haft_workspace::MAX_EDITABLE {
             let version = Some(hash_file(&self.real)?);
             let view = View {
                 path: &self.real,
@@ -249,7 +264,7 @@ impl Job {
         }
         let output = Output::Binary(BinaryFile {
             file_path: self.input.file_path.clone(),
-            original_size: file.stamp().len,
+            original_size: len,
             sniffed: sniff::describe(head).to_owned(),
             first_bytes: sniff::hex(head),
             notices,
@@ -257,7 +272,7 @@ impl Job {
         Ok(Reading { output, record: None })
     }
 
-    fn notebook(&self, file: &OpenFile) -> Result<Option<Reading>, Failure> {
+    fn notebook(&self, file: &OpenFile, cancelled: &dyn Fn() -> bool) -> Result<Option<Reading>, Failure> {
         let bytes = file.read_all(notebook::MAX_BYTES).map_err(|err| match err {
             FileError::TooLarge { len, .. } => Failure::Tool(ToolError::failed(format!(
                 "{} is a notebook of {len} bytes, more than can be shown. Use Bash (jq) to take out the part you need.",
@@ -273,7 +288,10 @@ impl Job {
             max_tokens: self.limits.max_tokens,
         };
         // What is no notebook, whatever its name, is shown as text.
-        let Some(shown) = notebook::show(&self.input.file_path, text.view(), &ask) else { return Ok(None) };
+        let Some(mut shown) = notebook::show(&self.input.file_path, text.view(), &ask) else {
+            return Ok(None);
+        };
+        self.fit_pictures(&mut shown.file, cancelled);
         let all: Vec<&str> = text.view().lines().collect();
         let total = all.len() as u64;
         // The cells stand for the lines: all of them were seen, or some.
@@ -290,15 +308,30 @@ impl Job {
         self.files.reads().knows(&self.viewer, &view);
         Ok(Some(Reading { output: Output::Notebook(shown.file), record: None }))
     }
+}
 
-    #[cfg(not(feature = "media"))]
-    fn image(&self, file: &OpenFile, _: sniff::ImageFormat, head: &[u8]) -> Result<Reading, Failure> {
-        self.binary(file, head, vec!["[This build cannot show pictures.]".to_owned()])
+/// Without the libraries, pictures and documents are described.
+#[cfg(not(feature = "media"))]
+impl Job {
+    fn image(
+        &self,
+        file: &OpenFile,
+        _: sniff::ImageFormat,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Reading, Failure> {
+        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show pictures.]".to_owned()])
     }
 
-    #[cfg(not(feature = "media"))]
-    fn pdf(&self, file: &OpenFile, head: &[u8]) -> Result<Reading, Failure> {
-        self.binary(file, head, vec!["[This build cannot show PDFs.]".to_owned()])
+    fn pdf(&self, file: &OpenFile, _: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+        self.binary(file.stamp().len, &file.head(64)?, vec!["[This build cannot show PDFs.]".to_owned()])
+    }
+
+    fn fit_pictures(&self, file: &mut NotebookFile, _: &dyn Fn() -> bool) {
+        for output in file.cells.iter_mut().flat_map(|cell| &mut cell.outputs) {
+            if let Some((kind, _)) = output.image.take() {
+                output.say(&format!("[{kind} is not shown: this build cannot show pictures]"));
+            }
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     output::{Cell, CellOutput, NotebookFile},
-    page::tokens,
+    page::{fit, tokens},
 };
 
 /// Larger notebooks are refused.
@@ -18,8 +19,11 @@ const OUTPUT_CHARS: usize = 8000;
 /// Pictures of one result that are shown.
 const MAX_IMAGES: usize = 10;
 
-/// Base64 of one picture that is shown.
-const IMAGE_CHARS: usize = 1024 * 1024;
+/// Base64 of one picture that is looked at; it is made smaller if need be.
+const IMAGE_CHARS: usize = 20 * 1024 * 1024;
+
+/// Characters of an id.
+const ID_CHARS: usize = 80;
 
 /// Which cells are asked for.
 pub(super) struct Ask {
@@ -36,26 +40,48 @@ pub(super) struct Shown {
     pub(super) complete: bool,
 }
 
+/// What of a notebook matters here. Cells are read one by one, as far as they
+/// are shown: a notebook may have a million.
+#[derive(Deserialize)]
+struct Notebook<'a> {
+    #[serde(borrow)]
+    cells: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    metadata: Option<&'a RawValue>,
+}
+
 /// Shows some cells; `None` when the text is no notebook.
 pub(super) fn show(path: &Path, text: &str, ask: &Ask) -> Option<Shown> {
-    let notebook: Value = serde_json::from_str(text).ok()?;
-    let cells = notebook.get("cells")?.as_array()?;
-    let language = language_of(&notebook);
+    let Notebook { cells, metadata } = serde_json::from_str(text).ok()?;
+    let metadata = metadata.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or(Value::Null);
+    let language = language_of(&serde_json::json!({ "metadata": metadata }));
     let mut shown = Vec::new();
     let mut notices = Vec::new();
     let mut left = ask.max_tokens;
     let mut images = 0;
-    let last = ask.count.map_or(cells.len(), |count| (ask.first - 1 + count).min(cells.len()));
+    let mut whole = true;
+    let last = ask.count.map_or(cells.len(), |count| (ask.first - 1).saturating_add(count).min(cells.len()));
     let mut next = None;
     for (at, cell) in cells.iter().enumerate().take(last).skip(ask.first - 1) {
-        let cell = read_cell(cell, at, &language, &mut images);
-        let outputs: usize = cell.outputs.iter().map(|it| tokens(&it.text)).sum();
-        let cost = tokens(&cell.source) + outputs + 12;
-        if left < cost && !shown.is_empty() {
-            next = Some(at + 1);
-            break;
+        let cell = serde_json::from_str(cell.get()).unwrap_or_else(|err| {
+            whole = false;
+            serde_json::json!({ "source": format!("[This cell cannot be read: {err}]") })
+        });
+        let mut cell = read_cell(&cell, at, &language, &mut images);
+        if left < cost(&cell) {
+            if !shown.is_empty() {
+                next = Some(at + 1);
+                break;
+            }
+            // One cell that is too long for any page.
+            cut_cell(&mut cell, left);
+            whole = false;
+            notices.push(format!(
+                "[Cell {} is cut; take out the rest of it with Bash (jq '.cells[{at}]').]",
+                cell.cell_id
+            ));
         }
-        left = left.saturating_sub(cost);
+        left = left.saturating_sub(cost(&cell));
         shown.push(cell);
     }
     let behind = next.or((last < cells.len()).then_some(last + 1));
@@ -71,8 +97,36 @@ pub(super) fn show(path: &Path, text: &str, ask: &Ask) -> Option<Shown> {
     if cells.len() < ask.first && !cells.is_empty() {
         notices.push(format!("[The notebook has only {} cells.]", cells.len()));
     }
-    let complete = ask.first == 1 && behind.is_none();
+    let complete = whole && ask.first == 1 && behind.is_none();
     Some(Shown { file: NotebookFile { file_path: path.to_owned(), cells: shown, notices }, complete })
+}
+
+/// About how many tokens a cell takes.
+fn cost(cell: &Cell) -> usize {
+    let outputs: usize = cell.outputs.iter().map(|it| tokens(&it.text) + 8).sum();
+    tokens(&cell.source) + outputs + 12
+}
+
+/// Leaves of a cell what fits: half for the source, the rest for outputs.
+fn cut_cell(cell: &mut Cell, max_tokens: usize) {
+    let source = fit(&cell.source, max_tokens / 2).to_owned();
+    let mut left = max_tokens.saturating_sub(tokens(&source) + 12);
+    cell.source = source;
+    let mut kept = Vec::new();
+    let total = cell.outputs.len();
+    for output in std::mem::take(&mut cell.outputs) {
+        let cost = tokens(&output.text) + 8;
+        if left < cost {
+            break;
+        }
+        left -= cost;
+        kept.push(output);
+    }
+    if kept.len() < total {
+        let text = format!("[{} more outputs are not shown.]", total - kept.len());
+        kept.push(CellOutput { text, image: None });
+    }
+    cell.outputs = kept;
 }
 
 /// The language of the kernel.
@@ -89,13 +143,19 @@ fn read_cell(cell: &Value, at: usize, language: &str, images: &mut usize) -> Cel
     let is_code = cell_type == "code";
     let outputs = cell.get("outputs").and_then(Value::as_array);
     Cell {
-        cell_id: text("id").unwrap_or_else(|| format!("cell-{at}")),
+        cell_id: text("id").map_or_else(|| format!("cell-{at}"), |id| one_word(&id)),
         source: joined(cell.get("source")),
-        language: is_code.then(|| language.to_owned()),
+        language: is_code.then(|| one_word(language)),
         execution_count: cell.get("execution_count").filter(|it| !it.is_null()).cloned(),
         outputs: outputs.into_iter().flatten().map(|it| read_output(it, images)).collect(),
-        cell_type,
+        cell_type: one_word(&cell_type),
     }
+}
+
+/// An id or a type of somebody else's making, as it can stand in a tag.
+fn one_word(text: &str) -> String {
+    let odd = |it: char| it.is_control() || matches!(it, '"' | '<' | '>');
+    text.chars().take(ID_CHARS).map(|it| if odd(it) { '_' } else { it }).collect()
 }
 
 fn read_output(output: &Value, images: &mut usize) -> CellOutput {

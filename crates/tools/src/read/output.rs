@@ -121,6 +121,16 @@ pub struct CellOutput {
     pub image: Option<(String, String)>,
 }
 
+impl CellOutput {
+    /// Adds a line to the text.
+    pub(super) fn say(&mut self, line: &str) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        self.text.push_str(line);
+    }
+}
+
 /// Pages of a PDF, as text.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -135,6 +145,9 @@ pub struct PdfFile {
     pub page_count: usize,
     /// The pages shown, as number and text.
     pub pages: Vec<(usize, String)>,
+    /// Pages shown as pictures, in the result only: number, MIME type, base64.
+    #[serde(skip)]
+    pub images: Vec<(usize, String, String)>,
     /// What follows the pages for the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,

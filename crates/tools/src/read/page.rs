@@ -142,7 +142,7 @@ fn after(text: &str, skip: u64) -> &str {
 }
 
 /// The longest beginning that fits.
-fn fit(text: &str, max_tokens: usize) -> &str {
+pub(super) fn fit(text: &str, max_tokens: usize) -> &str {
     let mut narrow = 0;
     let mut wide = 0;
     for (at, character) in text.char_indices() {

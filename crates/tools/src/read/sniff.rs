@@ -1,5 +1,9 @@
 //! What a file is, by its first bytes.
 
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
 /// Formats that get special treatment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Format {
@@ -12,12 +16,25 @@ pub(super) enum Format {
 }
 
 /// Pictures that models can see.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum ImageFormat {
     Png,
     Jpeg,
     Gif,
     WebP,
+}
+
+impl ImageFormat {
+    /// Its MIME type.
+    #[cfg(feature = "media")]
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::WebP => "image/webp",
+        }
+    }
 }
 
 /// The format of a file. The name of the file does not matter.
@@ -31,6 +48,13 @@ pub(super) fn format(head: &[u8]) -> Format {
         _ if head[..head.len().min(1024)].windows(5).any(|it| it == b"%PDF-") => Format::Pdf,
         _ => Format::Other,
     }
+}
+
+/// What the name of a file says it is, where that is a picture or a document.
+pub(super) fn claimed(path: &Path) -> Option<&'static str> {
+    const CLAIMS: [&str; 6] = ["png", "jpg", "jpeg", "gif", "webp", "pdf"];
+    let extension = path.extension()?;
+    CLAIMS.into_iter().find(|claim| extension.eq_ignore_ascii_case(claim))
 }
 
 /// A name for what is no text.

@@ -11,6 +11,7 @@ use haft_workspace::{
 use super::{
     output::{Output, TextFile, Unchanged},
     page::{Ask, Cut, Next, Page, ReadLimits, fill},
+    sniff,
 };
 use crate::files::{PARTIAL_MARK, thousands};
 
@@ -240,6 +241,9 @@ impl TextJob<'_> {
                 ));
             }
             None => (),
+        }
+        if let Some(kind) = sniff::claimed(self.asked) {
+            notices.push(format!("[The name says {kind}, but this is text.]"));
         }
         if let Some(encoding) = encoding {
             notices.push(format!("[Encoding: {encoding}. Edit and Write keep it.]"));

@@ -223,7 +223,8 @@ impl Job {
                 "{err}. Use characters the encoding has, or convert the file first (iconv)"
             ))
         })?;
-        let sizes = Sizes { old_lines: text.view().lines().count() as u64, old_bytes, ..Sizes::default() };
+        let sizes =
+            Sizes { old_lines: haft_workspace::count_lines(text.view()), old_bytes, ..Sizes::default() };
         let original = (text.view().len() <= ORIGINAL_MAX).then(|| text.view().to_owned());
         Ok(self.commit(locked, Some(snapshot), new, content, sizes, original))
     }

@@ -1,12 +1,15 @@
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap},
     ops::Range,
     time::{Duration, Instant},
 };
 
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
-use super::{Current, LinePrint, line_print, seen::Seen};
+use super::{
+    Current, LinePrint, line_print,
+    seen::{Prints, Seen},
+};
 
 /// Whether some lines are as they were seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,23 +48,16 @@ pub enum WholeSeen {
 /// How long the comparison of two versions may take.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// The fingerprints of all lines of a text.
-pub(super) fn prints(text: &str) -> Vec<LinePrint> {
-    text.lines().map(line_print).collect()
-}
-
 pub(super) fn freshness(seen: Option<&Seen>, current: &Current<'_>, lines: &Range<u64>) -> Freshness {
     let Some(seen) = seen else { return Freshness::NeverRead };
-    let known =
-        |known: &BTreeMap<u64, Option<LinePrint>>| lines.clone().all(|line| known.contains_key(&line));
     if seen.version == Some(current.version) {
         return match () {
             () if lines.clone().any(|line| seen.foreign.contains(&line)) => Freshness::Stale,
-            () if known(&seen.lines) => Freshness::Fresh,
+            () if lines.clone().all(|line| seen.known.contains(line)) => Freshness::Fresh,
             () => Freshness::Unseen,
         };
     }
-    let rebased = rebase(seen, &prints(current.view));
+    let rebased = rebase(seen, current.view);
     let touches = |it: &&Range<u64>| match it.is_empty() {
         // Lines that vanished between two of the asked ones.
         true => lines.start < it.start && it.start < lines.end,
@@ -69,7 +65,9 @@ pub(super) fn freshness(seen: Option<&Seen>, current: &Current<'_>, lines: &Rang
     };
     match () {
         () if rebased.changed.iter().any(|it| touches(&it)) => Freshness::Stale,
-        () if known(&rebased.lines) => Freshness::ChangedElsewhere(rebased.changed),
+        () if lines.clone().all(|line| rebased.lines.contains_key(&line)) => {
+            Freshness::ChangedElsewhere(rebased.changed)
+        }
         () => Freshness::Unseen,
     }
 }
@@ -78,7 +76,7 @@ pub(super) fn freshness(seen: Option<&Seen>, current: &Current<'_>, lines: &Rang
 #[derive(Debug, Default)]
 pub(super) struct Rebased {
     /// Lines that are still there.
-    pub(super) lines: BTreeMap<u64, Option<LinePrint>>,
+    pub(super) lines: Prints,
     /// Lines in the place of others that were known.
     pub(super) foreign: BTreeSet<u64>,
     /// Where something that was known has changed.
@@ -96,20 +94,31 @@ enum Line {
 const COMPARABLE: usize = 20_000;
 
 /// Finds the known lines of a file in its new content.
-pub(super) fn rebase(seen: &Seen, now: &[LinePrint]) -> Rebased {
-    let small = usize::try_from(seen.total).is_ok_and(|it| it.max(now.len()) <= COMPARABLE);
-    if small { by_comparison(seen, now) } else { by_number(seen, now) }
+pub(super) fn rebase(seen: &Seen, now: &str) -> Rebased {
+    let total = count_lines(now);
+    let small = usize::try_from(seen.total.max(total)).is_ok_and(|it| it <= COMPARABLE);
+    if small { by_comparison(seen, now) } else { by_number(seen, now, total) }
+}
+
+/// How many lines a text has.
+pub fn count_lines(text: &str) -> u64 {
+    let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
+    breaks + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
 /// For large files: a known line is where it was, or moved by as much as the
 /// file has grown.
-fn by_number(seen: &Seen, now: &[LinePrint]) -> Rebased {
-    let grown = (now.len() as i64).wrapping_sub_unsigned(seen.total);
+fn by_number(seen: &Seen, now: &str, total: u64) -> Rebased {
+    let grown = i64::try_from(total).unwrap_or(i64::MAX).wrapping_sub_unsigned(seen.total);
+    let known = seen.known.prints();
+    let shifted = |line: u64, shift: i64| line.checked_add_signed(shift).filter(|it| 0 < *it);
+    let wanted: BTreeSet<u64> =
+        known.keys().flat_map(|line| [0, grown].map(|shift| shifted(*line, shift))).flatten().collect();
+    let found = prints_of(now, &wanted);
     let mut rebased = Rebased::default();
-    for (line, print) in seen.lines.iter().filter_map(|(line, print)| print.map(|print| (*line, print))) {
-        let at = |shift: i64| line.checked_add_signed(shift).filter(|it| 0 < *it);
-        let same = |line: &u64| usize::try_from(line - 1).is_ok_and(|it| now.get(it) == Some(&print));
-        match [0, grown].into_iter().filter_map(at).find(same) {
+    for (line, print) in known.into_iter().filter_map(|(line, print)| print.map(|print| (line, print))) {
+        let same = |line: &u64| found.get(line) == Some(&print);
+        match [0, grown].into_iter().filter_map(|shift| shifted(line, shift)).find(same) {
             Some(line) => drop(rebased.lines.insert(line, Some(print))),
             None => {
                 rebased.foreign.insert(line);
@@ -120,14 +129,33 @@ fn by_number(seen: &Seen, now: &[LinePrint]) -> Rebased {
     rebased
 }
 
-fn by_comparison(seen: &Seen, now: &[LinePrint]) -> Rebased {
+/// The fingerprints of some lines of a large text.
+fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LinePrint> {
+    let mut wanted = wanted.iter().copied().peekable();
+    let mut found = HashMap::new();
+    let mut start = 0;
+    let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]);
+    for (end, line) in breaks.zip(1..) {
+        if wanted.next_if_eq(&line).is_some() {
+            found.insert(line, line_print(&text[start..end]));
+        }
+        if wanted.peek().is_none() {
+            break;
+        }
+        start = end + 1;
+    }
+    found
+}
+
+fn by_comparison(seen: &Seen, now: &str) -> Rebased {
+    let known = seen.known.prints();
     let then: Vec<Line> = (1..=seen.total)
-        .map(|line| match seen.lines.get(&line) {
+        .map(|line| match known.get(&line) {
             Some(Some(print)) => Line::Known(*print),
             _ => Line::Unknown(line),
         })
         .collect();
-    let now: Vec<Line> = now.iter().map(|print| Line::Known(*print)).collect();
+    let now: Vec<Line> = now.lines().map(|line| Line::Known(line_print(line))).collect();
     let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, Line::Known(_)));
     let mut rebased = Rebased::default();
     let deadline = Instant::now() + PATIENCE;
@@ -158,9 +186,9 @@ fn by_comparison(seen: &Seen, now: &[LinePrint]) -> Rebased {
 
 pub(super) fn whole_seen(seen: Option<&Seen>, current: &Current<'_>) -> WholeSeen {
     let Some(seen) = seen else { return WholeSeen::Never };
-    let count = seen.lines.len() as u64;
+    let count = seen.known.count();
     let complete = count == seen.total;
-    let total = current.view.lines().count() as u64;
+    let total = count_lines(current.view);
     match (complete, seen.version == Some(current.version)) {
         (true, true) => WholeSeen::Yes,
         (true, false) => WholeSeen::Changed,

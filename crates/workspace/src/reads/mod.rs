@@ -6,6 +6,7 @@
 //! the file and of its lines, for as long as the session lives.
 
 mod freshness;
+mod printed;
 mod seen;
 mod shown;
 
@@ -20,7 +21,8 @@ use std::{
 use haft_types::{AgentId, CallId};
 use serde::{Deserialize, Serialize};
 
-pub use freshness::{Freshness, WholeSeen};
+pub use freshness::{Freshness, WholeSeen, count_lines};
+pub(crate) use printed::printed_lines;
 use seen::Seen;
 pub use seen::{LinePrint, line_print};
 use shown::Shown;
@@ -261,18 +263,17 @@ impl ReadState {
 /// How much text is kept altogether.
 const KEPT_TEXTS: usize = 16 * 1024 * 1024;
 
-/// Drops texts beyond the bound, but not the one of this file. Only errors get
-/// less helpful by it.
+/// Drops texts beyond the bound, but not the one of this file: fingerprints of
+/// lines remain, and only errors get less helpful.
 fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), Seen>, path: &Path) {
-    let size = |seen: &Seen| seen.text.as_ref().map_or(0, |text| text.len());
-    let mut total: usize = files.values().map(size).sum();
+    let mut total: usize = files.values().map(Seen::text_len).sum();
     for ((_, other), seen) in files.iter_mut() {
         if total <= KEPT_TEXTS {
             return;
         }
         if other != path {
-            total -= size(seen);
-            seen.text = None;
+            total -= seen.text_len();
+            seen.forget_text();
         }
     }
 }

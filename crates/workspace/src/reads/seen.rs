@@ -3,10 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    LineEdit, SeenRecord, View,
-    freshness::{prints, rebase},
-};
+use super::{LineEdit, SeenRecord, View, freshness::rebase};
 use crate::ContentHash;
 
 /// A line, as far as it matters for freshness: white space aside, because
@@ -25,6 +22,52 @@ pub fn line_print(line: &str) -> LinePrint {
     LinePrint(hash ^ (hash >> 29))
 }
 
+/// Lines by their number. Without a print, a line is known only while the file
+/// is the same.
+pub(super) type Prints = BTreeMap<u64, Option<LinePrint>>;
+
+/// Which lines of a content were shown in full.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// All of them; this is the text. The usual case, so it costs nothing but
+    /// the text.
+    All(Arc<str>),
+    /// These.
+    Some(Prints),
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self::Some(Prints::new())
+    }
+}
+
+impl Known {
+    /// How many lines are known.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::All(text) => text.lines().count() as u64,
+            Self::Some(lines) => lines.len() as u64,
+        }
+    }
+
+    /// Whether a line is known. All of them are if all are.
+    pub(super) fn contains(&self, line: u64) -> bool {
+        match self {
+            Self::All(_) => true,
+            Self::Some(lines) => lines.contains_key(&line),
+        }
+    }
+
+    /// The known lines one by one.
+    pub(super) fn prints(&self) -> Prints {
+        match self {
+            Self::All(text) => (1..).zip(text.lines().map(|line| Some(line_print(line)))).collect(),
+            Self::Some(lines) => lines.clone(),
+        }
+    }
+}
+
 /// What one agent has seen of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -32,15 +75,13 @@ pub(super) struct Seen {
     pub(super) version: Option<ContentHash>,
     /// How many lines the file had then.
     pub(super) total: u64,
-    /// Every line of that content that was shown in full. Without a print, the
-    /// line is known only while the version is the same.
-    pub(super) lines: BTreeMap<u64, Option<LinePrint>>,
+    /// What of that content was shown.
+    pub(super) known: Known,
     /// Lines of that content that were something else when they were shown.
     pub(super) foreign: BTreeSet<u64>,
-    /// The text that was last shown as a whole, if it is small, and the content
-    /// it belongs to: lets an error say what has become of a place.
+    /// The text that was last shown as a whole, of this content or an earlier
+    /// one: lets an error say what has become of a place.
     pub(super) text: Option<Arc<str>>,
-    text_version: Option<ContentHash>,
 }
 
 /// Texts up to this size are kept.
@@ -48,30 +89,61 @@ const KEPT: usize = 256 * 1024;
 
 impl Seen {
     pub(super) fn add(&mut self, view: &View<'_>) {
+        if self.version == view.version && matches!(self.known, Known::All(_)) {
+            return;
+        }
+        let whole = view.first == 1 && view.lines.len() as u64 == view.total && !view.clipped;
+        if whole && self.know_all(&view.lines) {
+            self.version = view.version;
+            self.total = view.total;
+            return;
+        }
         self.move_to(view.version, view.total, view.text);
         if view.clipped {
             return;
         }
+        let mut lines = self.known.prints();
         for (number, line) in (view.first..).zip(&view.lines) {
-            self.lines.insert(number, Some(line_print(line)));
+            lines.insert(number, Some(line_print(line)));
             self.foreign.remove(&number);
         }
-        if view.first == 1 && view.lines.len() as u64 == view.total {
-            self.keep(&view.lines);
-        }
+        self.known = Known::Some(lines);
     }
 
-    fn keep(&mut self, lines: &[&str]) {
+    /// How much text is kept.
+    pub(super) fn text_len(&self) -> usize {
+        self.text.as_ref().map_or(0, |text| text.len())
+    }
+
+    /// Keeps fingerprints of lines instead of their text.
+    pub(super) fn forget_text(&mut self) {
+        self.known = Known::Some(self.known.prints());
+        self.text = None;
+    }
+
+    /// All lines are known, if they are few enough to be kept.
+    fn know_all(&mut self, lines: &[&str]) -> bool {
         let size: usize = lines.iter().map(|line| line.len() + 1).sum();
-        self.text = (size <= KEPT).then(|| Arc::from(lines.join("\n")));
-        self.text_version = self.version;
+        if KEPT < size {
+            return false;
+        }
+        let text: Arc<str> = Arc::from(lines.join("\n"));
+        // A last line that is empty would be lost without its end.
+        let text = if lines.last() == Some(&"") { Arc::from(format!("{text}\n")) } else { text };
+        self.text = Some(Arc::clone(&text));
+        self.known = Known::All(text);
+        self.foreign.clear();
+        true
     }
 
     pub(super) fn restore(&mut self, record: &SeenRecord) {
         self.move_to(record.version, record.total, None);
-        if !record.clipped {
+        if record.clipped {
+            return;
+        }
+        if let Known::Some(lines) = &mut self.known {
             for number in record.first..record.first + record.count {
-                self.lines.entry(number).or_insert(None);
+                lines.entry(number).or_insert(None);
             }
         }
     }
@@ -80,8 +152,8 @@ impl Seen {
     /// their new numbers. Without the text nothing can be said about them.
     fn move_to(&mut self, version: Option<ContentHash>, total: u64, text: Option<&str>) {
         if self.version != version {
-            let rebased = text.map(|text| rebase(self, &prints(text))).unwrap_or_default();
-            self.lines = rebased.lines;
+            let rebased = text.map(|text| rebase(self, text)).unwrap_or_default();
+            self.known = Known::Some(rebased.lines);
             self.foreign = rebased.foreign;
         }
         self.version = version;
@@ -89,51 +161,68 @@ impl Seen {
     }
 
     pub(super) fn replace(&mut self, version: ContentHash, view: &str) {
+        let lines: Vec<&str> = view.lines().collect();
         self.version = Some(version);
+        self.total = lines.len() as u64;
         self.foreign.clear();
-        self.lines = (1..).zip(view.lines()).map(|(at, line)| (at, Some(line_print(line)))).collect();
-        self.total = self.lines.len() as u64;
-        self.keep(&view.lines().collect::<Vec<_>>());
+        if !self.know_all(&lines) {
+            let prints = lines.iter().map(|line| Some(line_print(line)));
+            self.known = Known::Some((1..).zip(prints).collect());
+        }
     }
 
     /// Edits are in ascending order and state lines of the old content.
     pub(super) fn edit(&mut self, version: ContentHash, edits: &[LineEdit<'_>]) {
-        let old = std::mem::take(&mut self.lines);
-        self.foreign.clear();
-        let mut shift = 0_i64;
-        let mut next = 0;
-        let moved = |number: u64, shift: i64| number.checked_add_signed(shift).unwrap_or(number);
-        let add = |lines: &mut BTreeMap<u64, Option<LinePrint>>, edit: &LineEdit<'_>, shift: &mut i64| {
-            for (number, line) in (moved(edit.old.start, *shift)..).zip(&edit.new) {
-                lines.insert(number, Some(line_print(line)));
-            }
-            let length = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
-            *shift += length(edit.new.len() as u64) - length(edit.old.end - edit.old.start);
-        };
-        for (number, print) in old {
-            while let Some(edit) = edits.get(next).filter(|edit| edit.old.end <= number) {
-                add(&mut self.lines, edit, &mut shift);
-                next += 1;
-            }
-            let replaced = edits.get(next).is_some_and(|edit| edit.old.contains(&number));
-            if !replaced {
-                self.lines.insert(moved(number, shift), print);
-            }
-        }
-        for edit in &edits[next..] {
-            add(&mut self.lines, edit, &mut shift);
-        }
-        let text = self.text.clone().filter(|_| self.text_version == self.version);
         self.version = Some(version);
-        self.total = moved(self.total, shift);
-        if let Some(text) = text {
-            let mut lines: Vec<&str> = text.lines().collect();
-            for edit in edits.iter().rev() {
-                let at = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(lines.len());
-                let range = at(edit.old.start)..at(edit.old.end);
-                lines.splice(range, edit.new.iter().copied());
+        self.foreign.clear();
+        match std::mem::take(&mut self.known) {
+            Known::All(text) => {
+                let mut lines: Vec<&str> = text.lines().collect();
+                for edit in edits.iter().rev() {
+                    let at = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(lines.len());
+                    let range = at(edit.old.start)..at(edit.old.end);
+                    lines.splice(range, edit.new.iter().copied());
+                }
+                self.total = lines.len() as u64;
+                if !self.know_all(&lines) {
+                    let prints = lines.iter().map(|line| Some(line_print(line)));
+                    self.known = Known::Some((1..).zip(prints).collect());
+                }
             }
-            self.keep(&lines);
+            Known::Some(lines) => {
+                let (lines, shift) = edited(lines, edits);
+                self.known = Known::Some(lines);
+                self.total = self.total.saturating_add_signed(shift);
+            }
         }
     }
+}
+
+/// Known lines after some edits: those behind an edit get new numbers, those
+/// that came are known. Returns by how much the file has grown.
+fn edited(old: Prints, edits: &[LineEdit<'_>]) -> (Prints, i64) {
+    let mut lines = Prints::new();
+    let mut shift = 0_i64;
+    let mut next = 0;
+    let add = |lines: &mut Prints, edit: &LineEdit<'_>, shift: &mut i64| {
+        for (number, line) in (edit.old.start.saturating_add_signed(*shift)..).zip(&edit.new) {
+            lines.insert(number, Some(line_print(line)));
+        }
+        let length = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+        *shift += length(edit.new.len() as u64) - length(edit.old.end - edit.old.start);
+    };
+    for (number, print) in old {
+        while let Some(edit) = edits.get(next).filter(|edit| edit.old.end <= number) {
+            add(&mut lines, edit, &mut shift);
+            next += 1;
+        }
+        let replaced = edits.get(next).is_some_and(|edit| edit.old.contains(&number));
+        if !replaced {
+            lines.insert(number.saturating_add_signed(shift), print);
+        }
+    }
+    for edit in &edits[next..] {
+        add(&mut lines, edit, &mut shift);
+    }
+    (lines, shift)
 }

@@ -30,8 +30,15 @@ impl Line {
             Ok(response) => self.answered(id, begins, response).await.err(),
             Err(err) => Some(err),
         };
-        if let Some(err) = failure {
-            self.inbox.fail(id, err);
+        let Some(err) = failure else { return };
+        let gone = match &err {
+            CallError::NotSent(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        self.inbox.fail(id, err);
+        // Nobody is there: whoever supervises us should know.
+        if let Some(reason) = gone {
+            self.inbox.closed(reason);
         }
     }
 

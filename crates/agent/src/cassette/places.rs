@@ -1,0 +1,106 @@
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Directories that differ between two runs. In a cassette they have names.
+#[derive(Clone, Debug, Default)]
+pub struct TapePlaces {
+    /// Path and name, the longest path first.
+    named: Vec<(String, &'static str)>,
+}
+
+const CWD: &str = "‹cwd›";
+const SESSION: &str = "‹session›";
+const HOME: &str = "‹home›";
+
+impl TapePlaces {
+    /// The directories of a run: where it works, where it keeps large results,
+    /// and the person's home.
+    pub fn new(cwd: &Path, session: Option<&Path>, home: Option<&Path>) -> Self {
+        let mut named: Vec<(String, &'static str)> = [(Some(cwd), CWD), (session, SESSION), (home, HOME)]
+            .into_iter()
+            .filter_map(|(path, name)| Some((path?, name)))
+            .flat_map(|(path, name)| {
+                let real = path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
+                [(path.to_path_buf(), name), (real, name)]
+            })
+            .map(|(path, name)| (path.display().to_string(), name))
+            .filter(|(path, _)| 1 < path.len())
+            .collect();
+        named.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        named.dedup();
+        Self { named }
+    }
+
+    /// Paths become names.
+    pub(crate) fn to_names(&self, value: &mut Value) {
+        each_text(value, &mut |text| {
+            for (path, name) in &self.named {
+                if text.contains(path.as_str()) {
+                    *text = replaced(text, path, name);
+                }
+            }
+        });
+    }
+
+    /// Names become the paths of this run.
+    pub(crate) fn to_paths(&self, value: &mut Value) {
+        each_text(value, &mut |text| {
+            if text.contains('‹') {
+                for (path, name) in &self.named {
+                    *text = text.replace(name, path);
+                }
+            }
+        });
+    }
+}
+
+pub(super) fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => change(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, change)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| each_text(field, change)),
+        _ => (),
+    }
+}
+
+/// Replaces a path where it is one, not where another one begins with it.
+fn replaced(text: &str, path: &str, name: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(path) {
+        let (before, found) = rest.split_at(at);
+        let after = &found[path.len()..];
+        let goes_on = after.starts_with(|it: char| it.is_alphanumeric() || matches!(it, '_' | '-'));
+        out.push_str(before);
+        out.push_str(if goes_on { path } else { name });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_have_names_and_get_them_back() {
+        let places = TapePlaces::new(
+            Path::new("/no/home/work"),
+            Some(Path::new("/no/home/.haft/sessions/1")),
+            Some(Path::new("/no/home")),
+        );
+        let there = json!({"a": ["/no/home/work/x.rs", "cd /no/home/work", "/no/home/workshop", "/no/home/.haft/sessions/1/tool-results/a"]});
+        let mut value = there.clone();
+        places.to_names(&mut value);
+        assert_eq!(
+            value,
+            json!({"a": ["‹cwd›/x.rs", "cd ‹cwd›", "‹home›/workshop", "‹session›/tool-results/a"]})
+        );
+        places.to_paths(&mut value);
+        assert_eq!(value, there);
+    }
+}

@@ -1,0 +1,52 @@
+use haft_model::StopReason;
+use haft_types::MessageBlock;
+use serde_json::{Value, json};
+
+use super::TapePlaces;
+use crate::{AgentEvent, TurnEnd};
+
+/// What a run did, as lines that are the same whenever and wherever it is run
+/// again: without clocks, ids of its own, and paths.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    places: TapePlaces,
+}
+
+impl Transcript {
+    /// Of a run in these directories.
+    pub fn new(places: TapePlaces) -> Self {
+        Self { places }
+    }
+
+    /// What was said to the agent.
+    pub fn prompt(&self, content: &[MessageBlock]) -> String {
+        self.line(json!({"prompt": content}))
+    }
+
+    /// The line of an event, for those that have one.
+    pub fn event(&self, event: &AgentEvent) -> Option<String> {
+        let line = match event {
+            AgentEvent::Block(it) => json!({"assistant": it.block}),
+            AgentEvent::Result(it) => json!({"result": it.report.to_block()}),
+            AgentEvent::Said(it) => json!({"said": it.message.content}),
+            AgentEvent::Compacted(it) => json!({"compacted": format!("{:?}", it.how)}),
+            _ => return None,
+        };
+        Some(self.line(line))
+    }
+
+    /// The last line of a prompt.
+    pub fn end(&self, end: &TurnEnd) -> String {
+        let stop = end.stop_reason.as_ref().map(|stop: &StopReason| json!(stop));
+        self.line(json!({
+            "end": end.reason.word(), "stop_reason": stop, "turns": end.turns, "usage": end.usage,
+            "denied": end.denials.iter().map(|it| &it.tool_name).collect::<Vec<_>>(),
+            "structured_output": end.structured_output,
+        }))
+    }
+
+    fn line(&self, mut value: Value) -> String {
+        self.places.to_names(&mut value);
+        value.to_string()
+    }
+}

@@ -1,0 +1,125 @@
+//! `haft mcp serve`: the built-in tools for any MCP client.
+
+use std::{process::ExitCode, sync::Arc};
+
+use haft_mcp::{
+    ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
+    serve_stdio,
+};
+use haft_runtime::{Pool, SharedPool};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::args::ServeArgs;
+use crate::{
+    args::Options,
+    output::{Ended, Failure, write_error},
+    wiring::{self, Attended, Setup},
+};
+
+pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
+    match args.http {
+        // One client, one thread: the shortest way for a message.
+        None => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let ended = runtime.block_on(serve(args, options));
+            // A read of standard input cannot be taken back.
+            runtime.shutdown_background();
+            ended
+        }
+        Some(_) => wiring::runtime()?.block_on(serve(args, options)),
+    }
+}
+
+async fn serve(args: &ServeArgs, options: &Options) -> Ended {
+    let mut setup = Setup::new(options)?;
+    let clients = Clients::default();
+    setup.asker = Some(Arc::new(ClientAsk::new(clients.clone())));
+    let session = setup.session(Attended::Never)?;
+    let tools = setup.built_in_tools(&session);
+    let server = ToolServer::new(
+        Arc::clone(&session.pipeline),
+        SharedPool::new(Pool::assemble(tools, Vec::new())),
+        session.state.clone(),
+        clients,
+        ServerOptions { version: env!("CARGO_PKG_VERSION").to_owned(), ..ServerOptions::default() },
+    );
+    let stop = stop_on_signal()?;
+    let ended = match args.http {
+        None => serve_stdio(server, stop).await.map_err(Failure::from),
+        Some(_) => over_http(server, args, stop).await,
+    };
+    setup.close(&session).await;
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), Failure> {
+    let bind = args.http.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
+    let options = HttpOptions {
+        bind,
+        auth: auth(args)?,
+        hosts: args.allow_host.clone(),
+        origins: args.allow_origin.clone(),
+        ..HttpOptions::default()
+    };
+    let running = serve_http(server, options).await.map_err(|err| format!("{bind}: {err}"))?;
+    write_error(&format!("Serving at {}", running.url()));
+    stop.cancelled().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// Who may come in.
+fn auth(args: &ServeArgs) -> Result<HttpAuth, Failure> {
+    if let Some(name) = &args.token_env {
+        let token = std::env::var(name).map_err(|_| format!("--token-env: {name} is not set"))?;
+        return token_of(&token, name);
+    }
+    if let Some(path) = &args.token_file {
+        let token = std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?;
+        return token_of(&token, &path.display().to_string());
+    }
+    let (Some(issuer), Some(endpoint)) = (&args.oauth_server, &args.oauth_introspect) else {
+        return Ok(HttpAuth::Anyone);
+    };
+    let resource = match (&args.resource, args.http) {
+        (Some(resource), _) => resource.clone(),
+        (None, Some(bind)) if bind.port() != 0 => format!("http://{bind}/mcp"),
+        (None, _) => {
+            return Err(Failure::Message(String::from("--oauth-server needs --resource or a fixed port")));
+        }
+    };
+    let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    let client = named("HAFT_OAUTH_CLIENT_ID").zip(named("HAFT_OAUTH_CLIENT_SECRET"));
+    let metadata = json!({
+        "resource": resource,
+        "authorization_servers": [issuer],
+        "bearer_methods_supported": ["header"],
+    });
+    let check = Arc::new(Introspection::new(endpoint.as_str(), client, resource));
+    Ok(HttpAuth::Resource { metadata, check })
+}
+
+fn token_of(text: &str, place: &str) -> Result<HttpAuth, Failure> {
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(Failure::Message(format!("{place} holds no token")));
+    }
+    Ok(HttpAuth::Token(token.to_owned()))
+}
+
+/// Both polite signals end the server in an orderly way.
+fn stop_on_signal() -> Result<CancellationToken, Failure> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = CancellationToken::new();
+    let fire = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        fire.cancel();
+    });
+    Ok(stop)
+}

@@ -1,0 +1,289 @@
+//! `haft mcp list | get | doctor`: how servers are, and why.
+
+use std::process::ExitCode;
+
+use haft_mcp::{Declared, Era, Problem, ServerState, ServerStatus, Skipped};
+use haft_types::{nearest, text};
+use serde_json::{Value, json};
+
+use crate::{
+    output::{Ended, Failure, print_bytes, print_line},
+    show,
+    wiring::{ServerFlags, Servers, Setup},
+};
+
+/// What is known about one server.
+struct Row {
+    name: String,
+    scope: &'static str,
+    /// The command or the address, as written.
+    what: String,
+    /// The file that names it.
+    place: Option<String>,
+    state: &'static str,
+    /// Why, if it cannot be used.
+    reason: Option<String>,
+    status: Option<ServerStatus>,
+}
+
+pub(super) async fn list(setup: &Setup) -> Ended {
+    let rows = look(setup, None).await?;
+    if setup.options.json {
+        print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if rows.is_empty() {
+        print_line("No MCP servers. Name one with `haft mcp add`.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let widest = rows.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for row in &rows {
+        let name = format!("{:<widest$}", show::clean(&row.name));
+        out.push_str(&format!("{}  {}\n", show::painted(&name, "1", show::colours()), row.line()));
+    }
+    print_bytes(out.as_bytes())
+}
+
+pub(super) async fn get(setup: &Setup, name: &str) -> Ended {
+    find(setup, name)?;
+    let rows = look(setup, Some(name)).await?;
+    show_all(setup, &rows)
+}
+
+pub(super) async fn doctor(setup: &Setup, name: Option<&str>) -> Ended {
+    if let Some(name) = name {
+        find(setup, name)?;
+    }
+    let rows = look(setup, name).await?;
+    if rows.is_empty() && !setup.options.json {
+        print_line("No MCP servers. Name one with `haft mcp add`.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    show_all(setup, &rows)
+}
+
+/// Everything about these servers. Fails if one of them does not work.
+fn show_all(setup: &Setup, rows: &[Row]) -> Ended {
+    if setup.options.json {
+        print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
+    } else {
+        let reports: Vec<String> = rows.iter().map(Row::report).collect();
+        print_bytes(reports.join("\n").as_bytes())?;
+    }
+    let all_work = rows.iter().all(|it| it.state == "ready");
+    Ok(if all_work { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fails with the nearest names if nobody named this server.
+pub(super) fn find(setup: &Setup, name: &str) -> Result<(), Failure> {
+    let found = setup.servers(ServerFlags::default())?;
+    let names: Vec<&str> = found
+        .declared
+        .iter()
+        .map(|it| it.name.as_str())
+        .chain(found.waiting.iter().map(|it| it.server.name.as_str()))
+        .chain(found.problems.iter().map(|it| it.server.as_str()))
+        .collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let near = nearest(name, names, 3);
+    let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    Err(Failure::Message(format!("there is no MCP server named {name}{hint}")))
+}
+
+/// Connects to all servers, or to one, and says how they are.
+async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
+    let found = setup.servers(ServerFlags::default())?;
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let Servers { usable, waiting, problems, declared } = found;
+    let usable: Vec<_> = usable.into_iter().filter(|it| wanted(&it.name)).collect();
+    let manager = setup.launch(usable, ServerFlags::default());
+    let names = manager.names();
+    // Also those whose tools are known: the question is whether they work now.
+    let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
+    let mut rows: Vec<Row> =
+        manager.status().into_iter().map(|status| Row::of_status(status, &declared, setup)).collect();
+    for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
+        rows.push(Row::plain(&it.server, "waiting", it.reason(), setup));
+    }
+    for Problem { server, reason } in problems.iter().filter(|it| wanted(&it.server)) {
+        let row = match declared.iter().find(|it| it.name == *server) {
+            Some(it) => Row::plain(it, "unusable", reason.clone(), setup),
+            None => Row {
+                name: server.clone(),
+                scope: "",
+                what: String::new(),
+                place: None,
+                state: "unusable",
+                reason: Some(reason.clone()),
+                status: None,
+            },
+        };
+        rows.push(row);
+    }
+    setup.stop_servers().await;
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(rows)
+}
+
+fn place(setup: &Setup, name: &str) -> Option<String> {
+    let loaded = setup.store.current();
+    loaded.settings.mcp_servers.iter().find(|it| it.name == name).map(|it| it.origin.to_string())
+}
+
+impl Row {
+    fn of_status(status: ServerStatus, declared: &[Declared], setup: &Setup) -> Self {
+        let what = declared.iter().find(|it| it.name == status.name).map(Declared::summary);
+        let (state, reason) = match &status.state {
+            ServerState::Ready => ("ready", None),
+            ServerState::NeedsAuth => {
+                ("needs login", Some(format!("log in with `haft mcp login {}`", status.name)))
+            }
+            ServerState::Disabled => ("off", None),
+            ServerState::Cached | ServerState::Connecting => ("starting", status.last_error.clone()),
+            ServerState::Restarting { .. } => ("restarting", status.last_error.clone()),
+            ServerState::Failed => ("failed", status.last_error.clone()),
+        };
+        Self {
+            name: status.name.clone(),
+            scope: status.scope.name(),
+            what: what.unwrap_or_default(),
+            place: place(setup, &status.name),
+            state,
+            reason,
+            status: Some(status),
+        }
+    }
+
+    fn plain(server: &Declared, state: &'static str, reason: String, setup: &Setup) -> Self {
+        Self {
+            name: server.name.clone(),
+            scope: server.scope.name(),
+            what: server.summary(),
+            place: place(setup, &server.name),
+            state,
+            reason: Some(reason),
+            status: None,
+        }
+    }
+
+    fn mark(&self) -> String {
+        let paint = match self.state {
+            "ready" => "32",
+            "failed" | "unusable" => "31",
+            _ => "33",
+        };
+        show::painted(self.state, paint, show::colours())
+    }
+
+    /// One line about it.
+    fn line(&self) -> String {
+        let mut parts = vec![self.mark()];
+        if let Some(status) = self.status.as_ref().filter(|_| self.state == "ready") {
+            parts.push(plural(status.tools, "tool"));
+            parts.extend(status.connect_time.map(|it| format!("{} ms", it.as_millis())));
+            if !status.skipped.is_empty() {
+                parts.push(format!("{} skipped", status.skipped.len()));
+            }
+        }
+        parts.push(format!("{}: {}", self.scope, text::one_line(&show::clean(&self.what), 80)));
+        parts.extend(self.reason.as_deref().map(|it| text::one_line(&show::clean(it), 300)));
+        parts.join("  ")
+    }
+
+    /// Everything about it.
+    fn report(&self) -> String {
+        let mut out = format!("{}: {}\n", show::clean(&self.name), self.mark());
+        let mut line = |label: &str, said: &str| {
+            out.push_str(&format!(
+                "  {label:<9} {}\n",
+                show::clean(said).trim_end().replace('\n', "\n            ")
+            ));
+        };
+        if let Some(reason) = &self.reason {
+            line("why", reason);
+        }
+        line("runs", &self.what);
+        line(
+            "scope",
+            &match &self.place {
+                Some(place) => format!("{} ({place})", self.scope),
+                None => self.scope.to_owned(),
+            },
+        );
+        if let Some(status) = &self.status {
+            status_lines(status, &mut line);
+        }
+        out
+    }
+
+    fn json(&self) -> Value {
+        let mut row = json!({
+            "name": self.name, "scope": self.scope, "what": self.what, "place": self.place,
+            "state": self.state, "reason": self.reason,
+        });
+        let Some(status) = &self.status else { return row };
+        let list = |list: &[Skipped]| -> Value {
+            list.iter().map(|it| json!({"name": it.name, "reason": it.reason})).collect()
+        };
+        row["transport"] = json!(status.transport);
+        row["tools"] = json!(status.tools);
+        row["connect_ms"] = json!(status.connect_time.map(|it| it.as_millis() as u64));
+        row["pid"] = json!(status.pid);
+        row["skipped"] = list(&status.skipped);
+        row["repaired"] = list(&status.repaired);
+        row["changed"] = json!(status.changed);
+        row["noise"] = json!(status.noise.as_ref().map(|it| json!({"lines": it.lines, "first": it.first})));
+        row["stderr"] = json!(status.log_tail);
+        row["server"] = json!(status.info.as_ref().map(|it| {
+            json!({"name": it.name, "version": it.version, "protocol": it.protocol_version, "era": era(it.era)})
+        }));
+        row
+    }
+}
+
+fn status_lines(status: &ServerStatus, line: &mut impl FnMut(&str, &str)) {
+    if let Some(info) = &status.info {
+        let who = format!("{} {}", info.name, info.version);
+        line("server", &format!("{}, protocol {} ({})", who.trim(), info.protocol_version, era(info.era)));
+    }
+    if let Some(took) = status.connect_time {
+        line("time", &format!("{} ms over {}", took.as_millis(), status.transport));
+    }
+    line("tools", &status.tools.to_string());
+    for (label, list) in [("skipped", &status.skipped), ("repaired", &status.repaired)] {
+        for Skipped { name, reason } in list {
+            line(label, &format!("{name}: {reason}"));
+        }
+    }
+    if !status.changed.is_empty() {
+        line("changed", &format!("{}; they ask before they run", status.changed.join(", ")));
+    }
+    if let Some(noise) = &status.noise {
+        let first = text::one_line(&noise.first, 120);
+        line(
+            "noise",
+            &format!(
+                "{} of its output were no messages, first: {first}",
+                plural(usize::try_from(noise.lines).unwrap_or(usize::MAX), "line")
+            ),
+        );
+    }
+    if !status.log_tail.trim().is_empty() {
+        let lines: Vec<&str> = status.log_tail.trim_end().lines().collect();
+        line("stderr", &lines[lines.len().saturating_sub(10)..].join("\n"));
+    }
+}
+
+fn era(era: Era) -> &'static str {
+    match era {
+        Era::Modern => "modern",
+        Era::Legacy => "legacy",
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}

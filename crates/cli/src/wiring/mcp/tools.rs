@@ -1,0 +1,192 @@
+//! The servers' tools among the tools of a session.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_agent::{Agent, Inbox, UserInput};
+use haft_mcp::{Event, Manager, ServerState};
+use haft_runtime::{Pipeline, Session, SharedPool};
+use haft_tool::DynTool;
+use haft_types::text;
+use tokio::sync::broadcast::error::RecvError;
+
+/// How the tools of servers come into a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ToolLoading {
+    /// By name; ToolSearch brings the rest.
+    OnDemand,
+    /// All of them, always.
+    AllAtOnce,
+    /// All of them if they take no more than so many percent of the window.
+    UpTo(u32),
+}
+
+/// A window of 200,000 tokens at four characters each, one percent of it.
+const CHARS_PER_PERCENT: usize = 8000;
+
+impl ToolLoading {
+    /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
+    /// `auto`, `auto:N`.
+    pub(crate) fn from_env() -> Self {
+        let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let value = named("HAFT_TOOL_SEARCH").or_else(|| named("ENABLE_TOOL_SEARCH")).unwrap_or_default();
+        match value.split_once(':').unwrap_or((value.as_str(), "10")) {
+            ("false" | "0", _) => Self::AllAtOnce,
+            ("auto", percent) => Self::UpTo(percent.trim().parse().unwrap_or(10).min(100)),
+            _ => Self::OnDemand,
+        }
+    }
+}
+
+/// The first request waits this long for servers that were never seen before.
+const PATIENCE: Duration = Duration::from_millis(600);
+
+/// And this long for those whose tools must be in it.
+const ALWAYS_LOAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// More instructions than this are an essay.
+const MAX_INSTRUCTIONS: usize = 2048;
+
+/// Keeps the tools of a session in step with its servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ServerTools {
+    manager: Manager,
+    pool: SharedPool,
+    pipeline: Arc<Pipeline>,
+}
+
+impl ServerTools {
+    /// Those of this session.
+    pub(crate) fn new(manager: &Manager, session: &Session) -> Self {
+        let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
+        Self { manager: manager.clone(), pool, pipeline }
+    }
+
+    /// Takes over the tools that are known now, but for those somebody ruled
+    /// out. Names those that were not there before.
+    pub(crate) fn take(&self) -> Vec<String> {
+        if self.manager.names().is_empty() && !self.pool.get().names().any(|it| it.starts_with("mcp__")) {
+            return Vec::new();
+        }
+        let policy = self.pipeline.gate.permissions().policy();
+        let mut tools: Vec<Arc<dyn DynTool>> = self.manager.tools();
+        tools.retain(|tool| policy.removes(tool.name()).is_none());
+        let before = self.pool.get();
+        let after = before.with_external(tools, "its server is no longer there");
+        let news = after.names().filter(|name| before.get(name).is_none()).map(str::to_owned).collect();
+        self.pool.set(after);
+        news
+    }
+
+    /// Waits a moment for servers that are being started, longer if `patience`
+    /// says so, and puts their tools into the agent's first request.
+    pub(crate) async fn begin(&self, agent: &mut Agent, patience: Option<Duration>) {
+        let must_wait = self.manager.has_always_loaded();
+        let usual = if must_wait { ALWAYS_LOAD_PATIENCE } else { PATIENCE };
+        self.manager.settled(patience.unwrap_or(usual)).await;
+        if let ToolLoading::UpTo(percent) = ToolLoading::from_env() {
+            self.manager.load_if_small(usize::try_from(percent).unwrap_or(0) * CHARS_PER_PERCENT);
+        }
+        self.take();
+        agent.prompt.deferred_tools = self.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
+        if let Some(about) = self.about() {
+            let said = agent.prompt.append.take().filter(|it| !it.trim().is_empty());
+            agent.prompt.append = Some(said.into_iter().chain([about]).collect::<Vec<_>>().join("\n\n"));
+        }
+    }
+
+    /// For sessions of many prompts: the first begins with what is there, every
+    /// other one with what came meanwhile.
+    pub(crate) async fn come_in(&self, agent: &mut Agent, patience: Duration) {
+        if !agent.prompt.deferred_tools.is_empty() {
+            return self.announce(&agent.inbox);
+        }
+        self.begin(agent, Some(patience)).await;
+        self.follow(&agent.inbox);
+    }
+
+    /// What the model is told about the servers at the start. It stays as it is
+    /// for the whole session; what comes later is told later.
+    fn about(&self) -> Option<String> {
+        let mut lines = Vec::new();
+        let mut late = Vec::new();
+        for status in self.manager.status() {
+            let said = status.info.as_ref().map(|it| it.instructions.trim()).unwrap_or_default();
+            if !said.is_empty() {
+                lines.push(format!("## {}\n{}", status.name, text::head(said, MAX_INSTRUCTIONS)));
+            }
+            if status.tools == 0 && matches!(status.state, ServerState::Connecting) {
+                late.push(status.name);
+            }
+        }
+        if !late.is_empty() {
+            lines.push(format!(
+                "Still starting: {}. Their tools come later; RefreshMcpTools waits for them.",
+                late.join(", ")
+            ));
+        }
+        (!lines.is_empty()).then(|| format!("# MCP servers\n{}", lines.join("\n\n")))
+    }
+
+    /// Follows the servers in the background: tools that come late are there in
+    /// the next request, and the model is told of them.
+    pub(crate) fn follow(&self, inbox: &Inbox) {
+        let (mut events, inbox, me) = (self.manager.events(), inbox.clone(), self.clone());
+        // What changed between the first look and now.
+        me.announce(&inbox);
+        let weak = WeakTools {
+            watcher: self.manager.downgrade(),
+            pool: self.pool.clone(),
+            pipeline: Arc::clone(&self.pipeline),
+        };
+        drop(me);
+        tokio::spawn(async move {
+            loop {
+                match events.recv().await {
+                    Ok(Event::Tools { .. }) | Err(RecvError::Lagged(_)) => match weak.upgrade() {
+                        Some(me) => me.announce(&inbox),
+                        None => return,
+                    },
+                    Ok(_) => (),
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+    }
+
+    /// Takes the tools and mentions those that are new.
+    pub(crate) fn announce(&self, inbox: &Inbox) {
+        let news = self.take();
+        if !news.is_empty() {
+            inbox.mention(UserInput::text(format!(
+                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {}\n</system-reminder>",
+                news.join(", ")
+            )));
+        }
+    }
+}
+
+/// Following must not keep the servers alive.
+struct WeakTools {
+    watcher: haft_mcp::WeakManager,
+    pool: SharedPool,
+    pipeline: Arc<Pipeline>,
+}
+
+impl WeakTools {
+    fn upgrade(&self) -> Option<ServerTools> {
+        let manager = self.watcher.upgrade()?;
+        Some(ServerTools { manager, pool: self.pool.clone(), pipeline: Arc::clone(&self.pipeline) })
+    }
+}
+
+/// Whether a call of this tool needs servers to run.
+pub(crate) fn needs_servers(tool: &str) -> bool {
+    const ABOUT_SERVERS: &[&str] = &[
+        "ListMcpResources",
+        "ListMcpResourcesTool",
+        "ReadMcpResource",
+        "ReadMcpResourceTool",
+        "RefreshMcpTools",
+    ];
+    tool.starts_with("mcp__") || ABOUT_SERVERS.contains(&tool)
+}

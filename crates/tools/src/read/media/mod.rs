@@ -1,0 +1,243 @@
+//! Pictures and PDFs. Everything here reads untrusted bytes with large
+//! libraries, so it runs apart, within limits of time and memory.
+
+mod pdf;
+mod picture;
+mod process;
+mod thread;
+mod work;
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use haft_tool::ToolError;
+use haft_workspace::OpenFile;
+use pdf::Page;
+use picture::Picture;
+use process::Source;
+pub(crate) use process::serve;
+use work::{Answer, Document, Task, choose};
+
+use super::{
+    Failure, Job, MediaWork, NotebookFile,
+    output::{Dimensions, ImageFile, Output, Parts, PdfFile},
+    page::{fit, tokens},
+    parse_pages,
+    sniff::{self, Format, ImageFormat},
+    text::Reading,
+};
+use crate::files::thousands;
+
+/// Larger files are refused.
+const MAX_BYTES: u64 = 100 * 1024 * 1024;
+
+/// How long a picture or a document may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// About what a picture of a page costs, in tokens.
+const PICTURE_TOKENS: usize = 1600;
+
+impl Job {
+    fn failed(&self, what: &str) -> Failure {
+        Failure::Tool(ToolError::failed(format!("{} {what}", self.input.file_path.display())))
+    }
+
+    /// Does the work on a file.
+    fn work(
+        &self,
+        file: &OpenFile,
+        task: Task,
+        kind: &str,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Answer, Failure> {
+        let len = file.stamp().len;
+        if MAX_BYTES < len {
+            return Err(self.failed(&format!(
+                "has {} bytes, more than can be shown ({} MB). Make it smaller with Bash first.",
+                thousands(len),
+                MAX_BYTES / 1024 / 1024
+            )));
+        }
+        let answer = match &self.media {
+            MediaWork::Thread => thread::run(task, file.read_all(MAX_BYTES)?, PATIENCE, cancelled),
+            MediaWork::Process(worker) => {
+                let failed = |err| self.failed(&format!("cannot be handed on ({err})."));
+                let source = Source::File(file.file().try_clone().map_err(failed)?);
+                process::ask(worker, &task, source, cancelled)
+            }
+        };
+        answer.map_err(|why| self.failed(&format!("is {kind}, but {why}.")))
+    }
+
+    /// Shows a picture, made as small as a provider takes it.
+    pub(super) fn image(
+        &self,
+        file: &OpenFile,
+        format: ImageFormat,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Reading, Failure> {
+        let kind = format.media_type();
+        let Answer::Picture(picture) = self.work(file, Task::Picture(format), kind, cancelled)? else {
+            return Err(self.failed("was answered for something else."));
+        };
+        let output = Output::Image(ImageFile {
+            base64: picture.base64,
+            media_type: picture.media_type,
+            original_size: file.stamp().len,
+            dimensions: Dimensions {
+                original_width: picture.original.0,
+                original_height: picture.original.1,
+                display_width: picture.shown.0,
+                display_height: picture.shown.1,
+            },
+        });
+        Ok(Reading { output, record: None })
+    }
+
+    /// Shows pages of a PDF: as text where they have some, else as pictures.
+    pub(super) fn pdf(&self, file: &OpenFile, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
+        let invalid = |why| Failure::Tool(ToolError::invalid(why));
+        let asked = self.input.pages.as_deref().map(parse_pages).transpose().map_err(invalid)?;
+        let task = Task::Pages(asked.clone());
+        let Answer::Pages(Document { count, pages }) = self.work(file, task, "a PDF", cancelled)? else {
+            return Err(self.failed("was answered for something else."));
+        };
+        choose(asked.as_deref(), count).map_err(|why| self.failed(&why))?;
+        let (pages, rest) = within(pages, self.limits.max_tokens);
+        let notices = rest
+            .map(|rest| format!("{}continue with pages=\"{rest}\"]", crate::files::PARTIAL_MARK))
+            .into_iter()
+            .collect();
+        let original_size = file.stamp().len;
+        let output = match pages.iter().all(|page| page.picture.is_some()) {
+            true => Output::Parts(self.parts(original_size, count, pages, notices)),
+            false => Output::Pdf(self.document(original_size, count, pages, notices)),
+        };
+        Ok(Reading { output, record: None })
+    }
+
+    fn parts(&self, original_size: u64, page_count: usize, pages: Vec<Page>, notices: Vec<String>) -> Parts {
+        let first_page = pages.first().map_or(1, |page| page.number);
+        let images: Vec<(String, String)> = pages
+            .into_iter()
+            .filter_map(|page| page.picture)
+            .map(|picture| (picture.media_type, picture.base64))
+            .collect();
+        Parts {
+            file_path: self.input.file_path.clone(),
+            original_size,
+            count: images.len(),
+            output_dir: std::path::PathBuf::new(),
+            first_page,
+            page_count,
+            images,
+            notices,
+        }
+    }
+
+    fn document(
+        &self,
+        original_size: u64,
+        page_count: usize,
+        pages: Vec<Page>,
+        notices: Vec<String>,
+    ) -> PdfFile {
+        let mut shown = Vec::new();
+        let mut images = Vec::new();
+        for Page { number, text, picture } in pages {
+            images.extend(picture.map(|picture| (number, picture.media_type, picture.base64)));
+            shown.push((number, text));
+        }
+        PdfFile {
+            file_path: self.input.file_path.clone(),
+            base64: String::new(),
+            original_size,
+            page_count,
+            pages: shown,
+            images,
+            notices,
+        }
+    }
+
+    /// Makes the pictures of a notebook fit; what is none is described.
+    pub(super) fn fit_pictures(&self, file: &mut NotebookFile, cancelled: &dyn Fn() -> bool) {
+        for output in file.cells.iter_mut().flat_map(|cell| &mut cell.outputs) {
+            let Some((kind, base64)) = output.image.take() else { continue };
+            match self.embedded(&base64, cancelled) {
+                Ok(picture) => output.image = Some((picture.media_type, picture.base64)),
+                Err(why) => output.say(&format!("[{kind} is not shown: {why}]")),
+            }
+        }
+    }
+
+    fn embedded(&self, base64: &str, cancelled: &dyn Fn() -> bool) -> Result<Picture, String> {
+        let bytes = STANDARD.decode(base64).map_err(|_| "it is no base64".to_owned())?;
+        let Format::Image(format) = sniff::format(&bytes) else {
+            return Err("it is no picture".to_owned());
+        };
+        let answer = match &self.media {
+            MediaWork::Thread => thread::run(Task::Picture(format), bytes, PATIENCE, cancelled),
+            MediaWork::Process(worker) => {
+                process::ask(worker, &Task::Picture(format), Source::Bytes(bytes), cancelled)
+            }
+        };
+        match answer? {
+            Answer::Picture(picture) => Ok(picture),
+            Answer::Pages(_) => Err("it was answered for something else".to_owned()),
+        }
+    }
+}
+
+/// As many pages as fit into the budget, and the ones that follow.
+fn within(pages: Vec<Page>, max_tokens: usize) -> (Vec<Page>, Option<String>) {
+    let mut left = max_tokens;
+    let mut shown = Vec::new();
+    let mut rest: Vec<usize> = Vec::new();
+    for mut page in pages {
+        let cost = if page.picture.is_some() { PICTURE_TOKENS } else { tokens(&page.text) };
+        if rest.is_empty() && (cost <= left || shown.is_empty()) {
+            if left < cost && page.picture.is_none() {
+                page.text = format!("{}\n[The rest of this page is not shown.]", fit(&page.text, left));
+            }
+            left = left.saturating_sub(cost);
+            shown.push(page);
+        } else {
+            rest.push(page.number);
+        }
+    }
+    (shown, (!rest.is_empty()).then(|| ranges(&rest)))
+}
+
+/// Page numbers as they are asked for.
+fn ranges(pages: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for page in pages {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *page => *last = *page,
+            _ => ranges.push((*page, *page)),
+        }
+    }
+    let words = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_named_exactly() {
+        let page = |number, text: &str| Page { number, text: text.to_owned(), picture: None };
+        let pages = || vec![page(2, "aaa aaa"), page(5, &"b".repeat(60)), page(6, "c"), page(9, "d")];
+        let (shown, rest) = within(pages(), 10);
+        assert_eq!((shown.len(), rest.as_deref()), (1, Some("5-6,9")));
+        let (shown, rest) = within(pages(), 100);
+        assert_eq!((shown.len(), rest), (4, None));
+        let (shown, rest) = within(pages().split_off(1), 4);
+        assert!(shown[0].text.starts_with("bbb") && shown[0].text.contains("not shown"));
+        assert_eq!(rest.as_deref(), Some("6,9"));
+    }
+}

@@ -1,0 +1,130 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hayro::{
+    PixmapSettings, RenderCache, RenderSettings,
+    hayro_interpret::InterpreterSettings,
+    hayro_syntax::{LoadPdfError, Pdf},
+    render,
+    vello_cpu::color::palette::css::WHITE,
+};
+use image::{DynamicImage, RgbaImage};
+use pdf_extract::{Document, PlainTextOutput, output_doc_page};
+use serde::{Deserialize, Serialize};
+
+use super::picture::{Picture, shrink};
+
+/// One page.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Page {
+    pub(super) number: usize,
+    /// Its text; empty where it has none.
+    pub(super) text: String,
+    /// What it looks like, where it has no text.
+    pub(super) picture: Option<Picture>,
+}
+
+/// Longest side of a page that is rendered.
+const SIDE: f32 = 1600.0;
+
+/// Letters and digits from which on a page has text.
+const ENOUGH_TEXT: usize = 12;
+
+/// Counts the pages and gives the bytes back.
+pub(super) fn count_pages(bytes: Vec<u8>) -> Result<(Vec<u8>, usize), String> {
+    let pdf = Pdf::new(bytes.clone()).map_err(|err| match err {
+        LoadPdfError::Decryption(_) => "it is protected by a password".to_owned(),
+        LoadPdfError::Invalid => "it is damaged and cannot be read".to_owned(),
+    })?;
+    match pdf.pages().len() {
+        0 => Err("it has no pages".to_owned()),
+        count => Ok((bytes, count)),
+    }
+}
+
+/// Reads pages: text first, pictures of those that have none.
+pub(super) fn read_pages(bytes: Vec<u8>, wanted: &[usize]) -> Vec<Page> {
+    let document = catch_unwind(|| open(&bytes)).ok().flatten();
+    let texts: Vec<String> = wanted
+        .iter()
+        .map(|number| document.as_ref().and_then(|it| text_of(it, *number)).unwrap_or_default())
+        .collect();
+    let mut pages: Vec<Page> = wanted
+        .iter()
+        .zip(texts)
+        .map(|(number, text)| Page { number: *number, text, picture: None })
+        .collect();
+    drop(document);
+    if pages.iter().any(|page| !has_text(&page.text))
+        && let Ok(pdf) = Pdf::new(bytes)
+    {
+        for page in pages.iter_mut().filter(|page| !has_text(&page.text)) {
+            page.picture = picture_of(&pdf, page.number);
+            if page.picture.is_none() && page.text.trim().is_empty() {
+                page.text = "[This page has no text and cannot be drawn.]".to_owned();
+            }
+        }
+    }
+    pages
+}
+
+fn has_text(text: &str) -> bool {
+    ENOUGH_TEXT <= text.chars().filter(|it| it.is_alphanumeric()).take(ENOUGH_TEXT).count()
+}
+
+fn open(bytes: &[u8]) -> Option<Document> {
+    let mut document = Document::load_mem(bytes).ok()?;
+    if document.is_encrypted() {
+        document.decrypt("").ok()?;
+    }
+    Some(document)
+}
+
+/// The text of a page. The library panics on odd fonts; the page then counts as
+/// one without text.
+fn text_of(document: &Document, number: usize) -> Option<String> {
+    let number = u32::try_from(number).ok()?;
+    let text = catch_unwind(AssertUnwindSafe(|| {
+        let mut text = String::new();
+        output_doc_page(document, &mut PlainTextOutput::new(&mut text), number).ok()?;
+        Some(text)
+    }));
+    text.ok().flatten().map(|text| tidy(&text))
+}
+
+/// Without the blank lines that layout leaves, and without control characters.
+fn tidy(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line: String = line.trim_end().chars().filter(|it| !it.is_control() || *it == '\t').collect();
+        if !(line.is_empty() && lines.last().is_none_or(String::is_empty)) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n")
+}
+
+fn picture_of(pdf: &Pdf, number: usize) -> Option<Picture> {
+    catch_unwind(AssertUnwindSafe(|| {
+        let page = pdf.pages().get(number - 1)?;
+        let (width, height) = page.render_dimensions();
+        let longest = width.max(height);
+        if !longest.is_finite() || longest < 1.0 {
+            return None;
+        }
+        let scale = (SIDE / longest).min(3.0);
+        let settings = PixmapSettings { x_scale: scale, y_scale: scale, bg_color: WHITE };
+        let pixmap = render(
+            page,
+            &RenderCache::new(),
+            &InterpreterSettings::default(),
+            &RenderSettings::default(),
+            &settings,
+        );
+        let size = (u32::from(pixmap.width()), u32::from(pixmap.height()));
+        let pixels = pixmap.data_as_u8_slice().to_vec();
+        let image = RgbaImage::from_raw(size.0, size.1, pixels)?;
+        shrink(DynamicImage::ImageRgba8(image), size).ok()
+    }))
+    .ok()
+    .flatten()
+}

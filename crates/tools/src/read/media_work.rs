@@ -1,0 +1,33 @@
+use std::path::PathBuf;
+
+/// Where pictures and documents are unpacked. They are untrusted, and the
+/// libraries that read them are large.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum MediaWork {
+    /// On a thread of this process: panics and slowness are contained, but a
+    /// document that needs all memory takes the process with it. For programs
+    /// that have no worker.
+    #[default]
+    Thread,
+    /// In a process of its own with limits on memory and time.
+    Process(MediaWorker),
+}
+
+/// A program that does one piece of work and ends: it calls [`serve_media`]
+/// with its last argument.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MediaWorker {
+    /// The program.
+    pub program: PathBuf,
+    /// What comes before the task.
+    pub args: Vec<String>,
+}
+
+/// The other end of [`MediaWork::Process`]: reads the file on standard input
+/// and writes the answer to standard output, within limits.
+pub fn serve_media(task: &str) -> Result<(), String> {
+    #[cfg(feature = "media")]
+    return super::media::serve(task);
+    #[cfg(not(feature = "media"))]
+    return Err(format!("this build has no pictures and documents (asked for {task})"));
+}
