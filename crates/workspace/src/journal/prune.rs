@@ -101,7 +101,8 @@ fn held(dir: &Path) -> HashSet<ContentHash> {
     for path in read_dir(dir).flat_map(|dir| read_dir(&dir).collect::<Vec<_>>()) {
         let text = fs::read(&path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let named = text.split(KEY).skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok());
+        let named =
+            text.split(KEY).skip(1).filter_map(|rest| rest.split('"').next()?.parse::<ContentHash>().ok());
         found.extend(named);
     }
     found
