@@ -8,6 +8,8 @@ use std::{
 
 use crate::{run, tidy};
 
+mod files;
+
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
 const STARTS: usize = 101;
@@ -21,6 +23,12 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("overhead") {
         run::cargo(&["bench", "--quiet", "-p", "haft-runtime", "--bench", "overhead"])?;
     }
+    if wanted("turns") {
+        crate::turns::run()?;
+    }
+    if wanted("files") {
+        files::run()?;
+    }
     if wanted("shell") {
         crate::bench_shell::run()?;
     }
@@ -29,8 +37,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
 
 /// Start to exit, against the smallest program there is.
 fn start() -> Result<(), String> {
-    run::cargo(&["build", "--release", "--quiet"])?;
-    let haft = target_dir()?.join("release/haft");
+    let haft = release_binary()?;
     println!("start to exit, median of {STARTS}, against /bin/true");
     for args in [&["--version"][..], &["tool", "list"][..]] {
         let (mut ours, mut base) = (Vec::new(), Vec::new());
@@ -48,6 +55,12 @@ fn start() -> Result<(), String> {
     Ok(())
 }
 
+/// The binary as it is shipped.
+pub(crate) fn release_binary() -> Result<std::path::PathBuf, String> {
+    run::cargo(&["build", "--release", "--quiet"])?;
+    Ok(target_dir()?.join("release/haft"))
+}
+
 fn target_dir() -> Result<std::path::PathBuf, String> {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => Ok(dir.into()),
@@ -63,7 +76,7 @@ fn time(program: &Path, args: &[&str]) -> Result<Duration, String> {
     if status.success() { Ok(started.elapsed()) } else { Err(format!("{} failed", program.display())) }
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
 }

@@ -9,6 +9,7 @@ mod bench_shell;
 mod run;
 mod setup;
 mod tidy;
+mod turns;
 
 use std::process::ExitCode;
 

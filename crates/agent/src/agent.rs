@@ -1,139 +1,27 @@
 //! The loop: ask the model, run what it calls, give it the results.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
-use haft_model::{ModelError, Provider, Request, StopReason, SystemPart, Thinking, ToolDef, ToolSet};
+use haft_model::{ModelError, Provider, StopReason, ToolSet};
 use haft_runtime::{Report, Session};
-use haft_tool::{ErrorKind, Exposure};
-use haft_types::{Message, MessageBlock, ToolUse, Usage};
-use serde::{Deserialize, Serialize};
+use haft_tool::ErrorKind;
+use haft_types::{Message, ToolUse, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, Conversation, Denial, EndReason, Prompt, RunLimits, Spending, TurnEnd,
+    AgentEvent, AgentSettings, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Prompt, Spending,
+    TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
-    repeats::{RepeatLimits, Repeats},
+    repeats::Repeats,
+    request::DEFAULT_MAX_TOKENS,
     structured::Structured,
     turn::{Answered, NoAnswer},
 };
-
-/// How an agent asks.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct AgentSettings {
-    /// Which model.
-    pub model: String,
-    /// Which model when that one cannot answer.
-    pub fallback_model: Option<String>,
-    /// Most tokens of an answer; `None` for what the model can.
-    pub max_tokens: Option<u32>,
-    /// Whether and how it thinks.
-    pub thinking: Thinking,
-    /// How hard it tries.
-    pub effort: Option<haft_model::Effort>,
-    /// Beta features to ask for.
-    pub betas: Vec<String>,
-    /// What bounds a run.
-    pub limits: RunLimits,
-    /// When repetition counts as futile.
-    pub repeats: RepeatLimits,
-    /// Share of the window, in percent, from which on the conversation is made
-    /// shorter.
-    pub compact_at_percent: u8,
-    /// What becomes of what is said while the model gives its last answer.
-    pub late_input: LateInput,
-}
-
-/// What becomes of what is said while the model gives its last answer. What is
-/// said while calls run always goes into the next request.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub enum LateInput {
-    /// The same prompt goes on with it.
-    #[default]
-    GoOn,
-    /// It stays in the [`Inbox`]: whoever runs the agent makes it the next
-    /// prompt.
-    NextPrompt,
-}
-
-impl AgentSettings {
-    /// The usual, for a model.
-    pub fn new(model: impl Into<String>) -> Self {
-        Self {
-            model: model.into(),
-            fallback_model: None,
-            max_tokens: None,
-            thinking: Thinking::Default,
-            effort: None,
-            betas: Vec::new(),
-            limits: RunLimits::default(),
-            repeats: RepeatLimits::default(),
-            compact_at_percent: 85,
-            late_input: LateInput::GoOn,
-        }
-    }
-}
-
-/// What the person, or the program in their place, says.
-#[derive(Clone, Debug)]
-pub struct UserInput {
-    /// Its name in the log; made up when there is none.
-    pub uuid: Option<String>,
-    /// What is said.
-    pub content: Vec<MessageBlock>,
-}
-
-impl UserInput {
-    /// A line of text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { uuid: None, content: vec![MessageBlock::Text { text: text.into() }] }
-    }
-
-    fn to_text(&self) -> String {
-        let texts = self.content.iter().filter_map(|block| match block {
-            MessageBlock::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// What was said while the agent worked. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<VecDeque<UserInput>>>, Arc<Mutex<Vec<UserInput>>>);
-
-impl Inbox {
-    /// Says something; the agent hears it after the calls it is running.
-    pub fn push(&self, input: UserInput) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(input);
-    }
-
-    /// Says something that goes with the next request, if there is one: it is
-    /// no reason for another.
-    pub fn mention(&self, input: UserInput) {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
-    }
-
-    /// Takes everything that waits.
-    pub fn take(&self) -> Vec<UserInput> {
-        let mut all = std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner));
-        all.extend(self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
-        all
-    }
-
-    /// Whether nothing waits that wants an answer.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-}
 
 /// An agent: a model, tools, and a conversation between them.
 pub struct Agent {
@@ -152,7 +40,14 @@ pub struct Agent {
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
-    tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    pub(crate) tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    pub(crate) kept: Kept,
+    noted: Kept,
+    /// More room for answers, after one was cut.
+    pub(crate) raised: Option<u32>,
+    warned: bool,
+    /// The window, where the provider said another one than the list.
+    pub(crate) told_window: Option<u64>,
     pub(crate) tape: Option<Arc<Tape>>,
     pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
 }
@@ -199,6 +94,11 @@ impl Agent {
             spending: Spending::default(),
             structured: None,
             tool_set: None,
+            kept: Kept::default(),
+            noted: Kept::default(),
+            raised: None,
+            warned: false,
+            told_window: None,
             tape: None,
             cassette: None,
         };
@@ -238,6 +138,20 @@ impl Agent {
         (self.spending.usage, self.spending.usd) = (usage, usd);
     }
 
+    /// Goes on with what an earlier run kept.
+    pub fn restore_kept(&mut self, kept: Kept) {
+        self.noted = kept.clone();
+        self.kept = kept;
+    }
+
+    /// Writes down what outlives compactions, if it changed.
+    pub(crate) fn note_kept(&mut self) {
+        if self.noted != self.kept {
+            self.noted = self.kept.clone();
+            self.note(State::Kept { kept: Box::new(self.kept.clone()) });
+        }
+    }
+
     /// Works on a prompt until the model is done, a bound is reached, or
     /// somebody interrupts.
     pub async fn run(&mut self, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
@@ -260,6 +174,7 @@ impl Agent {
             self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
         let usage = difference(self.spending.usage, run.usage_before);
+        self.note_kept();
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
         TurnEnd {
             reason,
@@ -277,6 +192,10 @@ impl Agent {
 
     /// Hears something without answering it.
     pub fn overhear(&mut self, input: UserInput) {
+        let words = input.to_text();
+        if !words.trim().is_empty() {
+            self.kept.last_words = words;
+        }
         self.add(vec![NewLine {
             uuid: input.uuid.unwrap_or_else(uuid),
             message: Message { role: haft_types::Role::User, content: input.content },
@@ -326,6 +245,7 @@ impl Agent {
             self.charge(answered.usage);
             run.count(&answered.reports);
             run.stop_reason = Some(answered.stop.clone());
+            self.warn(run.started);
             match self.after(answered, run, cancel).await {
                 Some(reason) => return reason,
                 None => self.hear_meanwhile(run),
@@ -361,6 +281,9 @@ impl Agent {
             if answered.truncated || answered.stop == StopReason::MaxTokens { run.cuts + 1 } else { 0 };
         if MAX_CUTS <= run.cuts {
             return Some(EndReason::OutputTruncated);
+        }
+        if 0 < run.cuts {
+            self.raise();
         }
         if !answered.reports.is_empty() || answered.stop == StopReason::Pause {
             return None;
@@ -418,8 +341,9 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         match (&error, self.settings.fallback_model.take()) {
-            (ModelError::TooLong { .. }, fallback) => {
+            (ModelError::TooLong { window, .. }, fallback) => {
                 self.settings.fallback_model = fallback;
+                self.told_window = window.or(self.told_window);
                 run.too_long += 1;
                 if run.too_long <= 3 && self.shorten(run.too_long, cancel).await {
                     return Ok(());
@@ -432,6 +356,7 @@ impl Agent {
                 let notice =
                     format!("{} cannot answer ({error}); going on with {fallback}", self.settings.model);
                 self.tell(AgentEvent::Notice(notice));
+                self.told_window = None;
                 self.settings.model = fallback;
                 Ok(())
             }
@@ -442,6 +367,22 @@ impl Agent {
         }
     }
 
+    /// An answer was cut: the next one gets twice the room, if the model can.
+    fn raise(&mut self) {
+        let now = self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS);
+        self.raised = Some(now.saturating_mul(2));
+    }
+
+    /// Says once that a bound is near.
+    fn warn(&mut self, since: Instant) {
+        if !self.warned
+            && let Some(bound) = self.settings.limits.near(&self.spending, since)
+        {
+            self.warned = true;
+            self.tell(AgentEvent::Notice(format!("80 % of the limit is used: {bound}")));
+        }
+    }
+
     /// What was said while calls ran goes into the next request.
     fn hear_meanwhile(&mut self, run: &mut Run) {
         for input in self.inbox.take() {
@@ -449,53 +390,6 @@ impl Agent {
             run.messages += 1;
             self.overhear(input);
         }
-    }
-
-    /// The next request.
-    pub(crate) fn request(&mut self) -> Request {
-        let info = self.provider.info(&self.settings.model);
-        let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
-        let parts = self.prompt.parts();
-        let mut system: Vec<SystemPart> = parts.into_iter().map(SystemPart::from).collect();
-        if let Some(first) = system.first_mut() {
-            first.breakpoint = true;
-        }
-        Request {
-            system,
-            tools: self.tool_set(),
-            messages: self.conversation.messages().to_vec(),
-            max_tokens: self.settings.max_tokens.unwrap_or(32_000).min(most),
-            thinking: self.settings.thinking,
-            effort: self.settings.effort,
-            betas: self.settings.betas.clone(),
-            ..Request::new(self.settings.model.clone(), [])
-        }
-    }
-
-    /// The tools of the next request; the same value as long as nothing
-    /// changed, so that their bytes are made once.
-    fn tool_set(&mut self) -> Arc<ToolSet> {
-        let pool = self.tools.pool.get();
-        let loaded = &self.tools.state.loaded;
-        let direct = pool.tools().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
-        let late = loaded.iter().filter_map(|name| pool.get(name).map(|tool| (name.as_str(), tool)));
-        let late = late.filter(|(_, tool)| tool.spec().exposure == Exposure::Deferred);
-        let wanted: Vec<(&str, _)> = direct.chain(late).collect();
-        let names: Vec<String> = wanted.iter().map(|(name, _)| (*name).to_owned()).collect();
-        if let Some((known, set)) = &self.tool_set
-            && *known == names
-        {
-            return Arc::clone(set);
-        }
-        let define = |(name, tool): &(&str, &Arc<dyn haft_tool::DynTool>)| {
-            let spec = tool.spec();
-            ToolDef::new(*name, spec.description.clone(), spec.input_schema.clone())
-        };
-        let mut definitions: Vec<ToolDef> = wanted.iter().map(define).collect();
-        definitions.extend(self.structured.as_ref().map(Structured::definition));
-        let set = Arc::new(ToolSet::new(definitions));
-        self.tool_set = Some((names, Arc::clone(&set)));
-        set
     }
 
     fn charge(&mut self, usage: Usage) {

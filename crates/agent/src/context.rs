@@ -6,16 +6,29 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use haft_hooks::{CompactTrigger, HookEvent, PreCompact};
 use haft_model::{Event, Request, ToolChoice};
-use haft_types::{Block, Content, Message, MessageBlock, Role, text};
+use haft_types::{CallId, Content, Message, MessageBlock, Role, text};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Agent, AgentEvent, CompactedEvent, Compaction, conversation::compact_metadata};
+use crate::{Agent, AgentEvent, CompactedEvent, Compaction, conversation::compact_metadata, log::Stub};
 
-/// Results up to this size are not worth a stub.
-const SMALL_RESULT: usize = 600;
+/// Old results up to this size are not worth a stub: a stub has that size too.
+const OLD_RESULT: usize = 1_600;
+
+/// What a stub shows of a result.
+const PREVIEW_SIZE: usize = 600;
 
 /// Messages at the end that stay as they are.
 const KEPT_MESSAGES: usize = 6;
+
+/// Longer results are shortened wherever they are.
+const RECENT_RESULT: usize = 20_000;
+
+/// How the runtime begins what it stored elsewhere.
+const PREVIEW: &str = "[This result ha";
+
+const SUMMARY: &str = "Summary of the conversation so far:";
+const LAST_WORDS: &str = "The user's last message, word for word:";
+const GO_ON: &str = "Go on with the next step.";
 
 /// What the model is asked for.
 const SUMMARY_REQUEST: &str = "\
@@ -25,86 +38,137 @@ the plan, with what is done and what comes next; files that were read or changed
 what was tried and failed, and what was denied; commands and tasks that still run; open questions. \
 Write the summary only.";
 
+/// How much room there has to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Room {
+    /// For the next request.
+    Enough,
+    /// For some more after it.
+    ToWorkIn,
+}
+
 impl Agent {
     /// Makes the conversation shorter when the next request would nearly fill
     /// the window.
     pub(crate) async fn make_room(&mut self, cancel: &CancellationToken) {
+        if self.fits(Room::Enough) {
+            return;
+        }
         for step in 1..=3 {
-            if self.fits() {
-                return;
-            }
-            if !self.shorten(step, cancel).await {
+            // A step that helps only for a moment is not worth a changed prefix.
+            if self.shorten(step, cancel).await && self.fits(Room::ToWorkIn) {
                 return;
             }
         }
     }
 
-    fn fits(&mut self) -> bool {
+    fn fits(&mut self, room: Room) -> bool {
         let request = self.request();
-        let info = self.provider.info(&self.settings.model);
-        let tokens = request.estimate_tokens();
-        let limit = info.window * u64::from(self.settings.compact_at_percent) / 100;
-        tokens <= limit
+        let tokens = self.provider.estimate_tokens(&request);
+        let limit = self.window() * u64::from(self.settings.compact_at_percent) / 100;
+        match room {
+            Room::Enough => tokens <= limit,
+            Room::ToWorkIn => tokens <= limit * 4 / 5,
+        }
+    }
+
+    /// What fits: what the provider said, else what is known about the model.
+    pub(crate) fn window(&self) -> u64 {
+        let known = self.provider.info(&self.settings.model).window;
+        self.told_window.map_or(known, |told| told.min(known))
     }
 
     /// One step of the ladder; whether anything became shorter.
     pub(crate) async fn shorten(&mut self, step: u32, cancel: &CancellationToken) -> bool {
         let request = self.request();
-        let before = request.estimate_tokens();
-        let (messages, how) = match step {
-            1 => (self.with_stubs(), Compaction::Stubs),
-            2 => match self.summarised(cancel).await {
-                Some(messages) => (messages, Compaction::Summary),
-                None => (self.summed_up(), Compaction::Mechanical),
-            },
-            _ => (self.summed_up(), Compaction::Mechanical),
+        let before = self.provider.estimate_tokens(&request);
+        let (written, how) = match step {
+            1 => {
+                let stubs = self.stubs().await;
+                if stubs.is_empty() {
+                    return false;
+                }
+                (self.conversation.shorten_results(stubs), Compaction::Stubs)
+            }
+            step => {
+                let event = PreCompact { trigger: CompactTrigger::Auto, custom_instructions: None };
+                self.hooks(HookEvent::PreCompact, event).await;
+                self.kept.idle_compactions += 1;
+                let summary = if step == 2 { self.summarised(cancel).await } else { None };
+                let (messages, how) = match summary {
+                    Some(messages) => (messages, Compaction::Summary),
+                    None => (self.summed_up(), Compaction::Mechanical),
+                };
+                (self.conversation.replace(messages, compact_metadata("auto", before)), how)
+            }
         };
-        if how != Compaction::Stubs {
-            let event = PreCompact { trigger: CompactTrigger::Auto, custom_instructions: None };
-            self.hooks(HookEvent::PreCompact, event).await;
-        }
-        if let Err(err) = self.conversation.replace(messages, compact_metadata("auto", before)) {
+        if let Err(err) = written {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
+        self.note_kept();
         let request = self.request();
-        let after = request.estimate_tokens();
+        let after = self.provider.estimate_tokens(&request);
         self.tell(AgentEvent::Compacted(CompactedEvent { tokens_before: before, tokens_after: after, how }));
         after < before
     }
 
-    /// Old results become their first line; the newest messages stay.
-    fn with_stubs(&self) -> Vec<Message> {
+    /// Old results, and huge ones, as previews with a path to the whole.
+    async fn stubs(&self) -> Vec<Stub> {
         let messages = self.conversation.messages();
         let old = messages.len().saturating_sub(KEPT_MESSAGES);
-        messages
-            .iter()
-            .enumerate()
-            .map(|(idx, message)| {
-                let mut message = Message::clone(message);
-                let limit = if idx < old { SMALL_RESULT } else { 20_000 };
-                message.content.iter_mut().for_each(|block| stub(block, limit));
-                message
-            })
-            .collect()
+        let mut stubs = Vec::new();
+        for (idx, message) in messages.iter().enumerate() {
+            let limit = if idx < old { OLD_RESULT } else { RECENT_RESULT };
+            for block in &message.content {
+                let MessageBlock::ToolResult { content, tool_use_id, .. } = block else { continue };
+                if limit < content.chars() || content.0.iter().any(|it| it.as_text().is_none() && idx < old) {
+                    stubs.push(Stub {
+                        call: tool_use_id.clone(),
+                        text: self.stub(tool_use_id, content).await,
+                    });
+                }
+            }
+        }
+        stubs
+    }
+
+    async fn stub(&self, call: &CallId, content: &Content) -> String {
+        let pictures = content.0.iter().filter(|it| it.as_text().is_none()).count();
+        let full = content.to_text();
+        // What is a preview already says where the whole is.
+        let mut short = if full.starts_with(PREVIEW) || full.chars().count() <= PREVIEW_SIZE {
+            text::head(&full, PREVIEW_SIZE).to_owned()
+        } else {
+            let results = &self.tools.pipeline.results;
+            let name = format!("{call}-shortened");
+            results.fit(&name, Content::text(full), Some(PREVIEW_SIZE)).await.to_text()
+        };
+        if 0 < pictures {
+            short.push_str(&format!(
+                "\n[{pictures} pictures or documents were dropped to save room; call the tool again to see them]"
+            ));
+        }
+        short
     }
 
     /// A summary by the model over as much of the conversation as fits.
     async fn summarised(&mut self, cancel: &CancellationToken) -> Option<Vec<Message>> {
-        let info = self.provider.info(&self.settings.model);
         let mut request = self.request();
         request.tool_choice = ToolChoice::None;
         request.max_tokens = 4_000;
         let ask = Message::user(SUMMARY_REQUEST);
-        request.messages = self.with_stubs().into_iter().map(Arc::new).collect();
         request.messages.push(Arc::new(ask));
-        while info.window * 9 / 10 < request.estimate_tokens() && 2 < request.messages.len() {
-            request.messages.remove(0);
+        let room = self.window().saturating_sub(u64::from(request.max_tokens)) * 9 / 10;
+        while room < self.provider.estimate_tokens(&request) && 2 < request.messages.len() {
+            // An eighth at a time: the end matters most.
+            let over = request.messages.len() / 8;
+            request.messages.drain(..over.max(1));
         }
         let summary = tokio::select! {
             summary = self.text_of(request) => summary?,
             () = cancel.cancelled() => return None,
         };
-        Some(self.rebuilt(&format!("Summary of the conversation so far:\n\n{summary}")))
+        Some(self.rebuilt(&format!("{SUMMARY}\n\n{summary}")))
     }
 
     async fn text_of(&self, request: Request) -> Option<String> {
@@ -146,41 +210,28 @@ impl Agent {
     /// said last, word for word.
     fn rebuilt(&self, summary: &str) -> Vec<Message> {
         let mut content = vec![MessageBlock::Text { text: summary.to_owned() }];
+        content.extend(self.kept.text().map(|text| MessageBlock::Text { text }));
         if let Some(last) = self.last_words() {
-            content.push(MessageBlock::Text {
-                text: format!("The user's last message, word for word:\n\n{last}"),
-            });
+            content.push(MessageBlock::Text { text: format!("{LAST_WORDS}\n\n{last}") });
         }
-        content.push(MessageBlock::Text { text: String::from("Go on with the next step.") });
+        content.push(MessageBlock::Text { text: String::from(GO_ON) });
         vec![Message { role: Role::User, content }]
     }
 
     fn last_words(&self) -> Option<String> {
+        if !self.kept.last_words.is_empty() {
+            return Some(text::head(&self.kept.last_words, 20_000).to_owned());
+        }
+        // A log of a version that did not keep them.
         let said = self.conversation.messages().iter().rev().filter(|message| message.role == Role::User);
         said.flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
-            MessageBlock::Text { text } if !text.starts_with("Summary of the conversation") => {
-                Some(text::head(text, 20_000).to_owned())
+            MessageBlock::Text { text } if text != GO_ON && !text.starts_with(SUMMARY) => {
+                let words = text.strip_prefix(LAST_WORDS).unwrap_or(text).trim_start();
+                Some(text::head(words, 20_000).to_owned())
             }
             _ => None,
         })
     }
-}
-
-fn stub(block: &mut MessageBlock, limit: usize) {
-    let MessageBlock::ToolResult { content, .. } = block else { return };
-    if content.chars() <= limit
-        && !content.0.iter().any(|it| matches!(it, Block::Image { .. } | Block::Document { .. }))
-    {
-        return;
-    }
-    let full = content.to_text();
-    let pictures = content.0.iter().filter(|it| it.as_text().is_none()).count();
-    let mut short = text::head(&full, limit.min(SMALL_RESULT)).to_owned();
-    short.push_str(&format!("\n[… the rest of this result ({} characters) was dropped to save room; call the tool again if you need it]", full.chars().count()));
-    if 0 < pictures {
-        short.push_str(&format!("\n[{pictures} pictures were dropped too]"));
-    }
-    *content = Content::text(short);
 }
 
 fn line_of(role: Role, block: &MessageBlock) -> Option<String> {

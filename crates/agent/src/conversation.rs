@@ -1,14 +1,18 @@
 //! The conversation as the next request holds it, and the log it comes from.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+};
 
 use haft_tool::ContextChange;
-use haft_types::{Message, MessageBlock, Role, SessionId, Usage};
+use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Masker,
-    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, SystemLine},
+    Held, Kept, Masker,
+    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine},
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -26,6 +30,10 @@ pub struct Conversation {
     log: Option<LogFile>,
     /// Entries as they were written, for whoever mirrors the log.
     mirror: Option<Vec<Entry>>,
+    /// Which results are in the next request.
+    held: Held,
+    /// Which of them are only stubs.
+    stubbed: HashSet<CallId>,
     /// Keeps secrets out of the log.
     masker: Masker,
 }
@@ -39,6 +47,12 @@ pub struct Restored {
     pub usage: Usage,
     /// And in money.
     pub usd: f64,
+    /// What calls left behind for the next time.
+    pub meta: Vec<(CallId, Map<String, Value>)>,
+    /// What outlives compactions.
+    pub kept: Kept,
+    /// Lines of the conversation that no request could hold any more.
+    pub left_out: usize,
     /// What reading the log found.
     pub report: ReadReport,
 }
@@ -71,6 +85,8 @@ impl Conversation {
             cwd: cwd.display().to_string(),
             log,
             mirror: None,
+            held: Held::default(),
+            stubbed: HashSet::new(),
             masker: Masker::default(),
         }
     }
@@ -85,14 +101,52 @@ impl Conversation {
     ) -> std::io::Result<(Self, Restored)> {
         let mut conversation = Self::new(session_id, cwd, None);
         let mut restored = Restored::default();
+        let recent = match until {
+            // The line may be anywhere.
+            Some(_) => log::Recent::default(),
+            None => log::recent(from)?,
+        };
+        for state in recent.states {
+            conversation.take(Entry::Haft(state), &mut restored);
+        }
+        if 0 < recent.left_out {
+            restored.left_out = recent.left_out;
+            conversation.begin_without(recent.first, recent.left_out, &mut restored);
+        }
         let mut done = false;
-        restored.report = log::read(from, |entry| {
+        restored.report = log::read_from(from, recent.start, |entry| {
             if !done {
                 done = until.is_some() && uuid_of(&entry) == until;
                 conversation.take(entry, &mut restored);
             }
         })?;
+        conversation.hold_again();
         Ok((conversation, restored))
+    }
+
+    /// Tells others which results are in the next request.
+    pub fn held(&self) -> Held {
+        self.held.clone()
+    }
+
+    /// Tells it to these from now on.
+    pub fn share_held(&mut self, held: Held) {
+        self.held = held;
+        self.hold_again();
+    }
+
+    fn hold_again(&self) {
+        let results = self.messages.iter().flat_map(|message| &message.content);
+        let ids = results.filter_map(|block| match block {
+            MessageBlock::ToolResult { tool_use_id, .. } => Some(tool_use_id.clone()),
+            _ => None,
+        });
+        let stubbed = self.stubbed.iter();
+        let mut held: HashSet<CallId> = ids.collect();
+        stubbed.for_each(|id| {
+            held.remove(id);
+        });
+        self.held.set(held);
     }
 
     /// Masks secrets in what is written from now on. What is sent stays as it
@@ -136,6 +190,17 @@ impl Conversation {
         &self.messages
     }
 
+    /// The beginning is too long to be sent: the person's first words and a note
+    /// stand for it.
+    fn begin_without(&mut self, first: Option<Entry>, left_out: usize, restored: &mut Restored) {
+        if let Some(first) = first {
+            self.take(first, restored);
+        }
+        self.join(Message::user(format!(
+            "[The {left_out} steps that followed are left out: together they are too long. What was done then can be seen in the files.]"
+        )));
+    }
+
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
             Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
@@ -147,6 +212,9 @@ impl Conversation {
                 self.messages.clear();
             }
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
+            Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
+            Entry::Haft(State::Kept { kept }) => restored.kept = *kept,
+            Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
         }
@@ -188,6 +256,11 @@ impl Conversation {
                 Role::User => Entry::User(logged),
                 Role::Assistant => Entry::Assistant(logged),
             });
+            for block in &line.message.content {
+                if let MessageBlock::ToolResult { tool_use_id, .. } = block {
+                    self.held.add(tool_use_id.clone());
+                }
+            }
             self.join(line.message);
         }
         self.write(entries)
@@ -198,20 +271,50 @@ impl Conversation {
         self.write(vec![Entry::Haft(state)])
     }
 
+    /// Results become shorter; the log says which, and keeps the long ones.
+    pub(crate) fn shorten_results(&mut self, stubs: Vec<Stub>) -> std::io::Result<()> {
+        self.apply_stubs(&stubs);
+        self.note(State::Stubs { stubs })
+    }
+
+    fn apply_stubs(&mut self, stubs: &[Stub]) {
+        let texts: HashMap<&CallId, &str> = stubs.iter().map(|it| (&it.call, it.text.as_str())).collect();
+        let is_meant = |block: &MessageBlock| matches!(block, MessageBlock::ToolResult { tool_use_id, .. } if texts.contains_key(tool_use_id));
+        for message in &mut self.messages {
+            if !message.content.iter().any(is_meant) {
+                continue;
+            }
+            for block in &mut Arc::make_mut(message).content {
+                if let MessageBlock::ToolResult { tool_use_id, content, .. } = block
+                    && let Some(text) = texts.get(tool_use_id)
+                {
+                    *content = Content::text(*text);
+                    self.held.remove(tool_use_id);
+                    self.stubbed.insert(tool_use_id.clone());
+                }
+            }
+        }
+    }
+
     /// Everything so far is replaced by these messages.
     pub(crate) fn replace(&mut self, messages: Vec<Message>, metadata: Value) -> std::io::Result<()> {
         let mut rest = Map::new();
         rest.insert("compactMetadata".to_owned(), metadata);
         let head = self.head(uuid());
         self.write(vec![Entry::System(SystemLine { head, subtype: COMPACT_BOUNDARY.to_owned(), rest })])?;
-        self.messages.clear();
+        let before = std::mem::take(&mut self.messages);
+        self.held.set(HashSet::new());
+        let stays = unchanged_results(&before, &messages);
         let lines = messages.into_iter().map(|message| NewLine {
             uuid: uuid(),
             message,
             origin: Origin::Meta,
             tool_use_result: None,
         });
-        self.add(lines.collect())
+        let added = self.add(lines.collect());
+        // A result that became a stub is not in the request any more.
+        self.held.set(stays);
+        added
     }
 
     /// The text of the last thing the model said.
@@ -247,6 +350,21 @@ impl Conversation {
         }
         written
     }
+}
+
+/// Results that are the same before and after.
+fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> HashSet<CallId> {
+    fn results<'a>(
+        content: impl Iterator<Item = &'a MessageBlock>,
+    ) -> impl Iterator<Item = (&'a CallId, &'a Content)> {
+        content.filter_map(|block| match block {
+            MessageBlock::ToolResult { tool_use_id, content, .. } => Some((tool_use_id, content)),
+            _ => None,
+        })
+    }
+    let old: HashMap<_, _> = results(before.iter().flat_map(|message| &message.content)).collect();
+    let new = results(after.iter().flat_map(|message| &message.content));
+    new.filter(|(id, content)| old.get(id) == Some(content)).map(|(id, _)| id.clone()).collect()
 }
 
 /// A fresh name for a line.

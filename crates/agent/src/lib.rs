@@ -19,20 +19,31 @@ pub mod cassette;
 mod context;
 mod conversation;
 mod event;
+mod fill;
+mod held;
+mod input;
+mod keep;
 mod limits;
 pub mod log;
 mod mask;
 mod prompt;
 mod repeats;
+mod request;
+mod settings;
 mod structured;
 mod turn;
 
-pub use agent::{Agent, AgentSettings, Inbox, LateInput, ReplayCalls, UserInput};
+pub use agent::{Agent, ReplayCalls};
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, TurnEnd,
 };
+pub use fill::{FillPart, WindowFill};
+pub use held::Held;
+pub use input::{Inbox, UserInput};
+pub use keep::{Kept, KeptItem};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
+pub use settings::{AgentSettings, LateInput};

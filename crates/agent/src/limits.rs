@@ -55,6 +55,23 @@ impl RunLimits {
     }
 }
 
+impl RunLimits {
+    /// The first bound of which four fifths are used.
+    pub(crate) fn near(&self, spent: &Spending, since: Instant) -> Option<String> {
+        let tokens = total(&spent.usage);
+        let usd = self.max_usd.filter(|most| *most * 0.8 <= spent.usd);
+        usd.map(|most| format!("${:.4} of ${most}", spent.usd))
+            .or_else(|| {
+                let most = self.max_tokens.filter(|most| most * 4 / 5 <= tokens)?;
+                Some(format!("{tokens} of {most} tokens"))
+            })
+            .or_else(|| {
+                let most = self.max_time.filter(|most| *most * 4 / 5 <= since.elapsed())?;
+                Some(format!("{:.0} of {:.0} s", since.elapsed().as_secs_f64(), most.as_secs_f64()))
+            })
+    }
+}
+
 /// Every token, cached or not.
 pub(crate) fn total(usage: &Usage) -> u64 {
     usage.input_tokens

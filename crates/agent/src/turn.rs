@@ -7,6 +7,7 @@ use haft_model::{Event, EventStream, ModelError, StopReason};
 use haft_runtime::{Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -251,6 +252,7 @@ impl Agent {
             }
             if slot.ran {
                 self.repeats.tell(&slot.call, &report, slot.effect);
+                self.kept.see(&slot.call, &report, slot.effect);
             }
             self.add_result(&slot.call, report);
             answer.flushed += 1;
@@ -272,6 +274,13 @@ impl Agent {
             origin: Origin::User,
             tool_use_result,
         }]);
+        let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
+            let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
+            ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
+        });
+        if let Some(meta) = ours.filter(|it| !it.is_empty()) {
+            self.note(crate::log::State::Meta { call: call.id.clone(), meta });
+        }
         for notice in &report.notices {
             self.tell(AgentEvent::Notice(notice.clone()));
         }

@@ -203,6 +203,14 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Play a recorded run again: same answers, no network.
     Replay(ReplayArgs),
+    /// List, show, search and name the sessions of this directory.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Show what fills the model's window in a session.
+    Context {
+        /// Which session; the newest of this directory when none is named.
+        session: Option<String>,
+    },
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),
@@ -235,6 +243,9 @@ pub(crate) enum ToolCommand {
         /// Input: JSON, `@file`, or `-` for standard input.
         #[arg(default_value = "{}", value_name = "JSON")]
         input: String,
+        /// Read the files it names first: Edit and Write only change what was read.
+        #[arg(long)]
+        read_first: bool,
     },
     /// Run calls from standard input, one JSON line per model message.
     ///
@@ -266,6 +277,47 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List them, newest first.
+    List,
+    /// Show what was said and done.
+    Show {
+        /// The id, or its beginning.
+        id: String,
+    },
+    /// Find a text in all of them.
+    Search {
+        /// What to look for; upper and lower case are the same.
+        text: String,
+    },
+    /// Give one a name.
+    Title {
+        /// The id, or its beginning.
+        id: String,
+        /// The name.
+        title: String,
+    },
+    /// Print where its log is.
+    Path {
+        /// The id, or its beginning.
+        id: String,
+    },
+}
+
+/// Flags of `haft dev mock-model`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct MockModelArgs {
+    /// The script: see docs/mock-model.md.
+    pub(crate) script: PathBuf,
+    /// Listen on this port; a free one by default. The address is the first line of output.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Append every request to this file, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) requests: Option<PathBuf>,
 }
 
 /// Flags of `haft replay`.
@@ -338,4 +390,6 @@ pub(crate) enum DevCommand {
         /// Into this directory.
         dir: PathBuf,
     },
+    /// Serve a scripted model on loopback that judges requests like the real services.
+    MockModel(MockModelArgs),
 }

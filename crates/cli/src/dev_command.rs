@@ -19,6 +19,7 @@ pub(crate) fn run(command: DevCommand) -> Ended {
             std::fs::write(&path, tools_page()?).map_err(|err| format!("{}: {err}", path.display()))?;
             Ok(ExitCode::SUCCESS)
         }
+        DevCommand::MockModel(args) => crate::mock_model_command::run(&args),
     }
 }
 

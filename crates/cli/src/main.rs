@@ -10,11 +10,14 @@
 
 mod args;
 mod ask_terminal;
+mod context_command;
 mod demo_command;
 mod dev_command;
 mod interrupt;
+mod listing;
 mod live_tail;
 mod mcp_command;
+mod mock_model_command;
 mod output;
 mod permissions_command;
 mod print_command;
@@ -22,8 +25,10 @@ mod replay_command;
 mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
+mod sessions_command;
 mod show;
 mod tasks_command;
+mod telemetry;
 mod tool_command;
 mod trust_command;
 mod undo_command;
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
+        Command::Sessions(command) => sessions_command::run(command, &args.options),
+        Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {
             haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)

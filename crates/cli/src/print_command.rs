@@ -17,8 +17,9 @@ use crate::{
     args::{Options, OutputFormat, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
+    telemetry::{RunInfoOf, Telemetry},
     watch::{Detail, Look, Watcher, width},
-    wiring::{self, Attended, ServerFlags, ServerTools, Setup},
+    wiring::{self, Attended, ServerFlags, ServerTools, Setup, Signals},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
@@ -50,18 +51,27 @@ fn prompt(run: &RunArgs) -> Result<String, Failure> {
 
 async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
+    setup.signals = Signals::Handled;
     let built = setup.agent(run)?;
     let mut agent = built.agent;
     let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
     let servers = ServerTools::new(&manager, &agent.tools);
     servers.begin(&mut agent, run.sdk.mcp_wait.map(Duration::from_secs)).await;
     servers.follow(&agent.inbox);
+    setup.record(&mut agent, run)?;
     let frames = Frames { session_id: setup.session_id.clone() };
     if run.output_format == OutputFormat::StreamJson {
         print_line(&frames.init(&init(&setup, &agent, &manager, built.key_source)).to_string())?;
     }
     let interrupt = Interrupt::listen();
-    let shown = show(built.events, shower(run, &agent, frames), &interrupt);
+    let about = RunInfoOf {
+        session: setup.session_id.as_str(),
+        model: &agent.settings.model,
+        provider: &built.provider_name,
+        prompt: &prompt,
+    };
+    let mut telemetry = Telemetry::from_env(&|name| setup.variable(name, run), about);
+    let shown = show(built.events, shower(run, &agent, frames), &interrupt, &mut telemetry);
     let end = async {
         let end = agent.run(UserInput::text(prompt), &interrupt.cancel).await;
         setup.close(&agent.tools).await;
@@ -71,6 +81,12 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         (end, spent, model)
     };
     let ((end, spent, model), shown) = tokio::join!(end, shown);
+    if let Some(telemetry) = telemetry
+        && let Err(problem) = telemetry.send(&end).await
+        && run.verbose
+    {
+        complain(&format!("telemetry was not sent: {problem}"));
+    }
     shown?;
     let (code, outcome) = outcome(&end, run.allow_denials, &interrupt);
     match run.output_format {
@@ -134,9 +150,13 @@ async fn show(
     mut events: mpsc::UnboundedReceiver<AgentEvent>,
     mut shower: Shower,
     interrupt: &Interrupt,
+    telemetry: &mut Option<Telemetry>,
 ) -> Result<(), Failure> {
     let mut ended = Ok(());
     while let Some(event) = events.recv().await {
+        if let Some(telemetry) = telemetry {
+            telemetry.hear(&event);
+        }
         if ended.is_ok() {
             ended = shower.take(&event);
             if ended.is_err() {

@@ -14,7 +14,7 @@ use crate::{
     args::{Options, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
-    wiring::{self, Attended, Setup},
+    wiring::{self, Attended, Setup, Signals},
 };
 
 pub(crate) fn run(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
@@ -23,6 +23,7 @@ pub(crate) fn run(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ende
 
 async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
     let mut setup = Setup::new(options)?;
+    setup.signals = Signals::Handled;
     let places = setup.tape_places();
     let loaded = Cassette::load(&replay.file, places.clone());
     let cassette = Arc::new(loaded.map_err(|err| format!("{}: {err}", replay.file.display()))?);

@@ -1,4 +1,6 @@
-//! Haft for embedders: define a tool in ten lines, run calls in ten more.
+//! Haft for embedders: define a tool in ten lines, run an agent in ten more.
+//!
+//! # A tool
 //!
 //! ```
 //! use haft::prelude::*;
@@ -20,22 +22,77 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(run());
 //! ```
 //!
+//! # An agent
+//!
+//! The model here is scripted, so that this page can be tested; with a key it is
+//! `ProviderChoice::from_env(&|name| std::env::var(name).ok(), &KeySettings::default())?.build(Common::default())?`
+//! of [`model`].
+//!
+//! ```
+//! use haft::prelude::*;
+//! use haft::model::Scripted;
+//! use haft::types::{MessageBlock, ToolUse};
+//!
+//! # #[derive(Deserialize, JsonSchema)]
+//! # struct Args { name: String }
+//! # async fn run() -> Result<(), BuildError> {
+//! let call = ToolUse { id: "1".into(), name: "greet".into(), input: json!({"name": "you"}) };
+//! let model = Scripted::new([
+//!     vec![MessageBlock::ToolUse(call)],
+//!     vec![MessageBlock::Text { text: "Done.".into() }],
+//! ]);
+//! let greet = tool("greet", "Greets somebody.", async |args: Args, _cx| {
+//!     Ok(format!("hello {}", args.name).into())
+//! });
+//! let mut agent = Agent::builder(model)
+//!     .tool(greet.build())
+//!     .ask(async |asked: Asked| match asked.tool.as_str() {
+//!         "greet" => Answer::yes(),
+//!         _ => Answer::no("only greetings here"),
+//!     })
+//!     .hook(HookEvent::PreToolUse, "*", async |_call| HookReply::Pass)
+//!     .max_turns(10)
+//!     .build()?;
+//!
+//! let mut run = agent.start("Say hello.");
+//! while let Some(event) = run.next().await {
+//!     if let AgentEvent::Result(result) = event {
+//!         assert_eq!(result.report.content.to_text(), "hello you");
+//!     }
+//! }
+//! let end = run.end().await;
+//! assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Done."));
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
+//! ```
+//!
 //! **Does not know** terminals, flags or settings files: what a program wants,
 //! it says.
 //!
 //! **Invariant:** a call made here goes through the same eight stages as one a
 //! model makes.
+//!
+//! **Invariant:** what nobody allowed and nobody was asked about does not run.
 
+mod agent;
 mod tools;
 
+pub use agent::{Agent, AgentBuilder, Asked, BuildError, HookReply, Run};
+pub use haft_agent as engine;
+pub use haft_hooks as hooks;
+pub use haft_model as model;
 pub use haft_permission as permission;
 pub use haft_runtime as runtime;
 pub use haft_tool as tool;
 pub use haft_types as types;
 pub use tools::Tools;
 
-/// What a file that defines tools usually needs.
+/// What a file that defines tools or runs an agent usually needs.
 pub mod prelude {
+    pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
+    pub use haft_hooks::{HookCall, HookEvent};
+    pub use haft_runtime::Answer;
     pub use haft_tool::{
         CallContext, Content, ErrorKind, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
         erase, tool,
@@ -44,5 +101,5 @@ pub mod prelude {
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
 
-    pub use crate::Tools;
+    pub use crate::{Agent, Asked, BuildError, HookReply, Tools};
 }

@@ -4,7 +4,11 @@
 //! stream that breaks later ends as [`StopReason::Interrupted`](crate::StopReason),
 //! and the results of those calls go into the next request.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -63,6 +67,7 @@ pub(crate) struct Engine {
     pub(crate) cache: MessageCache,
     pub(crate) meter: Meter,
     pub(crate) calibration: Calibration,
+    pub(crate) told_limits: Mutex<HashMap<String, u64>>,
 }
 
 /// An attempt that did not bring the whole answer.
@@ -153,7 +158,7 @@ impl Engine {
     ) -> Result<(), ModelError> {
         let info = self.info(&request.model);
         let (mut retries, mut cures, mut asked_again) = (0, 0, false);
-        let mut max_tokens = None;
+        let mut max_tokens = self.told_limit(&request.model);
         'lint: loop {
             let (mut linted, repairs) = self.lint(&request, &info).await;
             self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
@@ -173,6 +178,7 @@ impl Engine {
                     cures += 1;
                     if let Cure::MaxTokens(limit) = cure {
                         max_tokens = Some(limit);
+                        self.keep_limit(&request.model, limit, &failed.error);
                     }
                     continue 'lint;
                 }
@@ -185,6 +191,20 @@ impl Engine {
                 self.wait(retries, failed, &emitter).await?;
             }
         }
+    }
+
+    /// The most tokens of an answer the provider once said it takes.
+    fn told_limit(&self, model: &str) -> Option<u64> {
+        self.told_limits.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied()
+    }
+
+    /// Remembers it, unless it was only about this one request.
+    fn keep_limit(&self, model: &str, limit: u64, error: &ModelError) {
+        let ModelError::Invalid { message } = error else { return };
+        if !message.contains("maximum allowed") {
+            return;
+        }
+        self.told_limits.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), limit);
     }
 
     /// What would make a refused request be taken; remembered and told.

@@ -1,7 +1,9 @@
 use haft_tool::ContextChange;
-use haft_types::{Message, Usage};
+use haft_types::{CallId, Message, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::Kept;
 
 /// One line of a session log.
 ///
@@ -107,6 +109,15 @@ pub struct SystemLine {
     pub rest: Map<String, Value>,
 }
 
+/// What stands for a result that was shortened.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Stub {
+    /// The call whose result it was.
+    pub call: CallId,
+    /// What is left of it.
+    pub text: String,
+}
+
 /// State that is not part of the conversation, and must survive all the same.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -115,6 +126,23 @@ pub enum State {
     Changes {
         /// Which.
         changes: Vec<ContextChange>,
+    },
+    /// What outlives every compaction, as it was then.
+    Kept {
+        /// All of it.
+        kept: Box<Kept>,
+    },
+    /// Results that were shortened: what stands for them from here on.
+    Stubs {
+        /// Which.
+        stubs: Vec<Stub>,
+    },
+    /// What a call left behind for the next time (keys of ours in its `meta`).
+    Meta {
+        /// Which call.
+        call: CallId,
+        /// What.
+        meta: Map<String, Value>,
     },
     /// What everything has cost so far.
     Cost {

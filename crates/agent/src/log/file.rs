@@ -79,8 +79,15 @@ fn ends_torn(file: &mut File) -> io::Result<bool> {
 }
 
 /// Reads a log line by line, in memory bounded by its longest line.
-pub fn read(path: &Path, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
-    let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
+pub fn read(path: &Path, each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+    read_from(path, 0, each)
+}
+
+/// The same from a byte on.
+pub(crate) fn read_from(path: &Path, start: u64, mut each: impl FnMut(Entry)) -> io::Result<ReadReport> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut report = ReadReport::default();
     let mut line = Vec::new();
     loop {

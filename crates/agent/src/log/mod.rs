@@ -3,6 +3,10 @@
 pub(crate) mod clock;
 mod entry;
 mod file;
+mod recent;
+pub mod sessions;
 
-pub use entry::{Entry, Head, Line, LoggedMessage, State, SystemLine};
+pub use entry::{Entry, Head, Line, LoggedMessage, State, Stub, SystemLine};
+pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};
+pub(crate) use recent::{Recent, recent};

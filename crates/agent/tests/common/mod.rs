@@ -17,13 +17,20 @@ use haft_testkit::{MockModel, Script, Turn};
 use haft_tool::{DynTool, Outcome, ToolError, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Deserialize, JsonSchema)]
 pub struct EchoArgs {
     text: String,
+}
+
+/// Takes whatever comes.
+#[derive(Deserialize, JsonSchema)]
+pub struct Anything {
+    #[serde(flatten)]
+    _rest: serde_json::Map<String, Value>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -120,6 +127,16 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
         })
         .read_only()
         .build(),
+        // Stand-ins for tools whose names mean something to compaction.
+        any("TodoWrite", "noted"),
+        any("ExitPlanMode", "the plan is approved"),
+        any("Skill", "How to brew: heat the water."),
+        any("Write", "written"),
+        tool("Bash", "Starts something.", async |_: Anything, _cx| {
+            Ok(Outcome::from(json!({"background_task_id": "bash_7"})))
+        })
+        .read_only()
+        .build(),
         tool("Danger", "Asks first.", async |args: EchoArgs, _cx| Ok(Outcome::from(args.text))).build(),
         tool("Wait", "Waits to be interrupted.", move |_: EchoArgs, cx: haft_tool::ToolContext<Value>| {
             let waiting = Arc::clone(&waiting);
@@ -132,6 +149,13 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
         .read_only()
         .build(),
     ]
+}
+
+/// A tool that takes anything and says this.
+fn any(name: &'static str, answer: &'static str) -> Arc<dyn DynTool> {
+    tool(name, "Does it.", move |_: Anything, _cx| async move { Ok(Outcome::from(answer)) })
+        .read_only()
+        .build()
 }
 
 impl Rig {

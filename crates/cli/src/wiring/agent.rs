@@ -3,17 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use haft_agent::{
-    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Masker, Memory, MemoryPlaces, Prompt,
-    Restored,
+    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
+    Prompt, Restored,
     cassette::{Tape, TapeHeader},
     log::LogFile,
 };
 use haft_model::Catalog;
-use haft_types::Message;
+use haft_tool::ContextChange;
+use haft_types::{Message, PermissionMode};
 use tokio::sync::mpsc;
 
 use super::{Attended, Setup, provider::Chosen, split_rules};
-use crate::{args::RunArgs, output::Failure};
+use crate::{
+    args::RunArgs,
+    output::{Failure, complain},
+};
 
 /// The model when nobody names one.
 const DEFAULT_MODEL: &str = "claude-opus-4-5";
@@ -23,6 +27,8 @@ pub(crate) struct Built {
     pub(crate) agent: Agent,
     pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
     pub(crate) key_source: String,
+    /// Who answers.
+    pub(crate) provider_name: String,
 }
 
 impl Setup {
@@ -39,11 +45,14 @@ impl Setup {
         }
         self.only_tools = run.tools.as_ref().map(|list| split_rules(std::slice::from_ref(list)));
         let resumed = self.resumed(run)?;
+        self.held = Some(Held::default());
         let session = self.session(Attended::Never)?;
         let (mut conversation, restored) = match resumed {
             Some(resumed) => resumed,
             None => (Conversation::new(self.session_id.clone(), &self.cwd, None), Restored::default()),
         };
+        conversation.share_held(self.held.clone().unwrap_or_default());
+        self.restore_seen(&restored);
         if !run.sdk.no_session_persistence {
             let log = LogFile::open(self.log_path(self.session_id.as_str()))
                 .map_err(|err| format!("the session log: {err}"))?;
@@ -53,30 +62,39 @@ impl Setup {
         if run.sdk.session_mirror {
             conversation.mirror();
         }
+        let provider_name = chosen.provider.name().to_owned();
         let settings = self.agent_settings(run, &chosen.catalog)?;
         let (mut agent, events) =
             Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
+        agent.restore_kept(restored.kept.clone());
+        restore_plan_mode(&agent, &restored, self.options.permission_mode);
+        report_losses(&restored);
         if let Some(schema) = &run.json_schema {
             let schema =
                 serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
             agent.require_output(schema)?;
         }
+        Ok(Built { agent, events, key_source: chosen.key_source, provider_name })
+    }
+
+    /// Writes the run down if somebody wants that. Called when the agent knows
+    /// everything it is told first.
+    pub(crate) fn record(&self, agent: &mut Agent, run: &RunArgs) -> Result<(), Failure> {
         let named = std::env::var_os("HAFT_RECORD").filter(|it| !it.is_empty()).map(PathBuf::from);
-        if let Some(path) = run.record.as_ref().or(named.as_ref()) {
-            let header = TapeHeader {
-                haft_cassette: 1,
-                settings: agent.settings.clone(),
-                prompt: agent.prompt.clone(),
-                output_schema: agent.output_schema().cloned(),
-                tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
-                messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
-            };
-            let tape = Tape::create(path, &header, self.tape_places());
-            agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
-        }
-        Ok(Built { agent, events, key_source: chosen.key_source })
+        let Some(path) = run.record.as_ref().or(named.as_ref()) else { return Ok(()) };
+        let header = TapeHeader {
+            haft_cassette: 1,
+            settings: agent.settings.clone(),
+            prompt: agent.prompt.clone(),
+            output_schema: agent.output_schema().cloned(),
+            tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
+            messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
+        };
+        let tape = Tape::create(path, &header, self.tape_places());
+        agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
+        Ok(())
     }
 
     fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
@@ -157,7 +175,7 @@ impl Setup {
     }
 
     /// Logs of sessions in this directory.
-    fn log_dir(&self) -> PathBuf {
+    pub(crate) fn log_dir(&self) -> PathBuf {
         let key: String = self
             .cwd
             .to_string_lossy()
@@ -169,17 +187,48 @@ impl Setup {
         moved.unwrap_or_else(|| self.state_dir()).join("projects").join(key)
     }
 
-    pub(super) fn log_path(&self, id: &str) -> PathBuf {
+    pub(crate) fn log_path(&self, id: &str) -> PathBuf {
         self.log_dir().join(format!("{id}.jsonl"))
+    }
+}
+
+/// A session that was planning goes on planning, unless a flag says otherwise.
+/// Modes that allow more are not taken from a log: whoever wants them says so.
+fn restore_plan_mode(agent: &Agent, restored: &Restored, flag: Option<PermissionMode>) {
+    let last = restored.changes.iter().rev().find_map(|change| match change {
+        ContextChange::Mode(mode) => Some(*mode),
+        _ => None,
+    });
+    if last == Some(PermissionMode::Plan) && flag.is_none() {
+        agent.tools.pipeline.gate.set_mode(PermissionMode::Plan);
+    }
+}
+
+/// Says what of a log could not be taken over.
+fn report_losses(restored: &Restored) {
+    let report = &restored.report;
+    if 0 < report.unreadable {
+        let torn = if report.torn { ", the last one because it was cut off" } else { "" };
+        complain(&format!(
+            "{} lines of the session log cannot be read and are left out{torn}",
+            report.unreadable
+        ));
+    }
+    if 0 < restored.left_out {
+        complain(&format!(
+            "the first {} steps of the session are too long to be sent and are left out",
+            restored.left_out
+        ));
     }
 }
 
 /// Whether a log has a line of this name.
 fn names_line(log: &Path, uuid: &str) -> bool {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
+    use std::io::{BufRead as _, BufReader};
+    let Ok(file) = std::fs::File::open(log) else { return false };
     let named =
         |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|it| it["uuid"] == uuid);
-    text.lines().any(|line| line.contains(uuid) && named(line))
+    BufReader::new(file).lines().map_while(Result::ok).any(|line| line.contains(uuid) && named(&line))
 }
 
 fn newest(dir: &Path) -> Option<String> {

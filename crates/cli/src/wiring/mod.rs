@@ -8,6 +8,7 @@ mod policy;
 mod provider;
 mod rules_text;
 mod scratch;
+mod seen;
 mod services;
 mod settings_access;
 
@@ -18,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use haft_agent::Held;
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
 use haft_hooks::{HookDefinition, HookEnvironment, Hooks, Ports};
 use haft_permission::{Policy, Session as Permissions};
@@ -28,7 +30,7 @@ use haft_runtime::{
 use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_types::SessionId;
-use haft_workspace::Workspace;
+use haft_workspace::{Files, Workspace};
 use tokio::runtime::Runtime;
 
 pub(crate) use confine::{Limits, Walls};
@@ -59,6 +61,15 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
     built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
 }
 
+/// What a signal that ends programs does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Signals {
+    /// Ends this one, and what its commands started.
+    End,
+    /// Stops the run, which then tells how far it came and ends by itself.
+    Handled,
+}
+
 /// Flags and settings, read once.
 pub(crate) struct Setup {
     pub(crate) cwd: PathBuf,
@@ -71,6 +82,12 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// What a signal that ends programs does.
+    pub(crate) signals: Signals,
+    /// Which results are in the next request, where there is a conversation.
+    pub(crate) held: Option<Held>,
+    /// The files of the session, once its tools are there.
+    files: OnceLock<Arc<Files>>,
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
     /// The MCP servers of the session.
@@ -114,6 +131,9 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            signals: Signals::End,
+            held: None,
+            files: OnceLock::new(),
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),

@@ -16,10 +16,12 @@ use haft_tools::{
     read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::SessionId;
-use haft_workspace::{EverythingInContext, Files, JournalLimits, Workspace, WorkspaceConfig};
+use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
+use tokio::signal::unix::SignalKind;
 
 use super::{
-    Setup,
+    Setup, Signals,
+    seen::InRequest,
     settings_access::{StoredSettings, no_settings},
 };
 use crate::output::{Failure, complain};
@@ -32,12 +34,14 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
         &setup.state_dir(),
         &setup.cwd,
         Some((setup.session_id.clone(), environment(setup))),
+        InRequest(setup.held.clone()),
     )?;
     services.confine = setup.walls();
     let (files, limits) = (Arc::clone(&services.files), SnapshotLimits::default());
     services.snapshots = Arc::new(JournalSnapshots::new(files, setup.home.clone(), limits));
     setup.tasks.set(Arc::clone(&services.tasks)).ok();
-    own_processes(setup);
+    setup.files.set(Arc::clone(&services.files)).ok();
+    own_processes(setup, &services.tasks);
     Ok(services)
 }
 
@@ -51,9 +55,12 @@ fn environment(setup: &Setup) -> EnvPolicy {
     policy
 }
 
-/// Nothing runs unseen: orphans of commands become ours, and what killed
-/// sessions left is ended.
-fn own_processes(setup: &Setup) {
+/// Signals that end us.
+const ENDING: [SignalKind; 2] = [SignalKind::terminate(), SignalKind::hangup()];
+
+/// Nothing runs unseen: orphans of commands become ours, what killed sessions
+/// left is ended, and a signal that ends us ends what our commands started.
+fn own_processes(setup: &Setup, tasks: &Arc<Tasks>) {
     /// How long processes may take to go.
     const PATIENCE: Duration = Duration::from_secs(2);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -69,6 +76,21 @@ fn own_processes(setup: &Setup) {
             ));
         }
     });
+    // Whoever embeds us has a way of its own to end us.
+    let signals = match setup.signals {
+        Signals::Handled => &[][..],
+        Signals::End if setup.asker.is_some() => &ENDING[1..],
+        Signals::End => &ENDING[..],
+    };
+    for kind in signals {
+        let (tasks, kind) = (Arc::clone(tasks), *kind);
+        runtime.spawn(async move {
+            let Ok(mut signal) = tokio::signal::unix::signal(kind) else { return };
+            signal.recv().await;
+            tokio::task::spawn_blocking(move || tasks.shell().owner().end(PATIENCE)).await.ok();
+            std::process::exit(128 + kind.as_raw_value());
+        });
+    }
 }
 
 /// The files of the project, and the record of what changed in them.
@@ -90,7 +112,7 @@ impl Scratch {
 
 /// For looking at tools without calling them: nothing of the user is touched.
 pub(crate) fn scratch_services(scratch: &Scratch) -> Result<Services, Failure> {
-    services(no_settings(), scratch.0.path(), scratch.0.path(), None)
+    services(no_settings(), scratch.0.path(), scratch.0.path(), None, InRequest(None))
 }
 
 fn services(
@@ -98,6 +120,7 @@ fn services(
     state_dir: &Path,
     cwd: &Path,
     session: Option<(SessionId, EnvPolicy)>,
+    shown: InRequest,
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
     let (session, environment) = session.unzip();
@@ -115,7 +138,7 @@ fn services(
         snapshots: Arc::new(NoSnapshots),
         settings,
         find: FindSettings::from_env(|name| std::env::var(name).ok()),
-        files: Arc::new(Files::new(Arc::new(workspace), session, EverythingInContext)),
+        files: Arc::new(Files::new(Arc::new(workspace), session, shown)),
         read: ReadLimits::from_env(),
         media: media_work(),
         config_check: Arc::new(KnownShapes),

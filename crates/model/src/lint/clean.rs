@@ -143,18 +143,8 @@ impl Judge<'_> {
     }
 
     fn other(&self, value: &Value, report: &mut Report) -> Fix<MessageBlock> {
-        const OWN: [&str; 8] = [
-            "text",
-            "thinking",
-            "redacted_thinking",
-            "image",
-            "document",
-            "tool_use",
-            "tool_result",
-            "tool_reference",
-        ];
         let kind = value["type"].as_str().unwrap_or_default();
-        if !self.server_blocks || kind.is_empty() || OWN.contains(&kind) {
+        if !self.server_blocks || !is_of_server(kind) {
             let detail = if kind.is_empty() { "a block without a type" } else { kind };
             report.add(RepairKind::BlockLeftOut, "block".to_owned(), format!("{detail} cannot be sent here"));
             return Fix::Drop;
@@ -319,6 +309,13 @@ impl Judge<'_> {
             None => media::count_pages(pdf),
         }
     }
+}
+
+/// Whether a block is one the provider's own tools make. Anything else of an
+/// unknown kind is damage: what the provider never sent, it does not take back.
+fn is_of_server(kind: &str) -> bool {
+    let named = ["server_tool_use", "mcp_tool_use", "container_upload", "search_result", "compaction"];
+    named.contains(&kind) || (kind.ends_with("_tool_result") && "_tool_result".len() < kind.len())
 }
 
 fn call_fix(call: &ToolUse, report: &mut Report) -> Fix<MessageBlock> {

@@ -1,0 +1,151 @@
+//! Reading the end of a log that is too long to be read whole.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader},
+    path::Path,
+};
+
+use memchr::{memchr, memmem};
+
+use super::{Entry, State};
+
+/// So much of a log is read in full. A window of a million tokens is four
+/// megabytes of text; a log holds it about twice.
+const RECENT: u64 = 24 << 20;
+
+/// The part of a line that says what it is.
+const HEAD: usize = 1 << 10;
+
+/// A longer line of state is not ours.
+const LONGEST_STATE: usize = 4 << 20;
+
+/// Where reading begins, and what was said before that and still counts.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// The first byte to read.
+    pub(crate) start: u64,
+    /// State from before, in order.
+    pub(crate) states: Vec<State>,
+    /// The first thing the person said.
+    pub(crate) first: Option<Entry>,
+    /// Lines from before that are left out, since the last summary.
+    pub(crate) left_out: usize,
+}
+
+/// Finds the part of a log that the next request can hold: from the last
+/// summary on, and not more than the newest megabytes. Lines before are looked
+/// at, but only lines of state are parsed.
+pub(crate) fn recent(path: &Path) -> io::Result<Recent> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length <= RECENT {
+        return Ok(Recent::default());
+    }
+    let mut scan = Scan { tail: length - RECENT, ..Scan::default() };
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut held = Vec::new();
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            scan.line(&held, false);
+            break;
+        }
+        let mut rest = buffer;
+        while let Some(end) = memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end + 1);
+            if held.is_empty() {
+                scan.line(line, true);
+            } else {
+                scan.lost += hold(&mut held, line);
+                scan.line(&held, true);
+                scan.lost = 0;
+                held.clear();
+            }
+            rest = after;
+        }
+        scan.lost += hold(&mut held, rest);
+        let read = buffer.len();
+        reader.consume(read);
+    }
+    Ok(scan.finish())
+}
+
+/// Keeps what is needed to know what a line is; says how many bytes were not
+/// kept.
+fn hold(held: &mut Vec<u8>, piece: &[u8]) -> u64 {
+    let room = LONGEST_STATE.saturating_sub(held.len()).min(piece.len());
+    held.extend_from_slice(&piece[..room]);
+    (piece.len() - room) as u64
+}
+
+#[derive(Default)]
+struct Scan {
+    /// Where the line begins.
+    offset: u64,
+    /// Bytes of the line that were not kept.
+    lost: u64,
+    /// Lines from here on are recent.
+    tail: u64,
+    /// The first line of the tail.
+    tail_start: Option<u64>,
+    last_start: u64,
+    boundary: Option<u64>,
+    states: Vec<(u64, State)>,
+    first: Option<Entry>,
+    lines: usize,
+    lines_at: (usize, usize),
+}
+
+impl Scan {
+    fn line(&mut self, line: &[u8], ended: bool) {
+        let start = self.offset;
+        self.offset += line.len() as u64 + self.lost;
+        if line.is_empty() {
+            return;
+        }
+        self.lines += 1;
+        self.last_start = start;
+        if self.tail <= start && self.tail_start.is_none() {
+            self.tail_start = Some(start);
+            self.lines_at.0 = self.lines;
+        }
+        let head = &line[..line.len().min(HEAD)];
+        if head.starts_with(b"{\"type\":\"haft\"") {
+            if ended && let Ok(Entry::Haft(state)) = serde_json::from_slice(line) {
+                self.states.push((start, state));
+            }
+        } else if head.starts_with(b"{\"type\":\"user\"") || head.starts_with(b"{\"type\":\"assistant\"") {
+            self.look_for_first(line);
+        } else if memmem::find(head, b"compact_boundary").is_some()
+            && matches!(serde_json::from_slice(line), Ok(Entry::System(_)))
+        {
+            self.boundary = Some(start);
+            self.lines_at.1 = self.lines;
+        } else {
+            self.look_for_first(line);
+        }
+    }
+
+    /// The first words of the person are near the beginning, or nowhere.
+    fn look_for_first(&mut self, line: &[u8]) {
+        const NEAR: usize = 50;
+        if self.first.is_none()
+            && self.lines <= NEAR
+            && let Ok(entry @ Entry::User(_)) = serde_json::from_slice::<Entry>(line)
+        {
+            self.first = Some(entry);
+        }
+    }
+
+    fn finish(self) -> Recent {
+        let tail = self.tail_start.unwrap_or(self.last_start);
+        let (start, left_out) = match self.boundary {
+            Some(boundary) if tail <= boundary => (boundary, 0),
+            Some(_) => (tail, self.lines_at.0.saturating_sub(self.lines_at.1 + 1)),
+            None => (tail, self.lines_at.0.saturating_sub(1)),
+        };
+        let states = self.states.into_iter().filter(|(at, _)| *at < start).map(|(_, state)| state);
+        Recent { start, states: states.collect(), first: self.first.filter(|_| 0 < left_out), left_out }
+    }
+}

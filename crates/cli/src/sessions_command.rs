@@ -1,0 +1,171 @@
+//! `haft sessions`: what was talked about in this directory.
+
+use std::{process::ExitCode, time::SystemTime};
+
+use haft_agent::log::{self, Entry, sessions};
+use haft_types::{MessageBlock, Role, text};
+use serde_json::json;
+
+use crate::{
+    args::{Options, SessionsCommand},
+    output::{Ended, Failure, complain, print_line},
+    show::{clean, colours, painted},
+    wiring::Setup,
+};
+
+pub(crate) fn run(command: SessionsCommand, options: &Options) -> Ended {
+    let setup = Setup::new(options)?;
+    match command {
+        SessionsCommand::List => list(&setup, options),
+        SessionsCommand::Show { id } => show(&setup, &id, options),
+        SessionsCommand::Search { text } => search(&setup, &text, options),
+        SessionsCommand::Title { id, title } => {
+            let path = setup.log_path(&resolve(&setup, &id)?);
+            sessions::rename(&path, &id, title.trim()).map_err(|err| format!("{}: {err}", path.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        SessionsCommand::Path { id } => {
+            let id = resolve(&setup, &id)?;
+            print_line(&setup.log_path(&id).display().to_string())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn all(setup: &Setup) -> Result<Vec<sessions::SessionInfo>, Failure> {
+    let dir = setup.log_dir();
+    Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
+}
+
+/// The session whose id begins like this; a single one must.
+fn resolve(setup: &Setup, start: &str) -> Result<String, Failure> {
+    let mut fitting: Vec<String> =
+        all(setup)?.into_iter().map(|it| it.id).filter(|id| id.starts_with(start)).collect();
+    if let Some(exact) = fitting.iter().position(|id| id == start) {
+        return Ok(fitting.swap_remove(exact));
+    }
+    match fitting.len() {
+        1 => Ok(fitting.swap_remove(0)),
+        0 => Err(Failure::Message(format!("no session of this directory begins with {start}"))),
+        many => Err(Failure::Message(format!("{many} sessions begin with {start}; write more of it"))),
+    }
+}
+
+fn list(setup: &Setup, options: &Options) -> Ended {
+    for it in all(setup)? {
+        let line = if options.json {
+            let modified = it.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            json!({"id": it.id, "title": it.title, "bytes": it.size, "modified": modified.as_secs(), "path": it.path})
+                .to_string()
+        } else {
+            let id: String = it.id.chars().take(8).collect();
+            let about = format!("{:>9}  {:>8}", ago(it.modified), bytes(it.size));
+            format!(
+                "{}  {}  {}",
+                painted(&id, "36", colours()),
+                painted(&about, "2", colours()),
+                clean(&it.title)
+            )
+        };
+        print_line(&line)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(setup: &Setup, id: &str, options: &Options) -> Ended {
+    let path = setup.log_path(&resolve(setup, id)?);
+    let mut ended = Ok(());
+    let read = log::read(&path, |entry| {
+        if ended.is_ok() {
+            ended = show_entry(&entry, options);
+        }
+    });
+    let report = read.map_err(|err| format!("{}: {err}", path.display()))?;
+    ended?;
+    if 0 < report.unreadable {
+        complain(&format!("{} lines of the log cannot be read and were left out", report.unreadable));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
+    if options.json {
+        let line = serde_json::to_string(entry).map_err(|err| Failure::Message(err.to_string()))?;
+        return print_line(&line);
+    }
+    let (Entry::User(line) | Entry::Assistant(line)) = entry else { return Ok(()) };
+    let role = line.message.message.role;
+    for block in &line.message.message.content {
+        let shown = match block {
+            MessageBlock::Text { text } if role == Role::User => {
+                format!("\n{} {}", painted("›", "36;1", colours()), painted(&clean(text), "1", colours()))
+            }
+            MessageBlock::Text { text } => format!("\n{}", clean(text)),
+            MessageBlock::ToolUse(call) => {
+                let input = text::one_line(&call.input.to_string(), 120);
+                format!(
+                    "  {} {}",
+                    painted(&call.name, "1", colours()),
+                    painted(&clean(&input), "2", colours())
+                )
+            }
+            MessageBlock::ToolResult { content, is_error, .. } => {
+                let (mark, paint) = if *is_error { ("✗", "31") } else { ("✓", "32") };
+                let first = text::one_line(&content.to_text(), 120);
+                format!("  {} {}", painted(mark, paint, colours()), painted(&clean(&first), "2", colours()))
+            }
+            _ => continue,
+        };
+        print_line(&shown)?;
+    }
+    Ok(())
+}
+
+fn search(setup: &Setup, wanted: &str, options: &Options) -> Ended {
+    /// Of one session.
+    const MOST: usize = 5;
+    let mut nothing = true;
+    for it in all(setup)? {
+        let found = sessions::search(&it.path, wanted, MOST)
+            .map_err(|err| format!("{}: {err}", it.path.display()))?;
+        if found.is_empty() {
+            continue;
+        }
+        nothing = false;
+        if !options.json {
+            let id: String = it.id.chars().take(8).collect();
+            print_line(&format!(
+                "{}  {}",
+                painted(&id, "36", colours()),
+                painted(&clean(&it.title), "1", colours())
+            ))?;
+        }
+        for place in found {
+            let who = if place.role == Role::User { "user" } else { "assistant" };
+            print_line(&if options.json {
+                json!({"id": it.id, "role": who, "excerpt": place.excerpt}).to_string()
+            } else {
+                format!("    {}", clean(&place.excerpt))
+            })?;
+        }
+    }
+    Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn ago(then: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => String::from("just now"),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+fn bytes(size: u64) -> String {
+    match size {
+        0..1_000 => format!("{size} B"),
+        1_000..1_000_000 => format!("{} kB", size / 1_000),
+        _ => format!("{} MB", size / 1_000_000),
+    }
+}

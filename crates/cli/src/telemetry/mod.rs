@@ -1,0 +1,154 @@
+//! OpenTelemetry: traces, metrics and logs of a run, with the names of the
+//! GenAI conventions, sent as OTLP over HTTP in JSON.
+//!
+//! Off unless the environment asks for it. No content (prompts, inputs,
+//! results) unless the environment asks for that too. Sent once, when the run
+//! is over, with little patience: a collector that is down costs nothing
+//! before that, and at most a second then.
+//!
+//! Own code: three JSON bodies and three posts; the SDK would bring a runtime of
+//! its own, and a dozen crates, to send them.
+
+mod body;
+mod spans;
+
+use std::time::{Duration, SystemTime};
+
+use haft_agent::{AgentEvent, TurnEnd};
+
+use self::spans::{Run, RunInfo};
+
+/// How long all three posts may take together.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where to, and how much.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Settings {
+    endpoint: String,
+    headers: Vec<(String, String)>,
+    content: Content,
+    service: String,
+    traceparent: Option<String>,
+}
+
+/// Whether what was said and done is sent too.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Content {
+    /// Only names, numbers and times.
+    Off,
+    /// Prompts, inputs and results as well.
+    On,
+}
+
+/// Listens to a run and sends what it heard.
+pub(crate) struct Telemetry {
+    settings: Settings,
+    run: Run,
+}
+
+impl Telemetry {
+    /// If the environment asks for it.
+    pub(crate) fn from_env(env: &dyn Fn(&str) -> Option<String>, info: RunInfoOf<'_>) -> Option<Self> {
+        let settings = Settings::from_env(env)?;
+        let info = RunInfo {
+            session: info.session.to_owned(),
+            model: info.model.to_owned(),
+            provider: info.provider.to_owned(),
+            prompt: (settings.content == Content::On).then(|| info.prompt.to_owned()),
+        };
+        let run = Run::new(info, settings.traceparent.as_deref(), SystemTime::now());
+        Some(Self { settings, run })
+    }
+
+    /// Hears an event.
+    pub(crate) fn hear(&mut self, event: &AgentEvent) {
+        self.run.hear(event, SystemTime::now(), self.settings.content == Content::On);
+    }
+
+    /// Sends everything. Says what went wrong, for those who want to know.
+    pub(crate) async fn send(mut self, end: &TurnEnd) -> Result<(), String> {
+        self.run.end(end, SystemTime::now());
+        let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(|err| err.to_string())?;
+        let resource = body::resource(&self.settings.service);
+        let bodies = [
+            ("traces", body::traces(&resource, &self.run)),
+            ("metrics", body::metrics(&resource, &self.run)),
+            ("logs", body::logs(&resource, &self.run)),
+        ];
+        let posts = bodies.map(|(signal, body)| {
+            let url = format!("{}/v1/{signal}", self.settings.endpoint);
+            let mut post = client.post(url).header("content-type", "application/json").body(body.to_string());
+            for (name, value) in &self.settings.headers {
+                post = post.header(name, value);
+            }
+            async move {
+                let sent = post.send().await.map_err(|err| format!("{signal}: {}", err.without_url()))?;
+                if sent.status().is_success() { Ok(()) } else { Err(format!("{signal}: {}", sent.status())) }
+            }
+        });
+        let [traces, metrics, logs] = posts;
+        let all = async { tokio::join!(traces, metrics, logs) };
+        let (traces, metrics, logs) = tokio::time::timeout(PATIENCE, all)
+            .await
+            .map_err(|_| String::from("the collector is too slow"))?;
+        traces.and(metrics).and(logs)
+    }
+}
+
+/// What a run is about.
+pub(crate) struct RunInfoOf<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) provider: &'a str,
+    pub(crate) prompt: &'a str,
+}
+
+impl Settings {
+    fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+        let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
+        let is_on = |name: &str| get(name).is_some_and(|it| !matches!(it.as_str(), "0" | "false" | "no"));
+        if !is_on("HAFT_ENABLE_TELEMETRY") && !is_on("CLAUDE_CODE_ENABLE_TELEMETRY") {
+            return None;
+        }
+        let endpoint =
+            get("OTEL_EXPORTER_OTLP_ENDPOINT").unwrap_or_else(|| String::from("http://127.0.0.1:4318"));
+        let pairs = get("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+        let headers = pairs.split(',').filter_map(|pair| pair.split_once('='));
+        let content = ["OTEL_LOG_USER_PROMPTS", "OTEL_LOG_TOOL_CONTENT", "OTEL_LOG_TOOL_DETAILS"];
+        Some(Self {
+            endpoint: endpoint.trim_end_matches('/').to_owned(),
+            headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+            content: if content.into_iter().any(is_on) { Content::On } else { Content::Off },
+            service: get("OTEL_SERVICE_NAME").unwrap_or_else(|| String::from("haft")),
+            traceparent: get("TRACEPARENT"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_off_until_somebody_asks() {
+        let read = |vars: &[(&str, &str)]| {
+            let vars: Vec<(String, String)> =
+                vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Settings::from_env(&move |name| {
+                vars.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
+            })
+        };
+        assert_eq!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x")]), None);
+        assert_eq!(read(&[("HAFT_ENABLE_TELEMETRY", "0")]), None);
+        let on = read(&[
+            ("CLAUDE_CODE_ENABLE_TELEMETRY", "1"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x/"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, c=d=e"),
+        ])
+        .unwrap();
+        assert_eq!((on.endpoint.as_str(), on.content), ("http://x", Content::Off));
+        assert_eq!(on.headers, [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d=e".to_owned())]);
+        let content = read(&[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_LOG_TOOL_CONTENT", "1")]).unwrap();
+        assert_eq!(content.content, Content::On);
+    }
+}

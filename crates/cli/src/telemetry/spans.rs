@@ -1,0 +1,237 @@
+//! Spans out of events.
+
+use std::{collections::HashMap, time::SystemTime};
+
+use haft_agent::{AgentEvent, EndReason, TurnEnd};
+use haft_model::Event;
+use haft_types::{CallId, MessageBlock, Usage};
+use serde_json::{Value, json};
+
+/// A span, or a log line where it has no end of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) name: String,
+    pub(super) start: SystemTime,
+    pub(super) end: SystemTime,
+    pub(super) attributes: Vec<(&'static str, Value)>,
+    pub(super) error: Option<String>,
+    pub(super) kind: Kind,
+}
+
+/// What a span is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    Agent,
+    Chat,
+    Tool,
+}
+
+/// What is known from the start.
+pub(super) struct RunInfo {
+    pub(super) session: String,
+    pub(super) model: String,
+    pub(super) provider: String,
+    pub(super) prompt: Option<String>,
+}
+
+/// A run as spans.
+pub(super) struct Run {
+    pub(super) trace: String,
+    pub(super) spans: Vec<Span>,
+    pub(super) info: RunInfo,
+    root: Span,
+    /// The request that is being answered.
+    chat: Option<Span>,
+    /// When the next request began, about: when the last result was there.
+    ready: SystemTime,
+    calls: HashMap<CallId, Span>,
+    usage: Usage,
+}
+
+impl Run {
+    pub(super) fn new(info: RunInfo, traceparent: Option<&str>, now: SystemTime) -> Self {
+        let parent = traceparent.and_then(parse_traceparent);
+        let trace = parent.as_ref().map_or_else(|| random_hex(32), |(trace, _)| trace.clone());
+        let mut attributes = vec![
+            ("gen_ai.operation.name", json!("invoke_agent")),
+            ("gen_ai.provider.name", json!(info.provider)),
+            ("gen_ai.agent.name", json!("haft")),
+            ("gen_ai.conversation.id", json!(info.session)),
+            ("gen_ai.request.model", json!(info.model)),
+        ];
+        attributes.extend(info.prompt.as_ref().map(|prompt| ("gen_ai.input.messages", json!(prompt))));
+        let root = Span {
+            id: random_hex(16),
+            parent: parent.map(|(_, span)| span),
+            name: String::from("invoke_agent haft"),
+            start: now,
+            end: now,
+            attributes,
+            error: None,
+            kind: Kind::Agent,
+        };
+        Self {
+            trace,
+            spans: Vec::new(),
+            info,
+            root,
+            chat: None,
+            ready: now,
+            calls: HashMap::new(),
+            usage: Usage::default(),
+        }
+    }
+
+    pub(super) fn hear(&mut self, event: &AgentEvent, now: SystemTime, content: bool) {
+        match event {
+            AgentEvent::Model(Event::Started { id, model }) => self.begin_chat(id, model, now),
+            AgentEvent::Model(Event::Usage(usage)) => self.usage = *usage,
+            AgentEvent::Model(Event::Stopped(reason)) => {
+                let reason = serde_json::to_value(reason).unwrap_or_default();
+                if let Some(chat) = &mut self.chat {
+                    chat.attributes.push(("gen_ai.response.finish_reasons", json!([reason])));
+                }
+                self.end_chat(now);
+            }
+            AgentEvent::Block(it) => {
+                if let MessageBlock::ToolUse(call) = &it.block {
+                    let mut attributes = vec![
+                        ("gen_ai.operation.name", json!("execute_tool")),
+                        ("gen_ai.tool.name", json!(call.name)),
+                        ("gen_ai.tool.call.id", json!(call.id)),
+                        ("gen_ai.tool.type", json!("function")),
+                        ("haft.tool.input_bytes", json!(call.input.to_string().len())),
+                    ];
+                    if content {
+                        attributes.push(("gen_ai.tool.call.arguments", json!(call.input.to_string())));
+                    }
+                    let name = format!("execute_tool {}", call.name);
+                    let span = self.child(name, now, attributes, Kind::Tool);
+                    self.calls.insert(call.id.clone(), span);
+                }
+            }
+            AgentEvent::Result(it) => {
+                self.ready = now;
+                let Some(mut span) = self.calls.remove(&it.report.id) else { return };
+                let text = it.report.content.to_text();
+                span.end = now;
+                span.error = it.report.error.map(|kind| kind.name().to_owned());
+                span.attributes.push(("haft.tool.result_bytes", json!(text.len())));
+                if content {
+                    span.attributes.push(("gen_ai.tool.call.result", json!(text)));
+                }
+                self.spans.push(span);
+            }
+            AgentEvent::Retrying(it) => {
+                if let Some(chat) = &mut self.chat {
+                    chat.attributes.push(("haft.retry.reason", json!(it.reason)));
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn child(
+        &self,
+        name: String,
+        start: SystemTime,
+        attributes: Vec<(&'static str, Value)>,
+        kind: Kind,
+    ) -> Span {
+        let parent = Some(self.root.id.clone());
+        Span { id: random_hex(16), parent, name, start, end: start, attributes, error: None, kind }
+    }
+
+    fn begin_chat(&mut self, id: &str, model: &str, now: SystemTime) {
+        self.end_chat(now);
+        let attributes = vec![
+            ("gen_ai.operation.name", json!("chat")),
+            ("gen_ai.provider.name", json!(self.info.provider)),
+            ("gen_ai.request.model", json!(self.info.model)),
+            ("gen_ai.response.model", json!(model)),
+            ("gen_ai.response.id", json!(id)),
+            ("gen_ai.conversation.id", json!(self.info.session)),
+        ];
+        self.usage = Usage::default();
+        self.chat = Some(self.child(format!("chat {}", self.info.model), self.ready, attributes, Kind::Chat));
+    }
+
+    fn end_chat(&mut self, now: SystemTime) {
+        let Some(mut chat) = self.chat.take() else { return };
+        chat.end = now;
+        chat.attributes.extend([
+            ("gen_ai.usage.input_tokens", json!(self.usage.total_input())),
+            ("gen_ai.usage.output_tokens", json!(self.usage.output_tokens)),
+            ("gen_ai.usage.cache_read.input_tokens", json!(self.usage.cache_read_input_tokens)),
+            ("gen_ai.usage.cache_creation.input_tokens", json!(self.usage.cache_creation_input_tokens)),
+        ]);
+        self.ready = now;
+        self.spans.push(chat);
+    }
+
+    pub(super) fn end(&mut self, end: &TurnEnd, now: SystemTime) {
+        self.end_chat(now);
+        let denied: Vec<&str> = end.denials.iter().map(|it| it.tool_use_id.as_str()).collect();
+        for span in &mut self.spans {
+            let id = span.attributes.iter().find(|(name, _)| *name == "gen_ai.tool.call.id");
+            // Why is content: reasons quote commands.
+            if let Some((_, id)) = id
+                && denied.iter().any(|it| *id == **it)
+            {
+                span.attributes.push(("haft.tool.denied", json!(true)));
+            }
+        }
+        for (_, mut open) in self.calls.drain() {
+            open.end = now;
+            open.error = Some(String::from("no_result"));
+            self.spans.push(open);
+        }
+        let mut root = self.root.clone();
+        root.end = now;
+        root.attributes.extend([
+            ("haft.end", json!(end.reason.word())),
+            ("haft.turns", json!(end.turns)),
+            ("gen_ai.usage.input_tokens", json!(end.usage.total_input())),
+            ("gen_ai.usage.output_tokens", json!(end.usage.output_tokens)),
+        ]);
+        root.error = (end.reason != EndReason::Completed).then(|| end.reason.word().to_owned());
+        self.spans.push(root);
+    }
+}
+
+/// Trace and span of a W3C `traceparent`.
+fn parse_traceparent(text: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = text.trim().split('-').collect();
+    let [_, trace, span, _] = parts.as_slice() else { return None };
+    let is_hex = |part: &str, length: usize| {
+        part.len() == length
+            && part.bytes().all(|it| it.is_ascii_hexdigit())
+            && part.bytes().any(|it| it != b'0')
+    };
+    (is_hex(trace, 32) && is_hex(span, 16)).then(|| (trace.to_lowercase(), span.to_lowercase()))
+}
+
+fn random_hex(digits: usize) -> String {
+    let mut hex = uuid::Uuid::new_v4().simple().to_string();
+    hex.truncate(digits);
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traceparents() {
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert_eq!(
+            parse_traceparent(good),
+            Some((String::from("4bf92f3577b34da6a3ce929d0e0e4736"), String::from("00f067aa0ba902b7")))
+        );
+        for bad in ["", "00-x-y-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "4bf9"] {
+            assert_eq!(parse_traceparent(bad), None, "{bad}");
+        }
+    }
+}

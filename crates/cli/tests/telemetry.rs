@@ -1,0 +1,160 @@
+//! What a collector gets, and what it does not.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+mod common;
+
+use std::{
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
+
+use common::Haft;
+use haft_testkit::{MockModel, Piece, Script, Turn};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+type Posts = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// A collector: takes every post.
+async fn collector() -> (String, Posts) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let posts = Posts::default();
+    let kept = Arc::clone(&posts);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let kept = Arc::clone(&kept);
+            tokio::spawn(async move {
+                let mut bytes = Vec::new();
+                let mut buffer = [0_u8; 8192];
+                loop {
+                    let read = stream.read(&mut buffer).await.unwrap_or(0);
+                    if read == 0 {
+                        return;
+                    }
+                    bytes.extend_from_slice(&buffer[..read]);
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                    let length: usize = head
+                        .lines()
+                        .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok())
+                        .unwrap();
+                    if length <= body.len() {
+                        let path = head.split(' ').nth(1).unwrap().to_owned();
+                        kept.lock().unwrap().push((path, serde_json::from_str(body).unwrap()));
+                        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.ok();
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (url, posts)
+}
+
+async fn run(haft: &Haft, extra: &[(&str, &str)]) -> MockModel {
+    let model = MockModel::start(Script::of([
+        Turn::of([
+            Piece::tool("Read", json!({"file_path": "a.txt"})),
+            Piece::tool("Bash", json!({"command": "make install"})),
+        ]),
+        Turn::text("Done."),
+    ]))
+    .await
+    .unwrap();
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+        .args(["-p", "secret prompt-4711"])
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", haft.home())
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .envs(extra.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    model
+}
+
+fn attribute<'a>(span: &'a Value, name: &str) -> &'a Value {
+    let list = span["attributes"].as_array().unwrap();
+    list.iter().find(|it| it["key"] == name).map_or(&Value::Null, |it| &it["value"])
+}
+
+#[tokio::test]
+async fn one_trace_per_run_without_content() {
+    let haft = Haft::new();
+    haft.write("a.txt", "content-0815\n");
+    let (url, posts) = collector().await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    run(
+        &haft,
+        &[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", &url), ("TRACEPARENT", parent)],
+    )
+    .await;
+    let posts = posts.lock().unwrap().clone();
+    let mut paths: Vec<&str> = posts.iter().map(|(path, _)| path.as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["/v1/logs", "/v1/metrics", "/v1/traces"]);
+    let all = format!("{posts:?}");
+    assert!(!all.contains("4711") && !all.contains("0815") && !all.contains("make install"), "{all}");
+    let traces = &posts.iter().find(|(path, _)| path == "/v1/traces").unwrap().1;
+    let spans = traces["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let mut names: Vec<&str> = spans.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "chat claude-opus-4-5",
+            "chat claude-opus-4-5",
+            "execute_tool Bash",
+            "execute_tool Read",
+            "invoke_agent haft"
+        ]
+    );
+    let root = spans.iter().find(|it| it["name"] == "invoke_agent haft").unwrap();
+    assert_eq!(root["parentSpanId"], "00f067aa0ba902b7");
+    for span in spans {
+        assert_eq!(span["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        let times = [&span["startTimeUnixNano"], &span["endTimeUnixNano"]];
+        let [start, end] = times.map(|it| it.as_str().unwrap().parse::<u128>().unwrap());
+        assert!(start <= end);
+        if span["name"] != root["name"] {
+            assert_eq!(span["parentSpanId"], root["spanId"]);
+        }
+    }
+    let bash = spans.iter().find(|it| it["name"] == "execute_tool Bash").unwrap();
+    assert_eq!(bash["status"]["code"], 2);
+    assert_eq!(attribute(bash, "gen_ai.tool.call.id")["stringValue"], "toolu_mock_0_1");
+    assert_eq!(attribute(bash, "haft.tool.denied")["boolValue"], true);
+    let chat = spans.iter().find(|it| it["name"] == "chat claude-opus-4-5").unwrap();
+    assert!(attribute(chat, "gen_ai.usage.input_tokens")["intValue"].is_string());
+}
+
+#[tokio::test]
+async fn content_only_when_asked_and_nothing_when_off() {
+    let haft = Haft::new();
+    haft.write("a.txt", "content-0815\n");
+    let (url, posts) = collector().await;
+    run(&haft, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &url)]).await;
+    assert!(posts.lock().unwrap().is_empty());
+    run(
+        &haft,
+        &[
+            ("HAFT_ENABLE_TELEMETRY", "1"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &url),
+            ("OTEL_LOG_TOOL_CONTENT", "1"),
+        ],
+    )
+    .await;
+    let all = format!("{:?}", posts.lock().unwrap());
+    assert!(all.contains("content-0815") && all.contains("secret prompt-4711"), "{all}");
+    // Nobody listens there: the run is the same.
+    run(&haft, &[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")])
+        .await;
+}

@@ -1,0 +1,106 @@
+//! Permission callbacks and hooks as closures.
+
+use std::sync::Arc;
+
+use haft_hooks::{
+    Callback, CallbackAnswer, GeneralDecision, Handler, HookCall, HookDefinition, HookEvent, HookOutput,
+    HookSource, Matcher, PermissionDecision, SpecificOutput, StopRequest,
+};
+use haft_runtime::{Answer, Ask, Question};
+use haft_tool::BoxFuture;
+use haft_types::CallId;
+use serde_json::{Map, Value};
+
+/// A call that needs somebody's yes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The tool.
+    pub tool: String,
+    /// The call.
+    pub call_id: CallId,
+    /// Its input.
+    pub input: Value,
+    /// One line that says what would happen.
+    pub description: String,
+}
+
+/// Asks a closure.
+pub(super) struct AskClosure<F>(pub(super) F);
+
+impl<F, A> Ask for AskClosure<F>
+where
+    F: Fn(Asked) -> A + Send + Sync,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let asked = Asked {
+            tool: question.tool.to_owned(),
+            call_id: question.call_id.clone(),
+            input: question.input.clone(),
+            description: question.description.to_owned(),
+        };
+        Box::pin((self.0)(asked))
+    }
+}
+
+/// What a hook answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum HookReply {
+    /// Nothing to say.
+    #[default]
+    Pass,
+    /// A call need not be asked about, as far as this hook is concerned; deny
+    /// and ask rules hold all the same.
+    Allow,
+    /// A call must be asked about.
+    Ask(String),
+    /// Not this: a call is refused, a prompt kept back, an agent not let go.
+    Block(String),
+    /// A call runs with this input instead.
+    Rewrite(Map<String, Value>),
+    /// The model reads this too.
+    Context(String),
+    /// The whole turn ends.
+    Stop(String),
+}
+
+impl HookReply {
+    fn output(self, event: HookEvent) -> HookOutput {
+        let mut output = HookOutput::default();
+        let decided = |decision, reason| SpecificOutput {
+            permission_decision: Some(decision),
+            permission_decision_reason: reason,
+            ..SpecificOutput::default()
+        };
+        match self {
+            Self::Pass => (),
+            Self::Allow => output.specific = decided(PermissionDecision::Allow, None),
+            Self::Ask(reason) => output.specific = decided(PermissionDecision::Ask, Some(reason)),
+            Self::Block(reason) if event == HookEvent::PreToolUse => {
+                output.specific = decided(PermissionDecision::Deny, Some(reason));
+            }
+            Self::Block(reason) => {
+                (output.decision, output.reason) = (Some(GeneralDecision::Block), Some(reason));
+            }
+            Self::Rewrite(input) => output.specific.updated_input = Some(input),
+            Self::Context(text) => output.specific.additional_context = Some(text),
+            Self::Stop(reason) => output.stop = Some(StopRequest { reason: Some(reason) }),
+        }
+        output
+    }
+}
+
+/// A hook out of a closure.
+pub(super) fn hook<F, A>(event: HookEvent, matcher: &str, number: usize, code: F) -> HookDefinition
+where
+    F: Fn(HookCall) -> A + Send + Sync + 'static,
+    A: Future<Output = HookReply> + Send + 'static,
+{
+    let code = move |call: HookCall| {
+        let reply = code(call);
+        async move { Ok(CallbackAnswer::from(reply.await.output(event))) }
+    };
+    let handler = Handler::Callback(Callback { name: format!("closure {number}"), code: Arc::new(code) });
+    let source = Arc::new(HookSource::Named(String::from("the program")));
+    HookDefinition::matching(event, Matcher::parse(matcher), handler, source)
+}
