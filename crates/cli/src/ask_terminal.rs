@@ -47,33 +47,53 @@ enum Reply {
     No,
 }
 
+/// The call, what it would do part by part, and what a lasting yes would add.
 fn question_text(question: &Question<'_>) -> String {
-    let mut text = format!("{}\n", painted(&clean(question.description), "1", true));
-    text.push_str(&format!("  {}\n", clean(&question.decision.reason)));
-    for part in question.decision.parts.iter().filter(|part| part.decision != Behavior::Allow) {
-        text.push_str(&format!(
-            "  {} {}: {}\n",
-            mark(part.decision),
-            clean(&part.subject),
-            clean(&part.reason)
-        ));
+    let (what, effects) = match question.description.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
+        Some((what, effects)) if question.tool == "Bash" => (what, effects.split("; ").collect()),
+        _ => (question.description, Vec::new()),
+    };
+    let decision = question.decision;
+    let mut text = format!("\n{} {}\n", painted(question.tool, "36", true), painted(&clean(what), "1", true));
+    for effect in effects {
+        let paint = if effect.starts_with("removes") { "31" } else { "33" };
+        text.push_str(&format!("  {}\n", painted(&clean(effect), paint, true)));
     }
-    for update in &question.decision.suggestions {
-        if let PermissionUpdate::AddRules(list) = update {
-            for rule in &list.rules {
-                let rule = match &rule.rule_content {
-                    Some(content) => format!("{}({content})", rule.tool_name),
-                    None => rule.tool_name.clone(),
-                };
-                text.push_str(&format!(
-                    "  {} {}\n",
-                    painted("always would add the rule", "2", true),
-                    clean(&rule)
-                ));
-            }
-        }
+    let (shown, hidden) = decision.parts.split_at(decision.parts.len().min(MOST_PARTS));
+    for part in shown {
+        let line = format!("{} {}: {}", mark(part.decision), clean(&part.subject), clean(&part.reason));
+        let paint = if part.decision == Behavior::Allow { "2" } else { "" };
+        text.push_str(&format!("  {}\n", painted(&line, paint, true)));
+    }
+    if !hidden.is_empty() {
+        text.push_str(&format!("  and {} more parts\n", hidden.len()));
+    }
+    if decision.parts.iter().all(|part| part.reason != decision.reason) {
+        text.push_str(&format!("  {}\n", clean(&decision.reason)));
+    }
+    for note in &decision.notes {
+        text.push_str(&format!("  {}\n", painted(&clean(note), "2", true)));
+    }
+    for update in &decision.suggestions {
+        text.push_str(&format!("  {} {}\n", painted("always would", "2", true), clean(&lasting(update))));
     }
     text
+}
+
+/// As many parts of a command as are shown.
+const MOST_PARTS: usize = 12;
+
+/// What "always" changes, and for how long.
+fn lasting(update: &PermissionUpdate) -> String {
+    let until = if update.destination().persists() { "in the settings" } else { "until the session ends" };
+    match update {
+        PermissionUpdate::AddRules(list) => {
+            let rules: Vec<String> = list.rules.iter().map(|rule| rule.text()).collect();
+            format!("allow {} {until}", rules.join(", "))
+        }
+        PermissionUpdate::SetMode { mode, .. } => format!("switch to {mode} {until}"),
+        _ => format!("change the rules {until}"),
+    }
 }
 
 fn mark(behavior: Behavior) -> &'static str {

@@ -15,6 +15,7 @@ mod demo_command;
 mod dev_command;
 mod interrupt;
 mod listing;
+mod live_tail;
 mod mcp_command;
 mod mock_model_command;
 mod output;
@@ -46,6 +47,11 @@ use crate::{
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
     haft_shell::sandbox::run_if_helper();
+    #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
+    // SAFETY: no thread has been started.
+    unsafe {
+        haft_shell::env::mask(&haft_shell::env::EnvPolicy::from_env());
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(err) => return sdk_args::refuse(&err),

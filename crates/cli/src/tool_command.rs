@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Options, ToolCommand},
+    interrupt::Interrupt,
     listing::{self, Look},
+    live_tail::LiveTail,
     output::{Ended, Failure, print_bytes, print_line, write_error},
     show,
     wiring::{self, Attended, ServerFlags, ServerTools, Setup, needs_servers},
@@ -152,7 +154,9 @@ async fn call(name: String, input: Value, read_first: bool, options: &Options) -
         session.run_message(reads.collect(), &cancel).await;
     }
     let tool_use = ToolUse { id: "call-1".into(), name, input: input.clone() };
+    let tail = LiveTail::watch(&mut session);
     let reports = session.run_message(vec![tool_use], &cancel).await;
+    tail.end(&mut session).await;
     let failed = reports.iter().any(|report| report.error.is_some());
     for report in &reports {
         if options.json {
@@ -315,17 +319,7 @@ fn unreadable(id: String, problem: &str) -> Report {
     Report::refused(id.into(), String::new(), ErrorKind::InvalidInput, message)
 }
 
-/// Ctrl-C interrupts the calls; a second one ends the program.
+/// A signal interrupts the calls; a second one ends the program.
 pub(crate) fn cancel_on_interrupt() -> CancellationToken {
-    let cancel = CancellationToken::new();
-    let fire = cancel.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            fire.cancel();
-        }
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(130);
-        }
-    });
-    cancel
+    Interrupt::listen().cancel
 }

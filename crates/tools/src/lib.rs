@@ -92,7 +92,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
         erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
-        erase(repl.with_confinement(confine())),
+        erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
         erase(search::Search::new(services.find)),
         erase(sleep::Sleep::new(tasks())),
         erase(task_output::TaskOutput::new(

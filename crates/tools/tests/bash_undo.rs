@@ -191,7 +191,13 @@ async fn an_unchanged_workspace_is_not_read_again() {
     furnish(&undoable.rig.work);
     let snapshots = undoable.snapshots();
     let call = haft_types::CallId::from("call");
-    let about = Upcoming { call: &call, command: "./script", cwd: &undoable.rig.work, reads_only: false };
+    let about = Upcoming {
+        call: &call,
+        tool: "Bash",
+        command: "./script",
+        cwd: &undoable.rig.work,
+        reads_only: false,
+    };
     // Only what has been at rest for a moment is believed.
     tokio::time::sleep(std::time::Duration::from_millis(80)).await;
     snapshots.before(about).await.unwrap();
@@ -231,4 +237,18 @@ async fn what_other_tools_did_meanwhile_is_not_the_commands() {
         .map(|it| it.path.strip_prefix(&undoable.rig.work).unwrap().display().to_string())
         .collect();
     assert_eq!(names, ["f2", "started"]);
+}
+
+#[tokio::test]
+async fn what_an_interpreter_destroys_comes_back() {
+    let undoable = Undoable::new(SnapshotLimits::default());
+    furnish(&undoable.rig.work);
+    let before = picture(&undoable.rig.work);
+    let shell = Arc::clone(undoable.rig.tasks.shell());
+    let repl = erase(haft_tools::repl::Repl::new(shell, 1_000).with_snapshots(undoable.snapshots()));
+    let input = json!({"language": "python", "code": "import shutil; shutil.rmtree('d1')"});
+    call(&repl, input, undoable.context("repl")).await.unwrap();
+    assert!(!undoable.rig.work.join("d1").exists());
+    undoable.undo("repl");
+    assert_eq!(picture(&undoable.rig.work), before);
 }

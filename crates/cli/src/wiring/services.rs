@@ -2,7 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use haft_shell::run::{Shell, ShellConfig, Tasks};
+use haft_shell::{
+    env::EnvPolicy,
+    run::{Shell, ShellConfig, Tasks},
+};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
@@ -30,7 +33,7 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
         Arc::new(settings),
         &setup.state_dir(),
         &setup.cwd,
-        Some(setup.session_id.clone()),
+        Some((setup.session_id.clone(), environment(setup))),
         InRequest(setup.held.clone()),
     )?;
     services.confine = setup.walls();
@@ -40,6 +43,16 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     setup.files.set(Arc::clone(&services.files)).ok();
     own_processes(setup, &services.tasks);
     Ok(services)
+}
+
+/// What commands may see of the environment: settings speak before the
+/// environment we were started in.
+fn environment(setup: &Setup) -> EnvPolicy {
+    let set = &setup.loaded.settings.env;
+    let named = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.value.clone());
+    let mut policy = EnvPolicy::from(|name| named(name).or_else(|| std::env::var(name).ok()));
+    policy.set_all(set.iter().map(|(name, value)| (name.clone(), value.value.clone())));
+    policy
 }
 
 /// Signals that end us.
@@ -106,13 +119,15 @@ fn services(
     settings: Arc<dyn SettingsAccess>,
     state_dir: &Path,
     cwd: &Path,
-    session: Option<SessionId>,
+    session: Option<(SessionId, EnvPolicy)>,
     shown: InRequest,
 ) -> Result<Services, Failure> {
     let workspace = workspace(state_dir, cwd)?;
+    let (session, environment) = session.unzip();
     let id = session.as_ref().map_or("none", |id| id.as_str()).to_owned();
-    let shell =
-        Shell::open(ShellConfig::new(id, state_dir)).map_err(|err| format!("commands cannot run: {err}"))?;
+    let mut config = ShellConfig::new(id, state_dir);
+    config.environment = environment.unwrap_or(config.environment);
+    let shell = Shell::open(config).map_err(|err| format!("commands cannot run: {err}"))?;
     let roots = workspace.roots();
     Ok(Services {
         tasks: Tasks::new(shell),

@@ -15,7 +15,10 @@ use super::{
 pub fn is_critical(path: &Path, place: Place<'_>) -> bool {
     let path = lexical(path);
     let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
-    let precious = place.roots.iter().map(|root| &**root).chain(place.home).chain([place.cwd]);
+    // A directory of the workspace may go, also the one we are in.
+    let inside = place.roots.iter().any(|root| is_inside(&lexical(place.cwd), &lexical(root)));
+    let here = (!inside).then_some(place.cwd);
+    let precious = place.roots.iter().map(|root| &**root).chain(place.home).chain(here);
     shallow || precious.into_iter().any(|dir| is_inside(&lexical(dir), &path))
 }
 
@@ -103,7 +106,7 @@ fn refused(effect: &Effect, place: Place<'_>, real: &dyn Fn(&Path) -> PathBuf) -
 
 /// Whether a name could be found by a pattern of the shell; sets of characters
 /// stand for any.
-fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     let mut pattern_chars = pattern.chars();
     match pattern_chars.next() {
         None => name.is_empty(),

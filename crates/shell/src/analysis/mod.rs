@@ -22,7 +22,7 @@ mod walk;
 mod witness;
 mod wrapper;
 
-pub use critical::{is_critical, refused_removal, removes_unknown};
+pub use critical::{fits, is_critical, refused_removal, removes_unknown};
 pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning};
 pub use facts::{

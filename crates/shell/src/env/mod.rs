@@ -9,7 +9,7 @@ mod seal;
 pub use capture::{CapturePlan, Captured};
 pub use definitions::Definitions;
 pub use policy::{Credentials, EnvPolicy};
-pub use seal::seal;
+pub use seal::{mask, seal};
 
 pub(crate) use capture::entry;
 pub(crate) use definitions::quote;

@@ -3,7 +3,7 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
-/// Names that hold the keys of our own providers.
+/// Names that hold our own keys. Nothing lets them through.
 const OWN_SECRETS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -12,16 +12,16 @@ const OWN_SECRETS: &[&str] = &[
     "ANTHROPIC_*_SECRET",
     "ANTHROPIC_*_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK",
-    "AZURE_OPENAI_API_KEY",
     "CLAUDE_CODE_OAUTH_*",
     "CLAUDE_CODE_*_KEY",
     "CLAUDE_CODE_*_TOKEN",
     "HAFT_*_KEY",
     "HAFT_*_SECRET",
     "HAFT_*_TOKEN",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
 ];
+
+/// Names of keys that may be ours or the user's.
+const PROVIDER_SECRETS: &[&str] = &["AZURE_OPENAI_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"];
 
 /// Names that change what a command line means, or inject code into every
 /// program, or belong to us.
@@ -107,24 +107,41 @@ pub enum Credentials {
 }
 
 impl EnvPolicy {
-    /// As the environment says: `CLAUDE_CODE_SUBPROCESS_ENV_SCRUB` hides
-    /// credentials.
+    /// As the environment says.
     pub fn from_env() -> Self {
+        Self::from(|name| std::env::var(name).ok())
+    }
+
+    /// As variables say: `CLAUDE_CODE_SUBPROCESS_ENV_SCRUB` hides credentials,
+    /// `HAFT_ENV_HIDE` and `HAFT_ENV_KEEP` list names, separated by commas.
+    pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let scrub = ["HAFT_SUBPROCESS_ENV_SCRUB", "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"];
-        let is_on =
-            |name: &&str| std::env::var(name).is_ok_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
+        let is_on = |name: &&str| variable(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"));
         let credentials = if scrub.iter().any(is_on) { Credentials::Hide } else { Credentials::Pass };
-        Self { credentials, ..Self::default() }
+        let names = |name: &str| -> Vec<String> {
+            let text = variable(name).unwrap_or_default();
+            text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+        };
+        Self { credentials, hide: names("HAFT_ENV_HIDE"), keep: names("HAFT_ENV_KEEP"), set: Vec::new() }
+    }
+
+    /// Adds variables that settings name, without our own keys among them.
+    pub fn set_all(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let own = |name: &str| OWN_SECRETS.iter().any(|pattern| matches(pattern, name));
+        self.set.extend(variables.into_iter().filter(|(name, _)| !own(name)));
     }
 
     /// Whether a command gets to see this variable.
     pub fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return true };
+        if OWN_SECRETS.iter().any(|pattern| matches(pattern, name)) {
+            return false;
+        }
         if self.keep.iter().any(|it| it == name) {
             return true;
         }
         let credentials = if self.credentials == Credentials::Hide { CREDENTIALS } else { &[] };
-        let listed = [OWN_SECRETS, MEANING, credentials].concat();
+        let listed = [PROVIDER_SECRETS, MEANING, credentials].concat();
         let mut hidden = listed.into_iter().chain(self.hide.iter().map(String::as_str));
         !hidden.any(|pattern| matches(pattern, name))
     }
@@ -216,6 +233,19 @@ mod tests {
         let strict =
             EnvPolicy { credentials: Credentials::Hide, keep: vec![String::from("GH_TOKEN")], ..policy };
         assert!(!strict.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")) && strict.passes(OsStr::new("GH_TOKEN")));
+        let mut told = EnvPolicy::from(|name| match name {
+            "HAFT_ENV_HIDE" => Some(String::from("DB_*, SECRET_X")),
+            "HAFT_ENV_KEEP" => Some(String::from("OPENAI_API_KEY,ANTHROPIC_API_KEY")),
+            _ => None,
+        });
+        for (name, want) in
+            [("DB_URL", false), ("SECRET_X", false), ("OPENAI_API_KEY", true), ("ANTHROPIC_API_KEY", false)]
+        {
+            assert_eq!(told.passes(OsStr::new(name)), want, "{name}");
+        }
+        let pair = |name: &str| (name.to_owned(), String::from("x"));
+        told.set_all([pair("MINE"), pair("ANTHROPIC_API_KEY")]);
+        assert_eq!(told.set, [pair("MINE")]);
     }
 
     #[test]

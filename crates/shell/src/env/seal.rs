@@ -33,6 +33,21 @@ pub unsafe fn seal(policy: &EnvPolicy) -> Vec<(OsString, OsString)> {
     taken
 }
 
+/// The same for programs that still look their secrets up in the environment:
+/// they stay there for us, and nobody else sees them in `/proc/<us>/environ`.
+/// Whoever starts processes has to leave them out, as [`EnvPolicy`] does.
+///
+/// # Safety
+/// Nothing else may run yet: the first thing in `main`, before any thread.
+pub unsafe fn mask(policy: &EnvPolicy) {
+    // SAFETY: the caller says that nothing else runs.
+    let taken = unsafe { seal(policy) };
+    for (name, value) in taken {
+        // SAFETY: as above. The new value lies where the kernel does not look.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
 /// Variables that only change what commands mean are no secrets of ours.
 fn is_secret(name: &OsStr) -> bool {
     let name = name.to_string_lossy();

@@ -37,8 +37,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// is young and later on.
 const WATCH: Duration = Duration::from_millis(500);
 const WATCH_LATER: Duration = Duration::from_secs(5);
+/// What editors say that go on without a terminal.
+const WATCHED_WORDS: [&[u8]; 1] = [b"Warning: Input is not from a terminal"];
 /// How often what was left behind is looked at when nothing tells of its end.
 const LOOK_AT_LEFT: Duration = Duration::from_secs(5);
+
+fn contains(text: &[u8], words: &[u8]) -> bool {
+    text.len() < 8_192 && text.windows(words.len()).any(|it| it == words)
+}
 
 /// A process that was just started, and our ends of its pipes.
 pub(crate) struct Started {
@@ -169,7 +175,15 @@ impl Supervisor {
         if self.exit.is_some() || now < self.watch.0 {
             return false;
         }
-        let printed = self.shared.spool().total();
+        let (printed, complains) = {
+            let spool = self.shared.spool();
+            let recent = spool.recent();
+            // It says so, and then takes its time.
+            (spool.total(), WATCHED_WORDS.iter().any(|words| contains(recent, words)))
+        };
+        if complains && self.shared.started.elapsed() < WATCH_LATER {
+            return true;
+        }
         let silent = printed == self.watch.1;
         let pause = if self.shared.started.elapsed() < WATCH_LATER * 2 { WATCH } else { WATCH_LATER };
         self.watch = (now + pause, printed);

@@ -56,10 +56,13 @@ impl std::fmt::Debug for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// The usual: this program is its own helper.
+    /// The usual: the small helper beside this program, or else this program
+    /// itself, which takes longer to start.
     pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> io::Result<Self> {
+        let own = std::env::current_exe()?;
+        let small = own.with_file_name("haft-sandbox-helper");
         Ok(Self {
-            helper: std::env::current_exe()?,
+            helper: if small.is_file() { small } else { own },
             session: session.into(),
             state: state.into(),
             bubblewrap: std::env::var_os("HAFT_BWRAP").map(PathBuf::from),

@@ -193,12 +193,19 @@ const ASKED: [&str; 14] = [
 
 fn hint(end: &End, printed: &str) -> Option<String> {
     let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
-    let wanted = end.stopped == Some(Stop::WantsTerminal) || ASKED.iter().any(|words| tail.contains(words));
+    let asked = ASKED.iter().any(|words| tail.contains(words)) || is_question(printed);
+    let wanted = end.stopped == Some(Stop::WantsTerminal) || asked;
     wanted.then(|| {
         String::from(
             "commands have no terminal and no input: give the answer as a flag (-y, -m, --no-input, --batch and the like), in a variable, or through a pipe",
         )
     })
+}
+
+/// Whether the last thing printed waits for an answer on the same line.
+fn is_question(printed: &str) -> bool {
+    let last = printed.rsplit('\n').next().unwrap_or_default();
+    !last.trim().is_empty() && [": ", "? ", ") ", "] ", "> "].iter().any(|end| last.ends_with(end))
 }
 
 /// What is told about a command that goes on.

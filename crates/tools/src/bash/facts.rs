@@ -47,6 +47,10 @@ impl CommandFacts for AnalysedFacts {
         }
     }
 
+    fn preview(&self, command: &str, cwd: &Path) -> Option<String> {
+        super::preview::preview(&self.analyse(command, cwd))
+    }
+
     fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str> {
         match analysis::exit_meaning(command, code) {
             // `false` answers nothing: it is how scripts fail.

@@ -4,6 +4,7 @@ mod answer;
 mod facts;
 mod input;
 mod ports;
+mod preview;
 mod run;
 mod settings;
 pub mod undo;
@@ -19,8 +20,8 @@ use haft_tool::{
 pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, Outside, Printed, Snapshots,
-    Upcoming, Workspace,
+    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Printed,
+    Snapshots, Upcoming, Workspace,
 };
 pub use settings::{Background, BashSettings, KeepsDirectory};
 
@@ -136,10 +137,14 @@ impl Tool for Bash {
     }
 
     fn describe(&self, input: &Input) -> String {
-        match &input.description {
+        let mut shown = match &input.description {
             Some(words) if !words.trim().is_empty() => format!("{} — {}", input.command, words.trim()),
             _ => input.command.clone(),
+        };
+        if let Some(preview) = self.facts.preview(&input.command, &input.cwd) {
+            shown.push_str(&format!(" [{preview}]"));
         }
+        shown
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<Progress>) -> Result<Outcome<Output>, ToolError> {

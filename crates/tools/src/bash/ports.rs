@@ -3,7 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::{run::End, sandbox::Confinement};
+use haft_shell::sandbox::Confinement;
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
@@ -31,6 +31,12 @@ pub trait CommandFacts: Send + Sync {
     /// then.
     fn precious(&self, _command: &str, _cwd: &Path) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// What a person should see before they say yes: what would be written and
+    /// removed. Looks at the disk.
+    fn preview(&self, _command: &str, _cwd: &Path) -> Option<String> {
+        None
     }
 
     /// Whether success without a word is how it usually succeeds.
@@ -75,7 +81,7 @@ pub trait Snapshots: Send + Sync {
 
     /// After it has ended, whatever came of it; not while it goes on in the
     /// background.
-    fn after<'a>(&'a self, call: &'a CallId, end: &'a End) -> BoxFuture<'a, ()>;
+    fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()>;
 }
 
 /// A command that is about to run.
@@ -83,13 +89,18 @@ pub trait Snapshots: Send + Sync {
 pub struct Upcoming<'a> {
     /// The call it belongs to.
     pub call: &'a CallId,
-    /// The command line.
+    /// The tool that runs it.
+    pub tool: &'static str,
+    /// The command line; [`OPAQUE`] for code in another language.
     pub command: &'a str,
     /// Where it will run.
     pub cwd: &'a Path,
     /// Whether it can do nothing but read.
     pub reads_only: bool,
 }
+
+/// A command line that may change anything.
+pub const OPAQUE: &str = "eval \"$code\"";
 
 /// What can be undone of a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -109,7 +120,7 @@ impl Snapshots for NoSnapshots {
         Box::pin(async { Ok(Coverage::Full) })
     }
 
-    fn after<'a>(&'a self, _call: &'a CallId, _end: &'a End) -> BoxFuture<'a, ()> {
+    fn after<'a>(&'a self, _call: &'a CallId) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 }

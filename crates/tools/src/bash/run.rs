@@ -59,8 +59,13 @@ impl Run<'_> {
         self.refuse_removal(&start)?;
         let limit = self.limit(background);
         let reads_only = self.bash.reads_only(self.input);
-        let about =
-            Upcoming { call: &self.cx.call_id, command: &self.input.command, cwd: &start.dir, reads_only };
+        let about = Upcoming {
+            call: &self.cx.call_id,
+            tool: "Bash",
+            command: &self.input.command,
+            cwd: &start.dir,
+            reads_only,
+        };
         let walls = self.walls(&start)?;
         let coverage = self.bash.snapshots.before(about).await?;
         if let Coverage::Partial(what) = &coverage {
@@ -271,8 +276,8 @@ impl Run<'_> {
     fn finish_snapshot_later(&self, job: &Job) {
         let (snapshots, call, job) = (Arc::clone(&self.bash.snapshots), self.cx.call_id.clone(), job.clone());
         tokio::spawn(async move {
-            let end = job.ended().await;
-            snapshots.after(&call, &end).await;
+            job.ended().await;
+            snapshots.after(&call).await;
         });
     }
 
@@ -284,11 +289,11 @@ impl Run<'_> {
         limit: Duration,
         notes: Vec<String>,
     ) -> Result<Outcome<Output>, ToolError> {
-        if end.left.is_empty() {
+        if end.left.is_empty() && job.spec().confinement.is_some() {
             // What stood in for protected paths is gone then, too.
             tokio::time::timeout(SETTLING, job.gone()).await.ok();
         }
-        self.bash.snapshots.after(&self.cx.call_id, end).await;
+        self.bash.snapshots.after(&self.cx.call_id).await;
         let mut output = answer::printed(job, self.bash.settings.shown_chars);
         output.notes.splice(0..0, notes);
         output.duration_ms = millis(end.elapsed);

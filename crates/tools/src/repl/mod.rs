@@ -16,7 +16,9 @@ use haft_tool::{
 use haft_types::text;
 use tokio::sync::Mutex;
 
-use crate::bash::{Confine, Confined, NoConfine, Outside};
+use crate::bash::{
+    Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Snapshots, Upcoming,
+};
 pub use input::{Input, Language, Output};
 use interpreter::{Ending, Evaluated, Interpreter};
 
@@ -32,6 +34,7 @@ pub struct Repl {
     shell: Arc<Shell>,
     shown_chars: usize,
     confine: Arc<dyn Confine>,
+    snapshots: Arc<dyn Snapshots>,
     slots: std::sync::Mutex<BTreeMap<(Language, String), Slot>>,
 }
 
@@ -39,13 +42,20 @@ impl Repl {
     /// Interpreters of this session; shows at most this many characters at
     /// once.
     pub fn new(shell: Arc<Shell>, shown_chars: usize) -> Self {
-        Self { shell, shown_chars, confine: Arc::new(NoConfine), slots: std::sync::Mutex::default() }
+        let (confine, snapshots) = (Arc::new(NoConfine), Arc::new(NoSnapshots));
+        Self { shell, shown_chars, confine, snapshots, slots: std::sync::Mutex::default() }
     }
 
     /// Puts interpreters behind walls. One that runs behind other walls than it
     /// should by now is started anew.
     pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
         self.confine = confine;
+        self
+    }
+
+    /// Makes what code changes undoable.
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+        self.snapshots = snapshots;
         self
     }
 
@@ -112,7 +122,18 @@ impl Repl {
             return Err(ToolError::failed("There is no interpreter"));
         };
         let patience = input.timeout.map_or(USUAL, Duration::from_millis).min(LONGEST);
+        let about = Upcoming {
+            call: &cx.call_id,
+            tool: Self::NAME,
+            command: OPAQUE,
+            cwd: &cx.cwd,
+            reads_only: false,
+        };
+        if let Coverage::Partial(what) = self.snapshots.before(about).await? {
+            notes.push(what);
+        }
         let done = interpreter.evaluate(&input.code, patience, cx.cancel.cancelled(), self.shown_chars).await;
+        self.snapshots.after(&cx.call_id).await;
         if matches!(done.ending, Ending::Gone(_)) {
             *slot = None;
         }

@@ -3,6 +3,8 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
+    sync::atomic::Ordering,
+    time::SystemTime,
 };
 
 use super::Journal;
@@ -19,11 +21,18 @@ impl Journal {
         let (hash, len) = match stamp.len <= SMALL {
             true => {
                 let bytes = file.read_all(crate::MAX_EDITABLE)?;
-                let hash = ContentHash::of(&bytes);
-                self.store().put_bytes_soon(hash, &bytes)?;
-                (hash, bytes.len() as u64)
+                let (hash, len) = (ContentHash::of(&bytes), bytes.len() as u64);
+                if !self.has(&hash, len) {
+                    self.store().put_bytes_soon(hash, &bytes)?;
+                    self.added.fetch_add(len, Ordering::Relaxed);
+                }
+                (hash, len)
             }
-            false => self.store().put_reader_soon(file)?,
+            false => {
+                let kept = self.store().put_reader_soon(file)?;
+                self.added.fetch_add(kept.1, Ordering::Relaxed);
+                kept
+            }
         };
         Ok(FileState::File { hash, len, mode: stamp.permissions() })
     }
@@ -31,6 +40,13 @@ impl Journal {
     /// Whether some content is kept, as far as its size tells.
     pub fn has(&self, hash: &ContentHash, len: u64) -> bool {
         self.store().has(hash, len)
+    }
+
+    /// When the directories of the store last changed: as long as these are the
+    /// same, nothing was added to it and nothing removed.
+    pub fn store_times(&self) -> Vec<Option<SystemTime>> {
+        let dirs = (0..=255_u8).map(|it| self.dir().join("objects").join(format!("{it:02x}")));
+        dirs.map(|dir| dir.metadata().and_then(|it| it.modified()).ok()).collect()
     }
 
     /// Writes kept content into a file, in bounded memory. What does not match

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{Entry, Journal};
+use super::{Entry, Journal, store::read_dir};
 use crate::ContentHash;
 
 /// How much a journal may keep, and for how long.
@@ -80,7 +80,8 @@ impl Journal {
         let looked_at: HashSet<_> = entries.iter().map(|entry| entry.id.clone()).collect();
         let keep = |entry: &Entry| kept.contains(&entry.id) || !looked_at.contains(&entry.id);
         let Ok(remaining) = self.log.retain(keep) else { return };
-        let referenced: HashSet<ContentHash> = remaining.iter().flat_map(hashes).collect();
+        let mut referenced: HashSet<ContentHash> = remaining.iter().flat_map(hashes).collect();
+        referenced.extend(held(&self.dir.join("commands")));
         let young = i64::try_from(now.saturating_sub(YOUNG).as_secs()).unwrap_or(0);
         for object in objects {
             let wanted = object.hash.is_some_and(|hash| referenced.contains(&hash));
@@ -89,6 +90,22 @@ impl Journal {
             }
         }
     }
+}
+
+/// Contents that somebody has written down and not made an entry of yet: a
+/// command may run for hours. Every file in the directories below `dir` counts,
+/// whatever its layout, by the fingerprints in it.
+fn held(dir: &Path) -> HashSet<ContentHash> {
+    const KEY: &str = "\"hash\":\"";
+    let mut found = HashSet::new();
+    for path in read_dir(dir).flat_map(|dir| read_dir(&dir).collect::<Vec<_>>()) {
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let named =
+            text.split(KEY).skip(1).filter_map(|rest| rest.split('"').next()?.parse::<ContentHash>().ok());
+        found.extend(named);
+    }
+    found
 }
 
 fn touch(mark: &Path) {
@@ -103,4 +120,21 @@ fn hashes(entry: &Entry) -> impl Iterator<Item = ContentHash> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_running_command_needs_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = ContentHash::of(b"before");
+        let state = crate::FileState::File { hash, len: 6, mode: 0o644 };
+        let session = dir.path().join("session");
+        fs::create_dir(&session).unwrap();
+        fs::write(session.join("tree-1"), serde_json::to_vec(&vec![("path", state)]).unwrap()).unwrap();
+        fs::write(session.join("lock"), "").unwrap();
+        assert_eq!(held(dir.path()), HashSet::from([hash]));
+    }
 }

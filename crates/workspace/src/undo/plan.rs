@@ -57,7 +57,14 @@ pub(super) fn plan(
     }
     let mut ready = Vec::new();
     for mut step in steps {
-        let found = state_of(&step.path)?;
+        let found = match state_of(&step.path) {
+            Ok(found) => found,
+            // A pipe, a device, something unreadable: one path, not the whole undo.
+            Err(err) => {
+                conflicts.push(Conflict { path: step.path, reason: err.to_string() });
+                continue;
+            }
+        };
         if same(&found, &step.current) {
             step.current = found;
             ready.push(step);

@@ -16,10 +16,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_shell::{
-    analysis::{self, Place},
-    run::End,
-};
+use haft_shell::analysis::{self, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace};
 
@@ -45,7 +42,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     /// Contents that were kept, by what the kernel says about the file.
-    known: HashMap<PathBuf, (FileStamp, FileState)>,
+    known: Known,
     /// Commands under way.
     windows: HashMap<CallId, Window>,
     /// Numbers for files on disk.
@@ -54,6 +51,15 @@ struct State {
     written: Option<(u64, Arc<Tree>)>,
     /// Whether it was said what is left out.
     told: Vec<String>,
+}
+
+/// What was kept, and when the store was last seen to hold it.
+#[derive(Default)]
+struct Known {
+    files: HashMap<PathBuf, (FileStamp, FileState)>,
+    /// The times of the store's directories: whatever is added or removed
+    /// changes them.
+    store: Vec<Option<SystemTime>>,
 }
 
 #[derive(Clone)]
@@ -85,7 +91,7 @@ impl Snapshots for JournalSnapshots {
             return Box::pin(async { Ok(Coverage::Full) });
         }
         let inner = Arc::clone(&self.inner);
-        let origin = inner.files.origin(about.call, "Bash");
+        let origin = inner.files.origin(about.call, about.tool);
         let (command, cwd) = (about.command.to_owned(), about.cwd.to_owned());
         Box::pin(async move {
             let looked = tokio::task::spawn_blocking(move || inner.before(origin, &command, &cwd));
@@ -95,7 +101,7 @@ impl Snapshots for JournalSnapshots {
         })
     }
 
-    fn after<'a>(&'a self, call: &'a CallId, _end: &'a End) -> BoxFuture<'a, ()> {
+    fn after<'a>(&'a self, call: &'a CallId) -> BoxFuture<'a, ()> {
         let (inner, call) = (Arc::clone(&self.inner), call.clone());
         Box::pin(async move {
             tokio::task::spawn_blocking(move || inner.after(&call)).await.ok();
@@ -110,7 +116,7 @@ pub fn recover(workspace: &Workspace) {
     for left in record::left(journal) {
         for (pending, tree) in &left.pending {
             let taken =
-                Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut HashMap::new() }
+                Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
                     .take(&pending.starts, pending.left_out.clone());
             if let Ok(now) = taken {
                 write_down(workspace, pending, tree, now.tree);
@@ -185,7 +191,7 @@ impl Inner {
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 for (path, node) in known.flatten() {
                     if let Some(stamp) = node.stamp {
-                        state.known.insert(path, (stamp, node.state));
+                        state.known.files.insert(path, (stamp, node.state));
                     }
                 }
                 drop(state);
@@ -261,7 +267,7 @@ struct Taker<'a> {
     workspace: &'a Workspace,
     journal: &'a Journal,
     limits: SnapshotLimits,
-    known: &'a mut HashMap<PathBuf, (FileStamp, FileState)>,
+    known: &'a mut Known,
 }
 
 impl Taker<'_> {
@@ -272,26 +278,33 @@ impl Taker<'_> {
         for start in starts {
             walk.add(start)?;
         }
-        let mut tree: Tree =
+        let times = self.journal.store_times();
+        let untouched = self.known.store == times;
+        let mut nodes: Vec<(PathBuf, Node)> =
             walk.others.into_iter().map(|(path, state)| (path, Node { state, stamp: None })).collect();
         let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
         for found in walk.files {
-            match self.content(&found, now) {
-                Ok(state) => drop(tree.insert(found.path, Node { state, stamp: Some(found.stamp) })),
+            match self.content(&found, now, untouched) {
+                Ok(state) => nodes.push((found.path, Node { state, stamp: Some(found.stamp) })),
                 Err(_) => unreadable.push(found.path),
             }
         }
         let count = unreadable.len();
         // What was there and could not be seen must not look new afterwards.
         left_out.append(&mut unreadable);
-        Ok(Taken { tree, left_out, unreadable: count })
+        self.known.store = match self.journal.store_times() {
+            after if after == times => times,
+            // What we added ourselves is looked at once more.
+            _ => Vec::new(),
+        };
+        Ok(Taken { tree: nodes.into_iter().collect(), left_out, unreadable: count })
     }
 
-    fn content(&mut self, found: &Found, now: (i64, i64)) -> io::Result<FileState> {
-        if let Some((stamp, state)) = self.known.get(&found.path)
+    fn content(&mut self, found: &Found, now: (i64, i64), untouched: bool) -> io::Result<FileState> {
+        if let Some((stamp, state)) = self.known.files.get(&found.path)
             && *stamp == found.stamp
             && let FileState::File { hash, len, .. } = state
-            && self.journal.has(hash, *len)
+            && (untouched || self.journal.has(hash, *len))
         {
             return Ok(FileState::File { hash: *hash, len: *len, mode: found.mode });
         }
@@ -300,9 +313,9 @@ impl Taker<'_> {
         // A change in the same tick of the clock would not show.
         let stamp = fs::symlink_metadata(&found.path).map(|it| FileStamp::of(&it))?;
         if stamp == found.stamp && stamp.is_settled(now) {
-            self.known.insert(found.path.clone(), (stamp, state.clone()));
+            self.known.files.insert(found.path.clone(), (stamp, state.clone()));
         } else {
-            self.known.remove(&found.path);
+            self.known.files.remove(&found.path);
         }
         Ok(state)
     }

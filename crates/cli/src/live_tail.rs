@@ -1,0 +1,69 @@
+//! The last lines of a running command, drawn again and again on the terminal.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use haft_runtime::Session;
+use haft_tool::{ProgressEvent, ProgressSink};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::show::{clean, painted};
+
+/// How wide a line may be; a line that wraps could not be drawn over.
+const WIDEST: usize = 100;
+
+/// Draws on standard error as long as it is there.
+pub(crate) struct LiveTail {
+    drawing: Option<JoinHandle<()>>,
+}
+
+impl LiveTail {
+    /// Watches the calls of a session; nothing is drawn unless somebody sees it.
+    pub(crate) fn watch(session: &mut Session) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self { drawing: None };
+        }
+        let (sink, mut events) = ProgressSink::channel();
+        session.progress = sink;
+        let drawing = tokio::spawn(async move {
+            let mut drawn = 0;
+            while let Some(event) = events.recv().await {
+                let lines = lines(&event);
+                draw(&lines, drawn);
+                drawn = lines.len();
+            }
+            draw(&[], drawn);
+        });
+        Self { drawing: Some(drawing) }
+    }
+
+    /// Takes the lines away again: what follows is the result.
+    pub(crate) async fn end(self, session: &mut Session) {
+        session.progress = ProgressSink::closed();
+        if let Some(drawing) = self.drawing {
+            drawing.await.ok();
+        }
+    }
+}
+
+fn lines(event: &ProgressEvent) -> Vec<String> {
+    let tail = event.data["tail"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut lines: Vec<String> = tail.map(|line| format!("  {}", short(line))).collect();
+    if let Some(elapsed) = event.data["elapsedMs"].as_u64() {
+        let count = event.data["lines"].as_u64().unwrap_or(0);
+        lines.push(format!("  … {}.{} s, {count} lines", elapsed / 1_000, elapsed % 1_000 / 100));
+    }
+    lines
+}
+
+fn short(line: &str) -> String {
+    clean(&line.replace('\t', " ")).chars().take(WIDEST).collect()
+}
+
+/// Draws over what was drawn before.
+fn draw(lines: &[String], drawn: usize) {
+    let up = if 0 < drawn { format!("\u{1b}[{drawn}A\u{1b}[J") } else { String::new() };
+    let text: String = lines.iter().map(|line| format!("{}\n", painted(line, "2", true))).collect();
+    let mut terminal = std::io::stderr().lock();
+    terminal.write_all(format!("{up}{text}").as_bytes()).and_then(|()| terminal.flush()).ok();
+}
