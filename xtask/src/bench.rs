@@ -8,6 +8,8 @@ use std::{
 
 use crate::{run, tidy};
 
+mod files;
+
 /// How often each command is started. Medians of interleaved runs hold still on
 /// a noisy machine.
 const STARTS: usize = 101;
@@ -23,6 +25,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     }
     if wanted("turns") {
         crate::turns::run()?;
+    }
+    if wanted("files") {
+        files::run()?;
     }
     if wanted("shell") {
         crate::bench_shell::run()?;

@@ -243,6 +243,9 @@ pub(crate) enum ToolCommand {
         /// Input: JSON, `@file`, or `-` for standard input.
         #[arg(default_value = "{}", value_name = "JSON")]
         input: String,
+        /// Read the files it names first: Edit and Write only change what was read.
+        #[arg(long)]
+        read_first: bool,
     },
     /// Run calls from standard input, one JSON line per model message.
     ///

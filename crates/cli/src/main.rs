@@ -14,6 +14,7 @@ mod context_command;
 mod demo_command;
 mod dev_command;
 mod interrupt;
+mod listing;
 mod mcp_command;
 mod mock_model_command;
 mod output;

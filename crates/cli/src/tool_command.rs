@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Options, ToolCommand},
-    output::{Ended, Failure, print_bytes, print_line},
+    listing::{self, Look},
+    output::{Ended, Failure, print_bytes, print_line, write_error},
     show,
     wiring::{self, Attended, ServerFlags, ServerTools, Setup, needs_servers},
 };
@@ -21,9 +22,9 @@ pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
     match command {
         ToolCommand::List => list(options),
         ToolCommand::Describe { name } => describe(&name, options),
-        ToolCommand::Call { name, input } => {
+        ToolCommand::Call { name, input, read_first } => {
             let input = read_input(&input)?;
-            wiring::runtime()?.block_on(call(name, input, options))
+            wiring::runtime()?.block_on(call(name, input, read_first, options))
         }
         ToolCommand::Run => wiring::runtime()?.block_on(run_lines(options)),
     }
@@ -134,7 +135,7 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|err| Failure::Message(format!("{source} is not JSON: {err}")))
 }
 
-async fn call(name: String, input: Value, options: &Options) -> Ended {
+async fn call(name: String, input: Value, read_first: bool, options: &Options) -> Ended {
     let setup = Setup::new(options)?;
     let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
@@ -142,26 +143,72 @@ async fn call(name: String, input: Value, options: &Options) -> Ended {
         let flags = ServerFlags { for_tool: Some(&name), ..ServerFlags::default() };
         setup.attach_servers(&session, flags, Attended::IfTerminal).await?;
     }
-    let tool_use = ToolUse { id: "call-1".into(), name, input };
+    if read_first {
+        let reads = named_files(&input).into_iter().enumerate().map(|(at, path)| ToolUse {
+            id: format!("read-{at}").into(),
+            name: String::from("Read"),
+            input: json!({ "file_path": path, "allow_large": true }),
+        });
+        session.run_message(reads.collect(), &cancel).await;
+    }
+    let tool_use = ToolUse { id: "call-1".into(), name, input: input.clone() };
     let reports = session.run_message(vec![tool_use], &cancel).await;
     let failed = reports.iter().any(|report| report.error.is_some());
     for report in &reports {
         if options.json {
             print_line(&json_line(report))?;
         } else {
-            print_bytes(for_people(report).as_bytes())?;
+            print_for_people(report, &input)?;
         }
     }
     setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn for_people(report: &Report) -> String {
+/// The files an input names, wherever it does.
+fn named_files(input: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut todo = vec![input];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::Object(fields) => {
+                let names = ["file_path", "notebook_path"];
+                found.extend(names.iter().filter_map(|name| fields.get(*name)?.as_str()).map(str::to_owned));
+                todo.extend(fields.values());
+            }
+            Value::Array(items) => todo.extend(items),
+            _ => (),
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The answer to standard output, remarks about it to standard error. What
+/// failed prints why, as the answer.
+fn print_for_people(report: &Report, input: &Value) -> Result<(), Failure> {
+    let colours = show::colours();
+    let look = if colours { Look::Coloured } else { Look::Plain };
+    let listing = if report.error.is_none() { listing::of(report, input, look) } else { None };
+    match listing {
+        Some(listing) => {
+            print_bytes(listing.body.as_bytes())?;
+            for note in &listing.notes {
+                write_error(&show::painted(&show::clean(note), "2", colours));
+            }
+        }
+        None => drop(print_bytes(for_people(report, colours).as_bytes())?),
+    }
+    Ok(())
+}
+
+fn for_people(report: &Report, colours: bool) -> String {
     let rendered = match (&report.rendering, report.error) {
         (Some(rendering), None) => rendering.make(),
         _ => Rendered::error(&report.content.to_text()),
     };
-    show::text(&rendered, show::colours())
+    show::text(&rendered, colours)
 }
 
 fn json_line(report: &Report) -> String {

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use haft_tool::{Line, LineStyle, Rendered};
 use haft_workspace::{
     Entry, EntryId, FileChange, FileState, HistoryItem, Journal, Origin, Standing, TurnId, UndoReport,
-    UndoTarget, Workspace, patch,
+    UndoTarget, Workspace, patch, text::Text,
 };
 use serde_json::{Value, json};
 
@@ -130,9 +130,31 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
         return Err(Failure::Message(String::from("there is no such change; see `haft history`")));
     };
     let journal = workspace.journal().map_err(str::to_owned)?;
+    if options.json {
+        return json_diff(journal, &item.entry);
+    }
     let lines = item.entry.changes.iter().flat_map(|change| change_lines(journal, change)).collect();
     let rendered = Rendered { headline: String::new(), lines };
     print_bytes(show::text(&rendered, show::colours()).as_bytes())
+}
+
+/// The same for programs.
+fn json_diff(journal: &Journal, entry: &Entry) -> Ended {
+    let changes: Vec<Value> = entry
+        .changes
+        .iter()
+        .map(|change| {
+            let hunks = text(journal, &change.before)
+                .zip(text(journal, &change.after))
+                .map(|(before, after)| patch(&before, &after));
+            json!({"path": change.path, "before": change.before, "after": change.after, "structuredPatch": hunks})
+        })
+        .collect();
+    let origin = &entry.origin;
+    print_line(
+        &json!({"id": entry.id, "call": origin.call, "tool": origin.tool, "changes": changes}).to_string(),
+    )?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn change_lines(journal: &Journal, change: &FileChange) -> Vec<Line> {
@@ -172,7 +194,10 @@ fn place(change: &FileChange, state: &FileState) -> String {
 fn text(journal: &Journal, state: &FileState) -> Option<String> {
     match state {
         FileState::Absent => Some(String::new()),
-        FileState::File { hash, .. } => String::from_utf8(journal.content(hash).ok()?).ok(),
+        FileState::File { hash, .. } => {
+            let text = Text::decode(journal.content(hash).ok()?).ok()?;
+            Some(text.literal(&text.raw()[text.encoding().bom_bytes().len()..]))
+        }
         FileState::Symlink { .. } | FileState::Directory { .. } => None,
     }
 }

@@ -70,11 +70,15 @@ pub struct Services {
 /// schemas and docs come from it.
 pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
+    let commands = Arc::new(files::seen_commands::SeenCommands {
+        facts: Arc::clone(&services.commands),
+        workspace: Arc::clone(&services.roots),
+        files: Arc::clone(&services.files),
+    });
     let confine = || Arc::clone(&services.confine);
-    let bash =
-        bash::Bash::new(tasks(), Arc::clone(&services.commands), Arc::clone(&services.roots), services.bash)
-            .with_snapshots(Arc::clone(&services.snapshots))
-            .with_confinement(confine());
+    let bash = bash::Bash::new(tasks(), commands, Arc::clone(&services.roots), services.bash)
+        .with_snapshots(Arc::clone(&services.snapshots))
+        .with_confinement(confine());
     let repl = repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars);
     let monitor = monitor::Monitor::new(tasks(), monitor::Neighbourhood::default());
     vec![

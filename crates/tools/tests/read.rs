@@ -259,6 +259,13 @@ async fn unchanged_only_while_it_is_in_the_conversation() {
     assert!(!is_stub(&rig.say("Read", read(1, 50)).await));
     assert!(!is_stub(&rig.say("Read", read(30, 50)).await));
     assert!(is_stub(&rig.say("Read", read(30, 50)).await));
+    // Something else in between, then back again: shown, and known.
+    let before = rig.get("f");
+    rig.put("f", "other\n");
+    assert!(!is_stub(&rig.read("f").await));
+    rig.put("f", &before);
+    assert!(!is_stub(&rig.say("Read", read(1, 50)).await));
+    rig.run("Edit", json!({ "file_path": "f", "old_string": "line 109", "new_string": "y" })).await.unwrap();
     // An edit after compaction needs no new Read.
     rig.in_context.store(false, Ordering::Relaxed);
     rig.run("Edit", json!({ "file_path": "f", "old_string": "line 110", "new_string": "x" })).await.unwrap();

@@ -41,6 +41,7 @@ fn encodings_are_recognised() {
         ("latin1", legacy(WINDOWS_1252, french), Some("windows-1252")),
         ("copyright", b"// \xa9 2024 Acme Corp.\nint main() { return 0; }\n".to_vec(), Some("windows-1252")),
         ("german", legacy(WINDOWS_1252, "// Größe der Straße in Metern\nint x = 1;\n"), Some("windows-1252")),
+        ("one dash, often", legacy(WINDOWS_1252, &"naïve – word\n".repeat(40)), Some("windows-1252")),
         ("sjis word", legacy(SHIFT_JIS, "name = \"日本\"\n"), Some("Shift_JIS")),
         ("sjis", legacy(SHIFT_JIS, "# これは設定ファイルです。\n値 = 1\n"), Some("Shift_JIS")),
         ("sjis katakana", legacy(SHIFT_JIS, "print(\"テスト\")\n"), Some("Shift_JIS")),

@@ -19,8 +19,8 @@ use haft_tool::{
 pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
-    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, Outside, Snapshots, Upcoming,
-    Workspace,
+    Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, Outside, Printed, Snapshots,
+    Upcoming, Workspace,
 };
 pub use settings::{Background, BashSettings, KeepsDirectory};
 
@@ -139,7 +139,9 @@ impl Tool for Bash {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<Progress>) -> Result<Outcome<Output>, ToolError> {
-        Run { bash: self, input: &input, cx }.run().await
+        let outcome = Run { bash: self, input: &input, cx }.run().await?;
+        self.tell_what_was_shown(&input, &outcome.data, cx).await;
+        Ok(outcome)
     }
 
     fn to_content(&self, output: &Output) -> Content {
@@ -162,6 +164,24 @@ impl Tool for Bash {
 
     fn classifier_input(&self, input: &Input) -> String {
         input.command.clone()
+    }
+}
+
+impl Bash {
+    /// Lines of files that a command printed count as read.
+    async fn tell_what_was_shown(&self, input: &Input, output: &Output, cx: &CallContext) {
+        if output.stdout.is_empty() || output.exit_code.is_none() {
+            return;
+        }
+        let printed = ports::Printed {
+            call: cx.call_id.clone(),
+            agent: cx.agent_id.clone(),
+            command: input.command.clone(),
+            cwd: cx.cwd.to_path_buf(),
+            output: output.stdout.clone(),
+        };
+        let facts = Arc::clone(&self.facts);
+        tokio::task::spawn_blocking(move || facts.printed(&printed)).await.ok();
     }
 }
 

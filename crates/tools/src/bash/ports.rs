@@ -35,6 +35,25 @@ pub trait CommandFacts: Send + Sync {
 
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, command: &str) -> bool;
+
+    /// A command has ended and printed this. Called beside the runtime, for
+    /// whoever keeps track of what was seen; nobody does unless told so.
+    fn printed(&self, _printed: &Printed) {}
+}
+
+/// What a command that has ended has shown.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// The call it belongs to.
+    pub call: CallId,
+    /// Who called.
+    pub agent: haft_types::AgentId,
+    /// The command line.
+    pub command: String,
+    /// Where it ran.
+    pub cwd: PathBuf,
+    /// What of its output is shown.
+    pub output: String,
 }
 
 /// The directories a session works in. They change while it lives.

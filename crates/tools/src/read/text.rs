@@ -184,6 +184,7 @@ impl TextJob<'_> {
             && !view.lines.is_empty()
             && let Some(call) = reads.still_shown(&self.viewer.agent, view)
         {
+            reads.knows(self.viewer, view);
             let file_path = self.asked.to_owned();
             let output = Output::FileUnchanged(Unchanged { file_path, shown_by: call.to_string() });
             return Reading { output, record: None };

@@ -250,8 +250,12 @@ impl ReadState {
     }
 
     /// An earlier call whose result still shows exactly these lines of exactly
-    /// this content, and is still in the request.
+    /// this content, and is still in the request. A file that was something else
+    /// in between is shown again, even if it is back to what it was.
     pub fn still_shown(&self, agent: &AgentId, view: &View<'_>) -> Option<CallId> {
+        if view.version.is_some() && self.seen_version(agent, view.path) != view.version {
+            return None;
+        }
         let calls = {
             let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.covering(agent, view)

@@ -117,6 +117,9 @@ const SAMPLE: usize = 256 * 1024;
 /// Up to how many unusual bytes single words decide instead of statistics.
 const FEW: usize = 48;
 
+/// Up to how many different unusual bytes they do.
+const DISTINCT: usize = 6;
+
 fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     let sample = telling_part(bytes);
     let whole = extent == Extent::Whole && sample.len() == bytes.len();
@@ -129,7 +132,7 @@ fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     detector.feed(sample, /*last*/ whole);
     let guess = detector.guess(/*tld*/ None, Utf8Detection::Deny);
     let unusual = sample.iter().filter(|it| !it.is_ascii()).count();
-    if unusual <= FEW {
+    if unusual <= FEW || is_monotonous(sample) {
         return likeliest(sample, unusual, guess, whole);
     }
     if census.strays * 2 <= census.sequences {
@@ -139,6 +142,16 @@ fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     // anything.
     let readable = decodes(guess, sample, whole);
     Charset::Legacy(if readable { guess } else { WINDOWS_1252 })
+}
+
+/// Whether the same few bytes come again and again: however often, they are no
+/// more evidence than once.
+fn is_monotonous(sample: &[u8]) -> bool {
+    let mut found = [false; 256];
+    for byte in sample.iter().filter(|it| !it.is_ascii()) {
+        found[usize::from(*byte)] = true;
+    }
+    found.iter().filter(|it| **it).count() <= DISTINCT
 }
 
 /// The best reading of a few unusual bytes. The order breaks ties.
