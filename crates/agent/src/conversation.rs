@@ -244,7 +244,7 @@ impl Conversation {
             let mut message = line.message.clone();
             self.masker.mask_message(&mut message);
             let mut tool_use_result = line.tool_use_result;
-            for value in &mut tool_use_result {
+            if let Some(value) = &mut tool_use_result {
                 shorten_texts(value);
                 self.masker.mask_value(value);
             }
