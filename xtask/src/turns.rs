@@ -125,6 +125,7 @@ fn model(haft: &Path, scratch: &Scratch, script: &Value) -> Result<(Child, Strin
         .arg(&path)
         .arg("--requests")
         .arg(scratch.0.join("requests.jsonl"))
+        .arg("--without-bodies")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_tool::ContextChange;
-use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
+use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage, text};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -291,7 +291,10 @@ impl Conversation {
             let mut message = line.message.clone();
             self.masker.mask_message(&mut message);
             let mut tool_use_result = line.tool_use_result;
-            tool_use_result.iter_mut().for_each(|value| self.masker.mask_value(value));
+            if let Some(value) = &mut tool_use_result {
+                shorten_texts(value);
+                self.masker.mask_value(value);
+            }
             let logged = Line {
                 head,
                 message: LoggedMessage { message, model, id, usage },
@@ -406,6 +409,21 @@ fn answers_the_same(a: &MessageBlock, b: &MessageBlock) -> bool {
             MessageBlock::ToolResult { tool_use_id: b, .. },
         ) => a == b,
         _ => false,
+    }
+}
+
+/// Long texts of a structured result are in the message already; a log that held
+/// them twice would be twice as long.
+fn shorten_texts(value: &mut Value) {
+    const LONG: usize = 1_000;
+    match value {
+        Value::String(long) if LONG < long.len() => {
+            let (all, head) = (long.chars().count(), text::head(long, 200));
+            *long = format!("{head}… [{all} characters]");
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten_texts),
+        Value::Object(fields) => fields.values_mut().for_each(shorten_texts),
+        _ => (),
     }
 }
 

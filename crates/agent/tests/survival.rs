@@ -386,3 +386,13 @@ async fn cut_answers_get_more_room_and_bounds_are_announced() {
     assert_eq!(warnings, 1);
     assert!(bounded.model.count() <= 4);
 }
+
+/// Need 26: the log holds what was said once.
+#[tokio::test]
+async fn the_log_is_not_much_longer_than_the_messages() {
+    let turns = (0..20).map(|n| Turn::tool("Big", json!({"size": 40_000 + n}))).chain([Turn::text("Done.")]);
+    let mut rig = rig(turns.collect()).await;
+    rig.say("go").await;
+    let log = std::fs::metadata(rig.agent.conversation.log_path().unwrap()).unwrap().len();
+    assert!(log < 20 * 40_000 * 12 / 10, "{log}");
+}

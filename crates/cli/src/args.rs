@@ -318,6 +318,9 @@ pub(crate) struct MockModelArgs {
     /// Append every request to this file, as JSON lines.
     #[arg(long, value_name = "FILE")]
     pub(crate) requests: Option<PathBuf>,
+    /// Write their sizes and times only.
+    #[arg(long, requires = "requests")]
+    pub(crate) without_bodies: bool,
 }
 
 /// Flags of `haft replay`.

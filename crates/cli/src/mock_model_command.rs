@@ -54,17 +54,22 @@ fn tell(model: &MockModel, seen: usize, args: &MockModelArgs) -> Result<usize, F
         }
         if let Some(path) = &args.requests {
             let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-            writeln!(file, "{}", line(it))?;
+            // One write per line: whoever reads along never sees half of one.
+            file.write_all(format!("{}\n", line(it, args.without_bodies)).as_bytes())?;
         }
     }
     Ok(next)
 }
 
-fn line(it: &Recorded) -> Value {
-    json!({
+fn line(it: &Recorded, without_body: bool) -> Value {
+    let mut line = json!({
         "index": it.index, "path": it.path, "status": it.status, "turn": it.turn, "refusal": it.refusal,
         "received_ms": it.received.as_secs_f64() * 1000.0,
         "answered_ms": it.answered.map(|at| at.as_secs_f64() * 1000.0), "abandoned": it.abandoned,
-        "body": String::from_utf8_lossy(&it.body),
-    })
+        "bytes": it.body.len(),
+    });
+    if !without_body {
+        line["body"] = Value::from(String::from_utf8_lossy(&it.body));
+    }
+    line
 }
