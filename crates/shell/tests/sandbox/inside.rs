@@ -1,0 +1,190 @@
+//! Work goes on inside the walls, and nothing changes outside of them.
+
+use super::*;
+
+#[tokio::test]
+async fn work_goes_on_inside() {
+    let walls = Walls::new();
+    if !walls.has(Backend::Namespaces) {
+        return;
+    }
+    assert!(walls.sandbox.report(&walls.policy()).is_complete(), "{}", walls.sandbox.report(&walls.policy()));
+    for (command, want) in [
+        ("echo hi > f && cat f && mkdir -p d/e && mv f d/e/g && rm -r d && ls", ""),
+        ("echo x > $TMPDIR/y && cat $TMPDIR/y", "x\n"),
+        ("echo gone > /dev/null; head -c 3 /dev/zero | wc -c", "3\n"),
+        ("echo out > /dev/stdout; echo err > /dev/stderr", "out\nerr\n"),
+        ("touch /dev/shm/x && echo ok", "ok\n"),
+        ("cat <<< 'here'", "here\n"),
+        ("cat <(echo piped)", "piped\n"),
+        ("sleep 0.01 & wait; echo $HAFT_SANDBOX", "network=off\n"),
+        ("id -u; pwd", &format!("{}\n{}\n", rustix::process::getuid().as_raw(), walls.work().display())),
+        (
+            "python3 -c 'import tempfile, multiprocessing; print(tempfile.gettempdir()); multiprocessing.Lock()'",
+            &format!("{}\n", walls.top.join("scratch").display()),
+        ),
+        (
+            "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status",
+            "CapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n",
+        ),
+    ] {
+        let (job, end) = walls.run(walls.policy(), command).await;
+        assert_eq!(
+            (text(&job).as_str(), end.is_success()),
+            (if want.is_empty() { "hi\n" } else { want }, true),
+            "{command}: {end:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_outside_changes() {
+    for features in ["", "namespaces", "landlock"] {
+        let walls = Walls::without(features);
+        let backend = walls.sandbox.report(&walls.policy()).backend;
+        let Some(backend) = backend else {
+            eprintln!("SKIPPED: nothing confines commands here without {features:?}");
+            continue;
+        };
+        let outside = walls.top.join("outside");
+        std::os::unix::fs::symlink(&outside, walls.work().join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.join("file"), walls.work().join("file-link")).unwrap();
+        let before = walls.everything("outside");
+        for attempt in [
+            "echo x > OUT/new",
+            "echo x > OUT/file",
+            "echo x >> OUT/file",
+            "rm OUT/file",
+            "mv OUT/file stolen",
+            "mkdir OUT/d",
+            "echo x > link/new",
+            "echo x > file-link",
+            "ln -s /etc/passwd OUT/l",
+            "mkfifo OUT/fifo",
+            "cp f OUT/ ; truncate -s 0 OUT/file",
+            "python3 -c 'import os; os.link(\"f\", \"OUT/hard\")'",
+            "python3 -c 'import os; os.rename(\"f\", \"OUT/moved\")'",
+            "python3 -c 'open(\"/proc/self/cwd/../outside/p\", \"w\")'",
+            "cd link && echo x > y",
+            "bash -c 'cd OUT && touch z'",
+            "env -i /bin/sh -c 'echo x > OUT/e'",
+            "exec 9<OUT; echo x > /proc/self/fd/9/w",
+            "echo core > /proc/sys/kernel/core_pattern",
+            "unshare -Urm sh -c 'mount -o remount,rw / ; echo x > OUT/u'",
+            "umount -l WORK; echo x > OUT/after",
+            "mount --bind OUT sub",
+        ] {
+            let out = outside.display().to_string();
+            let attempt = attempt.replace("OUT", &out).replace("WORK", &walls.work().display().to_string());
+            let (job, _) = walls.run(walls.policy(), &format!("touch f; mkdir -p sub; {attempt}")).await;
+            assert_eq!(walls.everything("outside"), before, "{features:?} {attempt}: {}", text(&job));
+        }
+        // Only mounts hold these.
+        if backend != Backend::Landlock {
+            let attempt = format!(
+                "chmod 777 {0}; touch -d 2001-01-01 {0}; chown 1:1 {0}",
+                outside.join("file").display()
+            );
+            walls.run(walls.policy(), &attempt).await;
+            assert_eq!(walls.everything("outside"), before, "{attempt}");
+        }
+        let core = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+        assert_ne!(core.trim(), "core-of-a-test");
+    }
+}
+
+#[tokio::test]
+async fn protected_paths_stay_as_they_are_also_when_absent() {
+    let walls = Walls::new();
+    if !walls.has(Backend::Namespaces) {
+        return;
+    }
+    let work = walls.work();
+    std::fs::create_dir_all(work.join(".git/hooks")).unwrap();
+    std::fs::write(work.join(".git/config"), "[core]\n").unwrap();
+    std::fs::write(work.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(work.join(".envrc"), "old\n").unwrap();
+    std::fs::create_dir(work.join("dotfiles")).unwrap();
+    std::fs::write(work.join("dotfiles/profile"), "old\n").unwrap();
+    std::os::unix::fs::symlink("dotfiles/profile", work.join(".profile")).unwrap();
+    let before = walls.protected();
+    for attempt in [
+        "echo x > .git/hooks/pre-commit",
+        "echo x >> .git/config",
+        "mv .git git2",
+        "rm -rf .git/hooks .git/config",
+        "mv .git/hooks h",
+        "ln -sfn /tmp .git/hooks",
+        "mkdir -p .claude && echo x > .claude/settings.json",
+        "echo x > .mcp.json",
+        "mkdir .vscode && echo x > .vscode/settings.json",
+        "mkdir .haft",
+        "ln -s /tmp .haft",
+        "ln -s f .mcp.json",
+        "mv d .vscode",
+        "echo x > .envrc",
+        "mv .envrc e; echo x > .envrc",
+        "echo x > .profile",
+        "rm .profile && echo x > .profile",
+        "echo x > dotfiles/profile",
+        "mv dotfiles dots",
+        "chmod 777 .git/config",
+        "git config core.fsmonitor x",
+        "git init -q --template=/dev/null . ; echo x > .git/hooks/y",
+        // Not prevented, but taken back.
+        "echo x > .npmrc",
+        "mkdir .husky && echo x > .husky/pre-commit",
+        "echo .. > .git/commondir",
+    ] {
+        let (job, _) = walls.run(walls.policy(), &format!("mkdir d; {attempt}")).await;
+        job.gone().await;
+        std::fs::remove_dir_all(work.join("d")).ok();
+        assert_eq!(walls.protected(), before, "{attempt}: {}", text(&job));
+    }
+    let (_, end) = walls.run(walls.policy(), "echo x > .npmrc").await;
+    assert!(end.violations[0].contains(".npmrc (protected path"), "{:?}", end.violations);
+    // Everything else of a repository can be written.
+    let got = walls
+        .text(
+            walls.policy(),
+            "echo x > .git/index && mkdir -p .git/refs/heads && echo ok && rm -r .git/index .git/refs",
+        )
+        .await;
+    assert_eq!(got, "ok\n");
+}
+
+#[tokio::test]
+async fn commands_at_the_same_time_share_stand_ins() {
+    let walls = Walls::new();
+    if !walls.has(Backend::Namespaces) {
+        return;
+    }
+    let confined = walls.confine(walls.policy());
+    let mut long = walls.rig.spec("touch up; until [ -e go ]; do sleep 0.01; done; echo x > .mcp.json");
+    long.confinement = Some(Arc::clone(&confined));
+    let long = walls.rig.shell.start(long).unwrap();
+    common::eventually("it runs", || walls.work().join("up").exists());
+    let (short, _) = walls.run_with(&confined, "echo x > .mcp.json").await;
+    short.gone().await;
+    assert!(walls.work().join(".mcp.json").exists(), "still held by the other");
+    std::fs::write(walls.work().join("go"), "").unwrap();
+    assert!(!long.ended().await.is_success());
+    long.gone().await;
+    common::eventually("the stand-in goes", || !walls.work().join(".mcp.json").exists());
+}
+
+#[tokio::test]
+async fn what_a_crash_left_in_place_of_absent_paths_goes() {
+    let walls = Walls::new();
+    let state = walls.top.join("sandbox");
+    let journal = state.join("stand-ins/dead");
+    let (empty, full) = (walls.work().join(".mcp.json"), walls.work().join(".haft"));
+    std::fs::write(&empty, "{}\n").unwrap();
+    std::fs::create_dir(&full).unwrap();
+    std::fs::write(full.join("settings.json"), "mine").unwrap();
+    std::fs::write(&journal, format!("{}\0{}\0", empty.display(), full.display())).unwrap();
+    let config =
+        SandboxConfig { session: String::from("next"), ..SandboxConfig::new("next", &state).unwrap() };
+    Sandbox::open(config).unwrap();
+    assert!(!empty.exists() && full.join("settings.json").exists() && !journal.exists());
+}
