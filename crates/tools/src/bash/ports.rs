@@ -23,21 +23,15 @@ pub trait CommandFacts: Send + Sync {
     /// The place it would remove and that nobody may remove: the root of the file
     /// system, the home, a workspace, and what is above these. Links are
     /// followed.
-    fn refused_removal(&self, _command: &str, _cwd: &Path) -> Option<PathBuf> {
-        None
-    }
+    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf>;
 
     /// Directories to guard while it runs, because what it removes is known only
     /// then.
-    fn precious(&self, _command: &str, _cwd: &Path) -> Vec<PathBuf> {
-        Vec::new()
-    }
+    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf>;
 
     /// What a person should see before they say yes: what would be written and
     /// removed. Looks at the disk.
-    fn preview(&self, _command: &str, _cwd: &Path) -> Option<String> {
-        None
-    }
+    fn preview(&self, command: &str, cwd: &Path) -> Option<String>;
 
     /// Whether success without a word is how it usually succeeds.
     fn is_silent(&self, command: &str) -> bool;

@@ -24,6 +24,18 @@ impl CommandFacts for SeenCommands {
         self.facts.is_read_only(command, cwd)
     }
 
+    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf> {
+        self.facts.refused_removal(command, cwd)
+    }
+
+    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf> {
+        self.facts.precious(command, cwd)
+    }
+
+    fn preview(&self, command: &str, cwd: &Path) -> Option<String> {
+        self.facts.preview(command, cwd)
+    }
+
     fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str> {
         self.facts.exit_meaning(command, code)
     }
