@@ -285,9 +285,11 @@ async fn a_server_can_be_switched_off_and_on() {
     fixture.manager.set_servers(vec![fixture.fake("srv", "")]);
     assert!(fixture.manager.settled(PATIENCE).await);
     let pid = fixture.manager.status()[0].pid.unwrap();
+    let held = fixture.tool("mcp__srv__echo");
     fixture.manager.set_enabled("srv", Enabled::No).await.unwrap();
     assert!(!is_alive(pid as i32));
-    let err = fixture.call("mcp__srv__echo", json!({})).await.unwrap_err();
+    assert!(fixture.manager.tools().is_empty());
+    let err = run(held, json!({}), context()).await.unwrap_err();
     assert!(err.message.contains("switched off"), "{}", err.message);
     fixture.manager.set_enabled("srv", Enabled::Yes).await.unwrap();
     assert!(fixture.manager.settled(PATIENCE).await);
