@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     args::{Options, SandboxCommand},
     output::{Ended, Failure, complain, print_bytes, print_line},
-    wiring::{Limits, Setup, Walls, runtime},
+    wiring::{Limits, Setup, Walls, Wanted, runtime},
 };
 
 pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
@@ -17,7 +17,8 @@ pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
     let walls = setup.walls();
     let rules = setup.policy()?;
     let fence = || rules.fence(&setup.cwd, setup.home.as_deref());
-    let policy = walls.policy(&Limits { read_only: rules.forbids_changes(), fence: &fence })?;
+    let limits = Limits { wanted: Wanted::ByName, read_only: rules.forbids_changes(), fence: &fence };
+    let policy = walls.policy(&limits)?;
     match command {
         SandboxCommand::Check => check(&walls, &policy, &fence(), options),
         SandboxCommand::Run { command } => confined(&setup, &walls, policy, command),

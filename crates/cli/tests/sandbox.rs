@@ -226,6 +226,22 @@ fn plan_mode_is_enforced_and_inspection_works() {
     }
 }
 
+#[test]
+fn a_run_by_name_has_no_network_though_the_settings_want_no_sandbox() {
+    let haft = Haft::new();
+    if !machine_can(&haft) {
+        return;
+    }
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reach = format!("exec 3<>/dev/tcp/127.0.0.1/{}", server.local_addr().unwrap().port());
+    let tried = haft.run(&["sandbox", "run", "--", "bash", "-c", &reach], "");
+    assert!(!tried.status.success(), "{tried:?}");
+    assert!(haft.ok(&["sandbox", "check"], "").contains("no network"));
+    settings(&haft, &json!({"sandbox": {"network": {"allowedDomains": ["*"]}}}));
+    let open = haft.run(&["sandbox", "run", "--", "bash", "-c", &reach], "");
+    assert!(open.status.success(), "{open:?}");
+}
+
 fn listing(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(dir).unwrap().flatten().filter(|it| it.path().is_file());
     let mut found: Vec<_> = entries

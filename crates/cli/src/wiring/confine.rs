@@ -35,8 +35,20 @@ pub(crate) struct Walls {
     last: Mutex<Option<Arc<Confinement>>>,
 }
 
+/// Who wants a command confined.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wanted {
+    /// The settings, if they do. Rules and plan mode hold in any case, but then
+    /// the network is open.
+    BySettings,
+    /// A person, by name: `haft sandbox`.
+    ByName,
+}
+
 /// What a call is kept from, by rules and mode.
 pub(crate) struct Limits<'a> {
+    /// Who wants it.
+    pub(crate) wanted: Wanted,
     /// Why nothing may be changed, if nothing may.
     pub(crate) read_only: Option<String>,
     /// What the deny rules name.
@@ -78,7 +90,11 @@ impl Walls {
     pub(crate) fn enforce(&self) -> bool {
         self.is_wanted()
             && self.sandbox().is_ok_and(|sandbox| {
-                let policy = self.policy(&Limits { read_only: None, fence: &Fence::default });
+                let policy = self.policy(&Limits {
+                    wanted: Wanted::BySettings,
+                    read_only: None,
+                    fence: &Fence::default,
+                });
                 policy.is_ok_and(|policy| sandbox.report(&policy).is_complete())
             })
     }
@@ -99,7 +115,7 @@ impl Walls {
     /// What holds a call.
     pub(crate) fn policy(&self, limits: &Limits<'_>) -> Result<Policy, String> {
         let wishes = self.wishes();
-        let enabled = is_set(&wishes.enabled);
+        let enabled = limits.wanted == Wanted::ByName || is_set(&wishes.enabled);
         let fence = (limits.fence)();
         let hide = self.hidden(&wishes, &fence);
         let scratch = self.scratch()?;
@@ -244,7 +260,7 @@ impl Confine for Walls {
     fn choose(&self, about: &Confined<'_>) -> Choice {
         let wishes = self.wishes();
         let read_only = about.permit.forbids_changes();
-        let limits = Limits { read_only, fence: &|| about.permit.fence() };
+        let limits = Limits { wanted: Wanted::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
         if !is_set(&wishes.enabled) {
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.

@@ -35,7 +35,7 @@ use haft_workspace::{Files, Workspace};
 use tokio::runtime::Runtime;
 
 pub(crate) use agent::Built;
-pub(crate) use confine::{Limits, Walls};
+pub(crate) use confine::{Limits, Walls, Wanted};
 pub(crate) use mcp::{ServerFlags, ServerTools, Servers, expand_command, journal_path, needs_servers};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
