@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn paths_have_names_and_get_them_back() {
         let places = TapePlaces::new(
-            Path::new("/no/home/work"),
+            Path::new("/no/home/desk"),
             Some(Path::new("/no/home/.haft/sessions/1")),
             Some(Path::new("/no/home")),
         );
-        let there = json!({"a": ["/no/home/work/x.rs", "cd /no/home/work", "/no/home/workshop", "/no/home/.haft/sessions/1/tool-results/a"]});
+        let there = json!({"a": ["/no/home/desk/x.rs", "cd /no/home/desk", "/no/home/desktop", "/no/home/.haft/sessions/1/tool-results/a"]});
         let mut value = there.clone();
         places.to_names(&mut value);
         assert_eq!(
             value,
-            json!({"a": ["‹cwd›/x.rs", "cd ‹cwd›", "‹home›/workshop", "‹session›/tool-results/a"]})
+            json!({"a": ["‹cwd›/x.rs", "cd ‹cwd›", "‹home›/desktop", "‹session›/tool-results/a"]})
         );
         places.to_paths(&mut value);
         assert_eq!(value, there);
