@@ -31,8 +31,8 @@ fn main() {
         None => tempfile::tempdir().unwrap(),
     };
     let top = dir.path().canonicalize().unwrap();
-    let parts: [(&str, fn(&Path)); 4] =
-        [("trees", whole_trees), ("reads", reads), ("deep", deep), ("edits", edits)];
+    type Part = (&'static str, fn(&Path));
+    let parts: [Part; 4] = [("trees", whole_trees), ("reads", reads), ("deep", deep), ("edits", edits)];
     let only = std::env::var("HAFT_BENCH_ONLY").ok();
     for (name, part) in parts {
         if only.as_ref().is_none_or(|only| only.split(',').any(|it| it == name)) {

@@ -64,7 +64,7 @@ impl ContentHash {
             Self(*hasher.finalize().as_bytes())
         };
         thread::scope(|scope| {
-            let thread = thread::Builder::new().spawn_scoped(scope, &hash);
+            let thread = thread::Builder::new().spawn_scoped(scope, hash);
             // Who takes them in lives as long as we do.
             let done = work(&mut |piece| sender.send(piece).unwrap_or(()));
             drop(sender);

@@ -310,7 +310,7 @@ fn returns(sample: &Sample) -> Row {
         &changed(sample),
         applies(&[]),
     );
-    if sample.name.len() % 2 == 0 {
+    if sample.name.len().is_multiple_of(2) {
         return Row { file: both(&plain.file), want: both(&plain.want), ..plain };
     }
     let name = format!("{}: the model has CRLF", sample.name);

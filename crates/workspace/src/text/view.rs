@@ -107,7 +107,7 @@ impl Text {
                 Ok(text) => return text,
                 Err(raw) => raw,
             },
-            Charset::Utf16Le | Charset::Utf16Be | Charset::Legacy(_) => raw,
+            Charset::Utf16Le | Charset::Utf16Be | Charset::Legacy(_) | Charset::Unknown => raw,
         };
         let returns = returns_of(encoding.charset, &raw[start..]);
         let mut builder = Builder { view: String::with_capacity(raw.len()), ..Builder::default() };
@@ -199,8 +199,8 @@ fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
             }
             Returns::Alone
         }
-        Charset::Utf8 | Charset::Legacy(_) if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
-        Charset::Utf8 | Charset::Legacy(_) => Returns::Alone,
+        _ if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
+        Charset::Utf8 | Charset::Legacy(_) | Charset::Unknown => Returns::Alone,
     }
 }
 
@@ -216,7 +216,7 @@ impl Builder {
     fn run(&mut self, raw: &[u8], start: usize, charset: Charset, returns: Returns) {
         let mut at = start;
         let mut next_mark = 0;
-        let one_byte_ascii = matches!(charset, Charset::Utf8 | Charset::Legacy(_));
+        let one_byte_ascii = !matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
         while at < raw.len() {
             if next_mark <= self.view.len() {
                 self.marks.push(Mark { view: self.view.len(), raw: at });
