@@ -19,9 +19,7 @@ use haft_tools::{
     read::{MediaWork, ReadLimits},
 };
 use haft_types::{AgentId, CallId, SessionId};
-use haft_workspace::{
-    ContextView, Files, JournalLimits, SeenRecord, Viewer, Workspace, WorkspaceConfig,
-};
+use haft_workspace::{ContextView, Files, JournalLimits, SeenRecord, Viewer, Workspace, WorkspaceConfig};
 use serde_json::Value;
 
 /// Files, commands and search in one directory, as a session has them.

@@ -199,7 +199,12 @@ fn framed(
 
 /// A picture with at most these many pixels on its longer side and bytes: its
 /// type and its data.
-pub(super) fn shrunk(work: &MediaWork, image: Vec<u8>, side: usize, bytes: usize) -> Option<(String, Vec<u8>)> {
+pub(super) fn shrunk(
+    work: &MediaWork,
+    image: Vec<u8>,
+    side: usize,
+    bytes: usize,
+) -> Option<(String, Vec<u8>)> {
     let frame = Frame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
     let picture = framed(work, image, frame, &|| false).ok()?;
     Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
