@@ -17,7 +17,7 @@ use rustix::{
 use crate::{
     own::{Mark, Owner, ProcessId, describe},
     run::{
-        job::{Cwd, End, Exit, Phase, Shared, Stop},
+        job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
         wait,
     },
     sandbox::Guard,
@@ -124,7 +124,7 @@ impl Supervisor {
         }
         if let Some(guard) = self.process.guard.take() {
             // Once more, for what was left running.
-            guard.violations();
+            drop(guard.violations());
         }
         drop(self.process.cgroup.take());
         self.shared.spool().settle();
@@ -172,7 +172,7 @@ impl Supervisor {
     /// print: nothing ever comes from there.
     fn waits_for_person(&mut self) -> bool {
         let now = Instant::now();
-        if self.exit.is_some() || now < self.watch.0 {
+        if self.exit.is_some() || now < self.watch.0 || self.shared.spec.terminal == Terminal::Own {
             return false;
         }
         let (printed, complains) = {
@@ -247,6 +247,7 @@ impl Supervisor {
             violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
         });
         self.end = Some(Arc::clone(&end));
+        self.shared.keyboard().take();
         self.shared.phase.send_replace(Phase::Ended(end));
     }
 
