@@ -291,8 +291,12 @@ impl Taker<'_> {
             limits.objects = limits.generated;
         }
         let mut walk = Walk::new(limits, &except, left_out);
+        let roots = self.workspace.roots();
         for start in starts {
             walk.add(start)?;
+            if !roots.contains(start) {
+                walk.add_around(start);
+            }
         }
         let times = self.journal.store_times();
         let untouched = self.known.store == times;

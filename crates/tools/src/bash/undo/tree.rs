@@ -140,6 +140,17 @@ impl<'a> Walk<'a> {
         if meta.is_dir() { self.below(start.to_owned()) } else { Ok(()) }
     }
 
+    /// Adds the directory something is in, without what else is there: its time
+    /// changes with what comes and goes in it.
+    pub(crate) fn add_around(&mut self, start: &Path) {
+        let around = start.parent().filter(|it| !self.others.iter().any(|(path, ..)| path == it));
+        if let Some((path, meta)) = around.and_then(|it| Some((it, fs::symlink_metadata(it).ok()?)))
+            && meta.is_dir()
+        {
+            self.note(path.to_owned(), &meta);
+        }
+    }
+
     fn below(&mut self, dir: PathBuf) -> Result<(), TooMuch> {
         let mut open = vec![dir];
         while let Some(dir) = open.pop() {
