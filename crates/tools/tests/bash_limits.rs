@@ -262,3 +262,49 @@ async fn a_terminal_ends_with_its_session() {
     rig.call(&rig.task_stop(), json!({"task_id": "bash_1"})).await.unwrap();
     eventually("both end", || !pids(&rig).into_iter().any(lives)).await;
 }
+
+#[tokio::test]
+async fn a_task_that_prints_without_end_is_stopped_and_says_why() {
+    let rig = Rig::with(|config| config.spool = haft_shell::output::SpoolLimits::with_cap(64 << 10));
+    rig.call(&rig.bash(), json!({"command": "yes", "run_in_background": true})).await.unwrap();
+    rig.tasks.news(&"main".into()).await;
+    let told = rig.tasks.drain(&"main".into());
+    assert!(told[0].text().contains("output_limit"), "{}", told[0].text());
+    let error = rig.call(&rig.bash(), json!({"command": "yes"})).await.unwrap_err();
+    assert!(
+        error.message.starts_with("Output_limit: it printed more than a command may"),
+        "{}",
+        error.message
+    );
+    let files = std::fs::read_dir(rig.tasks.shell().outputs()).unwrap().flatten();
+    assert!(files.filter_map(|it| it.metadata().ok()).all(|it| it.len() <= 64 << 10));
+}
+
+#[tokio::test]
+async fn nothing_a_command_prints_can_break_what_shows_it() {
+    let rig = Rig::new();
+    for command in [
+        "printf 'a\\0b\\n'; echo text text text text text text text",
+        "printf '\\377\\376 mostly text, really\\n'",
+        "printf '\\033[?1049h\\033[?1000hfull screen\\n'",
+        "printf '\\033]52;c;aGVsbG8=\\007clipboard\\n'",
+        "printf '\\033]0;title\\033\\\\\\033P+q544e\\033\\\\\\033_x\\033\\\\done\\n'",
+        "for i in $(seq 10000); do printf '\\r%s%%' $i; done; echo",
+        "for i in $(seq 20000); do printf '😀'; done",
+        "printf 'a\\b\\b\\v\\f\\a\\177\\302\\233m\\n'",
+        "head -c 100000 /dev/urandom",
+        "head -c 3000 /dev/urandom; echo text",
+    ] {
+        let got = rig.call(&rig.bash(), json!({ "command": command })).await.unwrap();
+        let text = got.content.to_text();
+        let controls: Vec<char> =
+            text.chars().filter(|it| it.is_control() && !matches!(it, '\n' | '\t')).collect();
+        assert!(controls.is_empty(), "{command}: {controls:?} in {text:?}");
+        assert!(text.chars().count() < 32_000, "{command}");
+        assert!(!text.contains('\u{fffd}') || command.contains("urandom"), "{command}: {text:?}");
+    }
+    let got = rig
+        .text(&rig.bash(), json!({"command": "for i in $(seq 10000); do printf '\\r%s%%' $i; done; echo"}))
+        .await;
+    assert_eq!(got, "10000%\n[cwd: WORK]");
+}

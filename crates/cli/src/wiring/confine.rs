@@ -10,11 +10,11 @@ use std::{
 };
 
 use haft_config::{Sandbox as Wishes, SettingsStore, Sourced};
+use haft_permission::{Behavior, Destination, Origin, Policy as Rules};
 use haft_shell::sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
 };
-use haft_permission::{Behavior, Destination, Origin, Policy as Rules};
 use haft_tool::{Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
 
@@ -184,7 +184,7 @@ impl Walls {
             return vec![self.path(text)];
         }
         let base = &text.origin.source.base;
-        let origin = Origin::new("sandbox.filesystem", Destination::Session).rooted(base);
+        let origin = Origin::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
         let rule = format!("Read({})", text.value);
         let policy = Rules::builder(base).rules(&origin, Behavior::Deny, [rule]).build();
         let found = policy.fence(base, self.home.as_deref());

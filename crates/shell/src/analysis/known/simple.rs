@@ -279,7 +279,6 @@ const SPECS: &[Spec] = &[
     spec(&["lsmod"], Nothing, ""),
     spec(&["lsb_release"], Nothing, "-adsirc --all --description --short --id --release --codename"),
     spec(&["hostnamectl", "timedatectl", "localectl"], Nothing, "--no-pager"),
-    spec(&["top"], Nothing, "-bcHi -n: -d: -o: -p: -u: -w:"),
     spec(
         &["ss", "netstat"],
         Text,
