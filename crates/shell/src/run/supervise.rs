@@ -27,8 +27,10 @@ use crate::{
 const DRAIN: Duration = Duration::from_millis(50);
 /// A stopped command is reported after this long, ended or not.
 const REPORT: Duration = Duration::from_millis(200);
-/// Whoever ignores a polite request is killed after this long.
+/// Whoever ignores a polite request is killed after this long; sooner where the
+/// time is up already.
 const PATIENCE: Duration = Duration::from_secs(1);
+const LITTLE_PATIENCE: Duration = Duration::from_millis(250);
 /// Killing takes this long at most; what survives it sits in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often a stopping command is looked at.
@@ -202,7 +204,8 @@ impl Supervisor {
         if stopping.all_gone {
             return;
         }
-        if PATIENCE <= now - stopping.since {
+        let patience = if stopping.why == Stop::TimedOut { LITTLE_PATIENCE } else { PATIENCE };
+        if patience <= now - stopping.since {
             self.signal(Signal::KILL);
         }
         let others = self.shared.owner.alive(&self.process.mark);

@@ -159,7 +159,7 @@ pub(crate) fn failure(
     if output.timed_out {
         let took = words(Duration::from_millis(output.duration_ms));
         output.notes.push(format!(
-            "timed_out: it was stopped after {took} with everything it had started; give it a longer timeout, or run_in_background"
+            "timed_out: true, it was stopped after {took} with everything it had started; give it a longer timeout, or run_in_background"
         ));
     }
     if let Some(hint) = hint(end, &output.stdout, unattended) {

@@ -74,7 +74,8 @@ impl CommandFacts for AnalysedFacts {
 
     fn without_person(&self, command: &str) -> Option<Unattended> {
         let analysis = self.anywhere(command);
-        analysis.parts.iter().find_map(|part| unattended::of(&words(part)))
+        // The last one is most likely the one that matters.
+        analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
     }
 
     fn is_silent(&self, command: &str) -> bool {
