@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{Call, Rules, context, with_rules};
-use haft_permission::{Behavior, Opinion, Policy};
+use haft_permission::{Behavior, Opinion, Policy, ShellCommands};
 
 use Behavior::{Allow, Ask, Deny};
 
@@ -39,7 +39,9 @@ impl Place {
 
     fn judge(&self, deny: &[&str], line: &str) -> Behavior {
         let rules = Rules { allow: &[], ask: &[], deny };
-        let policy = with_rules(Policy::builder(self.ws()), rules).build();
+        let policy = with_rules(Policy::builder(self.ws()), rules)
+            .commands(std::sync::Arc::new(ShellCommands))
+            .build();
         policy.judge("Bash", &Call::command(line), &context(&self.ws(), None), &Opinion::None).behavior
     }
 

@@ -158,9 +158,10 @@ impl Written<'_> {
         let fields: Vec<Field> = words.iter().map(|(field, _)| field.clone()).collect();
         let known: Vec<Option<&str>> = fields.iter().map(Field::literal).collect();
         let inner = wrapper::transparent_words(&known);
-        let verdict = match known.get(inner).copied().flatten() {
-            Some("xargs") => known::classify_xargs(&fields[inner + 1..], self.feed.as_deref()),
-            _ => known::classify(&fields[inner..]),
+        let hands_on = known.get(inner).copied().flatten() == Some("xargs");
+        let verdict = match hands_on {
+            true => known::classify_xargs(&fields[inner + 1..], self.feed.as_deref()),
+            false => known::classify(&fields[inner..]),
         };
         let class = verdict.as_ref().map_or(Class::Other, |verdict| verdict.class);
         findings.class = Some(match findings.class {
@@ -179,7 +180,8 @@ impl Written<'_> {
             }
             None => self.mentions(words, findings),
         }
-        let mut readings = if class == Class::ReadOnly {
+        // What only reads runs nothing in turn, but for this one.
+        let mut readings = if class == Class::ReadOnly && !hands_on {
             inner::plain_readings(&texts)
         } else {
             let found = inner::readings(&texts);
