@@ -100,7 +100,8 @@ impl Store {
         })
     }
 
-    fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
+    /// Gives the file a second name in the store; false where that cannot be done.
+    pub(super) fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
         let path = self.path_of(&hash);
         let Some(parent) = path.parent() else { return false };
         private_dir(parent).is_ok()
