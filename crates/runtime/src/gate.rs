@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::{
     Answer, Ask, Question, SessionHooks, Unattended,
+    ask::refusal,
     hooks::{Notes, Subject},
     pipeline::Failure,
 };
@@ -150,12 +151,14 @@ impl Gate {
             Err(decision) => decision,
         };
         if decision.behavior == Behavior::Deny {
-            return Err(self.denied(tool, call.as_ref(), cx, &decision.reason, None).await);
+            return Err(self.denied(tool, call.as_ref(), cx, &decision.reason).await);
         }
         match self.answer(tool, call.as_ref(), cx, &decision).await {
             Answer::Deny { message, interrupt } => {
-                let stop = interrupt.then(|| message.clone());
-                Err(self.denied(tool, call.as_ref(), cx, &message, stop).await)
+                let mut failure = self.denied(tool, call.as_ref(), cx, &message).await;
+                failure.error.message = self.ask.refusal(tool.name(), &message);
+                failure.notes.stop = interrupt.then_some(message);
+                Err(failure)
             }
             Answer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
@@ -170,7 +173,7 @@ impl Gate {
                 };
                 match decision.approved() {
                     Ok(permit) => Ok((call, permit)),
-                    Err(decision) => Err(self.denied(tool, call.as_ref(), cx, &decision.reason, None).await),
+                    Err(decision) => Err(self.denied(tool, call.as_ref(), cx, &decision.reason).await),
                 }
             }
         }
@@ -212,12 +215,9 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         reason: &str,
-        stop: Option<String>,
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
-        let message = format!("{} was not allowed to run: {reason}", tool.name());
-        let notes = Box::new(Notes { stop, ..Notes::default() });
-        Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
+        ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into()
     }
 }
 

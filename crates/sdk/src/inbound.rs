@@ -40,12 +40,24 @@ pub struct UserFrame {
     pub wants_answer: bool,
     /// Whether it is to be taken word for word, even if it looks like a command.
     pub is_verbatim: bool,
+    /// Who says it.
+    pub speaker: Speaker,
+}
+
+/// Who says something.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Speaker {
+    /// The person, or the program in their place.
+    #[default]
+    Person,
+    /// Something that ran in the background and has ended.
+    Task,
 }
 
 impl UserFrame {
     /// For the agent.
     pub fn to_input(&self) -> UserInput {
-        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone() }
+        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone(), attachments: Vec::new() }
     }
 
     /// The host's name for it, if it has one.
@@ -107,6 +119,7 @@ fn user(frame: &mut Value) -> Option<UserFrame> {
         content,
         wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
+        speaker: Speaker::Person,
     })
 }
 

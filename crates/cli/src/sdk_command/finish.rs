@@ -2,7 +2,7 @@
 
 use haft_agent::{Agent, Conversation, EndReason, SummedUp, TurnEnd, log::LogFile};
 use haft_hooks::SessionSource;
-use haft_sdk::{ApiFailure, Bill, TurnFacts, UserFrame, local_result, turn_frame};
+use haft_sdk::{ApiFailure, Bill, Speaker, TurnFacts, UserFrame, local_result, turn_frame};
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
@@ -53,6 +53,7 @@ impl Driver {
             content: input.content,
             wants_answer: true,
             is_verbatim: true,
+            speaker: Speaker::Person,
         }));
     }
 
@@ -77,6 +78,7 @@ impl Driver {
         }
         self.tell_mirrored(agent);
         self.bill.usd = agent.spending().usd;
+        self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
         let result = turn_frame(&self.frames.session_id, &end, &self.bill, facts);
         self.last_failed = result["is_error"] == true;
         self.out.frame(&result);

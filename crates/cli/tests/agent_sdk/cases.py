@@ -3,6 +3,7 @@
 import asyncio
 
 import basics  # noqa: F401
+import examples  # noqa: F401
 import harness
 import permissions  # noqa: F401
 import sessions  # noqa: F401
