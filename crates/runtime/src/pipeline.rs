@@ -245,11 +245,7 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
 
 /// Stage two. The model may not have seen the schema of a deferred tool, so its
 /// error carries it.
-fn checked(
-    found: Found<'_>,
-    input: Value,
-    cx: &CallContext,
-) -> Result<Box<dyn DynCall>, Failure> {
+fn checked(found: Found<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, Failure> {
     let parsed = Arc::clone(found.tool).parse(input, cx);
     let failed = |mut error: ToolError| {
         let mut failure = Failure::from(ToolError::invalid(""));
@@ -299,7 +295,8 @@ fn replaces(found: Found<'_>, data: &Value, replaced: &Value) -> bool {
     match (data, replaced) {
         _ if found.tool.name().starts_with("mcp__") => true,
         (Value::Object(data), Value::Object(replaced)) => {
-            let mut common = data.iter().filter_map(|(key, value)| Some((value, replaced.get(key)?))).peekable();
+            let mut common =
+                data.iter().filter_map(|(key, value)| Some((value, replaced.get(key)?))).peekable();
             common.peek().is_some() && common.all(|(a, b)| discriminant(a) == discriminant(b))
         }
         (Value::Null, _) => true,

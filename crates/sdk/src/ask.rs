@@ -75,7 +75,7 @@ impl Ask for NobodyToAsk {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let reason = question.decision.clone().unattended().reason;
         let message = format!(
-            "Claude requested permissions to use {}, but you haven't granted it yet. {reason}",
+            "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
             question.tool
         );
         Box::pin(async { Answer::no(message) })
@@ -99,8 +99,10 @@ fn request(question: &Question<'_>) -> Value {
     });
     if decision.source == Source::WorkingDir
         && let Some(part) = decision.parts.first()
+        // It says what would happen, then to which path.
+        && let Some(at) = part.subject.find('/')
     {
-        request["blocked_path"] = json!(part.subject);
+        request["blocked_path"] = json!(part.subject[at..]);
     }
     if &**question.agent_id != MAIN_AGENT {
         request["agent_id"] = json!(question.agent_id);

@@ -117,13 +117,13 @@ impl Driver {
         let mut names: Vec<String> =
             self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.inbox.take();
-        let answered = self.running.as_ref().map(|it| it.prompts.clone()).unwrap_or_default();
-        names.extend(inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| answered.contains(it)));
+        let named = self.running.as_ref().map(|it| it.meanwhile.clone()).unwrap_or_default();
+        names.extend(inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| named.contains(it)));
         self.interrupt();
         if request["cancel_queued"] == true {
             self.queue.clear();
             if let Some(running) = &mut self.running {
-                running.prompts.retain(|it| !names.contains(it));
+                running.meanwhile.retain(|it| !names.contains(it));
             }
             names.iter().for_each(|name| self.tell_lifecycle(Some(name), "cancelled"));
             return Ok(json!({"still_queued": [], "cancelled": names}));

@@ -237,7 +237,7 @@ impl Driver {
         if !frame.is_verbatim && (is_command || names_files()) {
             return self.queue.push_back(frame);
         }
-        running.prompts.extend(frame.name().map(str::to_owned));
+        running.meanwhile.extend(frame.name().map(str::to_owned));
         if self.replay {
             self.out.frame(&self.frames.replay(&frame.message, &frame.uuid));
         }
@@ -392,7 +392,6 @@ impl Driver {
             self.manager.set_servers(all);
         }
     }
-
 }
 
 /// Waits for a moment, if there is one.

@@ -142,7 +142,10 @@ mod tests {
         check("see @a.txt, and\n@/b/c.", &[("a.txt,", None), ("/b/c.", None)]);
         check("me@a.txt @ @", &[]);
         check("@\"with space.txt\" (@x)", &[("with space.txt", None), ("x)", None)]);
-        check("@a.rs#L3-9 @a.rs#L4 @a.rs#Lx", &[("a.rs", Some((3, 9))), ("a.rs", Some((4, 4))), ("a.rs#Lx", None)]);
+        check(
+            "@a.rs#L3-9 @a.rs#L4 @a.rs#Lx",
+            &[("a.rs", Some((3, 9))), ("a.rs", Some((4, 4))), ("a.rs#Lx", None)],
+        );
         check("@a @a", &[("a", None)]);
         check("@ü\u{2003}@\"unclosed", &[("ü", None), ("\"unclosed", None)]);
     }

@@ -1,7 +1,7 @@
 //! Commands in the background, told to the host; their ends, told to the model.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -22,12 +22,14 @@ const TAIL: u64 = 8 << 10;
 pub(super) struct Background {
     tasks: Option<Arc<Tasks>>,
     open: BTreeMap<String, CallId>,
+    /// Tasks the host stops: their end is no news to anybody.
+    stopped: HashSet<String>,
 }
 
 impl Background {
     /// Those of a session.
     pub(super) fn new(tasks: Option<Arc<Tasks>>) -> Self {
-        Self { tasks, open: BTreeMap::new() }
+        Self { tasks, ..Self::default() }
     }
 
     /// Whether commands still run whose end is news.
@@ -86,9 +88,7 @@ impl Driver {
         let Some(tasks) = &self.background.tasks else { return };
         let running = self.background.open.keys().filter_map(|id| tasks.get(id));
         let running: Vec<Value> = running
-            .map(|it| {
-                json!({"task_id": it.id, "task_type": "local_bash", "description": described(&it)})
-            })
+            .map(|it| json!({"task_id": it.id, "task_type": "local_bash", "description": described(&it)}))
             .collect();
         self.out.frame(&self.frames.system("background_tasks_changed", json!({"tasks": running})));
     }
@@ -130,6 +130,9 @@ impl Driver {
         let notices = tasks.drain(&main_agent());
         self.tell_ended_tasks();
         for notice in notices {
+            if self.background.stopped.contains(&notice.task.id) {
+                continue;
+            }
             let text = format!(
                 "<system-reminder>\nThis comes from a task in the background, not from the user.\n\
                  <task-notification>\n{}\n</task-notification>\n</system-reminder>",
@@ -150,8 +153,11 @@ impl Driver {
     }
 
     /// Ends a task; one that is not there is no problem. Answered when it ended.
-    pub(super) fn stop_task(&self, request_id: String, request: &Value) {
+    pub(super) fn stop_task(&mut self, request_id: String, request: &Value) {
         let id = request["task_id"].as_str().unwrap_or_default().to_owned();
+        if self.background.open.contains_key(&id) {
+            self.background.stopped.insert(id.clone());
+        }
         let (tasks, host) = (self.background.tasks.clone(), self.host.clone());
         tokio::spawn(async move {
             if let Some(tasks) = tasks {

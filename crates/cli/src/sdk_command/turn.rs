@@ -22,6 +22,8 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     /// The host's names for what it answers.
     pub(super) prompts: Vec<String>,
+    /// The host's names for what was said meanwhile: it may still be heard.
+    pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
     /// Who said it.
     pub(super) speaker: Speaker,
@@ -129,6 +131,7 @@ impl Running {
             task: tokio::spawn(work(cancel.clone())),
             cancel,
             prompts: prompt.name().map(str::to_owned).into_iter().collect(),
+            meanwhile: Vec::new(),
             prompt_text: prompt.text(),
             speaker: prompt.speaker,
             started: std::time::Instant::now(),

@@ -200,7 +200,8 @@ fn has_result(line: &Value) -> bool {
 }
 
 fn is_message(line: &Value) -> bool {
-    matches!(line["type"].as_str(), Some("user" | "assistant" | "system" | "attachment")) && line["isSidechain"] != true
+    matches!(line["type"].as_str(), Some("user" | "assistant" | "system" | "attachment"))
+        && line["isSidechain"] != true
 }
 
 /// Whether the conversation can be cut after a line, and loses only the turn

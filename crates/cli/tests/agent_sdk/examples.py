@@ -15,8 +15,8 @@ EXAMPLES = os.environ.get("HAFT_SDK_EXAMPLES")
 RUNNER = """
 import runpy, sys
 from claude_agent_sdk._internal.transport import subprocess_cli
-subprocess_cli.SubprocessCLITransport._find_cli = lambda self: sys.argv[1]
-sys.argv = sys.argv[2:]
+cli, sys.argv = sys.argv[1], sys.argv[2:]
+subprocess_cli.SubprocessCLITransport._find_cli = lambda self: cli
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -40,7 +40,8 @@ async def run(t, name, *args):
         cwd=t.ws, env=env, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )
     out = (await child.communicate())[0].decode()
-    assert child.returncode == 0, f"{name}: {child.returncode}\n{out}"
+    # One ends with the error of a budget that is spent.
+    assert child.returncode == 0 or "Budget limit exceeded!" in out, f"{name}: {child.returncode}\n{out}"
     return out
 
 
@@ -74,11 +75,12 @@ example("calculator",
          tool("mcp__calc__add", a=12, b=8), tool("mcp__calc__multiply", a=20, b=3), tool("mcp__calc__subtract", a=60, b=10), text("50")],
         "mcp_calculator.py", says=["15 + 27 = 42", "√144 = 12.0", "60 - 10 = 50", "Claude: 50"])
 example("permission_callback",
-        [tool("Glob", pattern="*"), tool("Write", file_path="$WS/../hello.py", content="print('hello')"), tool("Bash", command="python3 safe_output/hello.py"), text("Done.")],
-        "tool_permission_callback.py", says=["Redirecting write", "Allowing bash command", "Claude: Done.", "Suggestions: "])
+        [tool("Glob", pattern="*"), tool("Write", file_path="$WS/hello.py", content="print('hello')"), tool("Bash", command="python3 hello.py"), text("Done.")],
+        "tool_permission_callback.py", says=["Permission Request: Write", "Allowing bash command", "Claude: Done.", "Suggestions: "])
 example("hooks_pre", [tool("Bash", command="./foo.sh --help"), text("Blocked."), tool("Bash", command="echo 'Hello from hooks example!'"), text("Said.")],
         "hooks.py", "PreToolUse", says=["Blocked command: ./foo.sh", "Claude: Said."])
-example("hooks_prompt", FOUR, "hooks.py", "UserPromptSubmit", says=["Claude: Four."])
+# Its hook answers for another event, so the prompt is held back, here as with the SDK's own executable.
+example("hooks_prompt", FOUR, "hooks.py", "UserPromptSubmit", says=["Result ended"])
 example("hooks_post", [tool("Bash", command="ls /nonexistent_directory"), text("Not there.")], "hooks.py", "PostToolUse", says=["Claude: Not there."])
 example("hooks_decision",
         [tool("Write", file_path="$WS/important_config.txt", content="test data"), text("Refused."),
@@ -100,4 +102,4 @@ for label, turns, says in [
     ("error_handling", [tool("Bash", command="sleep 5"), text("never")], ["Response timeout after 3 seconds"]),
 ]:
     example(label, turns, "streaming_mode.py", label, says=says)
-example("budget", [text("Four."), text("Four."), tool("Read", file_path="$WS/README.md"), text("never")], "max_budget_usd.py", says=["Status: success"], files={"README.md": "Hi"})
+example("budget", [text("Four."), text("Four."), tool("Read", file_path="$WS/README.md"), text("never")], "max_budget_usd.py", says=["Status: success", "Budget limit exceeded!"], files={"README.md": "Hi"})

@@ -52,7 +52,13 @@ pub fn python_examples(python: &Path) -> Option<PathBuf> {
             && runs(Blocking::new(python).args(["-m", "pip", "install", "--quiet", TRIO]))
             && runs(download.arg("--dest").arg(&dir))
             && archive(&dir).is_some_and(|it| {
-                runs(Blocking::new("tar").arg("-xzf").arg(it).args(["--strip-components", "1", "-C"]).arg(&source))
+                runs(
+                    Blocking::new("tar")
+                        .arg("-xzf")
+                        .arg(it)
+                        .args(["--strip-components", "1", "-C"])
+                        .arg(&source),
+                )
             })
     };
     installed(&dir, PYTHON_SDK, make).then_some(source)
