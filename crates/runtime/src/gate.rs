@@ -11,7 +11,7 @@ use haft_types::PermissionMode;
 use serde_json::Value;
 
 use crate::{
-    Answer, Ask, Question, SessionHooks, Unattended,
+    Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
     hooks::{Notes, Subject},
     pipeline::Failure,
@@ -108,6 +108,7 @@ impl Gate {
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
+            notes.denied_by = Some(DeniedBy::Hook);
             return Err(Failure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::GateFailed, message).into()
@@ -115,6 +116,7 @@ impl Gate {
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
+            notes.denied_by = Some(DeniedBy::Hook);
             return Err(Failure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::Denied, message).into()
@@ -151,11 +153,12 @@ impl Gate {
             Err(decision) => decision,
         };
         if decision.behavior == Behavior::Deny {
-            return Err(self.denied(tool, call.as_ref(), cx, &decision.reason).await);
+            let by = DeniedBy::from(&decision.source);
+            return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await);
         }
         match self.answer(tool, call.as_ref(), cx, &decision).await {
             Answer::Deny { message, interrupt } => {
-                let mut failure = self.denied(tool, call.as_ref(), cx, &message).await;
+                let mut failure = self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message).await;
                 failure.error.message = self.ask.refusal(tool.name(), &message);
                 failure.notes.stop = interrupt.then_some(message);
                 Err(failure)
@@ -173,7 +176,10 @@ impl Gate {
                 };
                 match decision.approved() {
                     Ok(permit) => Ok((call, permit)),
-                    Err(decision) => Err(self.denied(tool, call.as_ref(), cx, &decision.reason).await),
+                    Err(decision) => {
+                        let by = DeniedBy::from(&decision.source);
+                        Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await)
+                    }
                 }
             }
         }
@@ -214,10 +220,12 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
         cx: &CallContext,
+        by: DeniedBy,
         reason: &str,
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
-        ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into()
+        let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
+        Failure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }
 }
 

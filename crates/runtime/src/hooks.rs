@@ -16,7 +16,7 @@ use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, Report};
+use crate::{Answer, DeniedBy, Report};
 
 /// Why a call was not run that somebody wants to decide about later: it ends the
 /// turn, and its result ends with this.
@@ -76,6 +76,8 @@ pub(crate) struct Notes {
     pub(crate) notices: Vec<String>,
     /// End the whole turn, for this reason.
     pub(crate) stop: Option<String>,
+    /// Who said no.
+    pub(crate) denied_by: Option<DeniedBy>,
 }
 
 impl Notes {
@@ -83,6 +85,7 @@ impl Notes {
         self.context.extend(more.context);
         self.notices.extend(more.notices);
         self.stop = self.stop.take().or(more.stop);
+        self.denied_by = self.denied_by.or(more.denied_by);
     }
 }
 
@@ -309,6 +312,7 @@ fn notes(outcome: &haft_hooks::Outcome) -> Notes {
         stop: outcome.stop.as_ref().map(|it| {
             if it.reason.is_empty() { String::from("a hook ended the turn") } else { it.reason.clone() }
         }),
+        denied_by: None,
     }
 }
 
