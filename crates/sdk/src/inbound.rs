@@ -93,7 +93,9 @@ impl Inbound {
         if line.trim_ascii().is_empty() {
             return Some(Self::Nothing);
         }
-        let mut frame: Value = serde_json::from_slice(line).ok()?;
+        // A broken character is no reason to end a session.
+        let lossy = || serde_json::from_str(&String::from_utf8_lossy(line)).ok();
+        let mut frame: Value = serde_json::from_slice(line).ok().or_else(lossy)?;
         Some(match frame["type"].as_str() {
             Some("user") => user(&mut frame).map_or(Self::Nothing, Self::User),
             Some("control_request") => control(&mut frame).map_or(Self::Nothing, Self::Control),
@@ -175,6 +177,7 @@ mod tests {
         };
         check("", Some(Inbound::Nothing));
         check("  \r", Some(Inbound::Nothing));
+        assert_eq!(Inbound::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), Some(Inbound::Nothing));
         check("nope", None);
         check("{\"type\":", None);
         check("[1]", Some(Inbound::Nothing));

@@ -1,5 +1,7 @@
 //! What the host wants, and what it is told.
 
+use std::time::Duration;
+
 use haft_mcp::Enabled;
 use haft_model::Catalog;
 use haft_sdk::{Control, PROTOCOL_VERSION, fail, hook_definitions, mcp_status, server_configs, succeed};
@@ -13,7 +15,17 @@ use super::{
 };
 use crate::sdk_args::thinking_budget;
 
+/// How long an introduction waits; hosts wait a minute for it.
+const LONGEST_INTRODUCTION: Duration = Duration::from_secs(20);
+
 impl Driver {
+    /// The introduction that waited.
+    pub(super) fn introduce(&mut self) {
+        if let Some((answer, _)) = self.introduction.take() {
+            self.out.frame(&answer);
+        }
+    }
+
     /// Answers one request. Everything but the servers' business is answered
     /// at once, also while a turn runs.
     pub(super) fn control(&mut self, control: Control) {
@@ -83,10 +95,14 @@ impl Driver {
         let mut answer = succeed(request_id, self.introduction(request));
         answer["response"]["pending_permission_requests"] = json!([]);
         answer["response"]["pending_user_dialog_requests"] = json!([]);
-        self.out.frame(&answer);
         self.begin_servers(&of_host);
         if self.left_for_later == LeftForLater::Waiting {
+            // A host that has nothing to say ends its input when it is answered. It
+            // is asked about what was left for later before that.
             self.left_for_later = LeftForLater::Ready;
+            self.introduction = Some((answer, tokio::time::Instant::now() + LONGEST_INTRODUCTION));
+        } else {
+            self.out.frame(&answer);
         }
     }
 

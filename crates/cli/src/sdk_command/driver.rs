@@ -100,6 +100,8 @@ pub(super) struct Driver {
     pub(super) snapshot: Snapshot,
     pub(super) server_tools: Servers,
     pub(super) left_for_later: LeftForLater,
+    /// The answer to `initialize` while it waits, and until when.
+    pub(super) introduction: Option<(Value, tokio::time::Instant)>,
     pub(super) bill: Bill,
     pub(super) seen: Seen,
     pub(super) results: usize,
@@ -186,6 +188,7 @@ impl Driver {
                 line = self.lines.recv(), if input_open => match line {
                     None => {
                         input_open = false;
+                        self.introduce();
                         self.host.close();
                     }
                     Some(line) => if let Err(code) = self.hear(&line) {
@@ -195,6 +198,7 @@ impl Driver {
                 Some(frame) = self.asked.recv() => self.tell_asked(frame),
                 Some(event) = self.events.recv() => self.tell(&event),
                 () = at(waits_until) => return Over::Done,
+                () = at(self.introduction.as_ref().map(|it| it.1)) => self.introduce(),
                 () = self.background.news() => self.hear_tasks(),
                 ended = ended(&mut self.running) => if let Err(code) = self.finish(ended) {
                     return Over::Now(code);

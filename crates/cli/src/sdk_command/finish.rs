@@ -16,6 +16,7 @@ use super::{
 impl Driver {
     pub(super) fn finish(&mut self, ended: Ended) -> Result<(), u8> {
         self.drain();
+        self.introduce();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         let (mut agent, ending) = match ended {
             Ok(ended) => ended,

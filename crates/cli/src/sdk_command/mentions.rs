@@ -19,6 +19,9 @@ use crate::wiring::Readers;
 /// More are not attached: the model can read the rest.
 const MOST: usize = 20;
 
+/// A text with more is no prompt that names files.
+const MOST_LOOKED_AT: usize = 200;
+
 /// What may stand behind a path in a sentence.
 const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '\''];
 
@@ -46,6 +49,9 @@ fn mentions(text: &str) -> Vec<Mention> {
         let mention = Mention::of(path);
         if !path.is_empty() && !found.contains(&mention) {
             found.push(mention);
+        }
+        if MOST_LOOKED_AT <= found.len() {
+            break;
         }
     }
     found

@@ -180,6 +180,7 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         },
         server_tools: Servers::First,
         left_for_later,
+        introduction: None,
         seen: Seen::default(),
         results: 0,
         last_failed: false,

@@ -3,6 +3,7 @@
 use haft_agent::AgentEvent;
 use haft_hooks::CompactTrigger;
 use haft_model::Event;
+use haft_runtime::{DeniedBy, Report};
 use haft_sdk::TurnFacts;
 use haft_tool::ErrorKind;
 use haft_types::{MessageBlock, ToolUse, Usage};
@@ -90,15 +91,9 @@ impl Driver {
                 self.seen.deferred = Some(ToolUse { id, name, input: it.input.clone() });
                 return;
             }
+            self.introduce();
             self.tell_tasks_of(it);
-            let was_asked = self.asker.take_asked(&it.report.id);
-            if it.report.error == Some(ErrorKind::Denied) && !was_asked {
-                let fields = json!({
-                    "tool_name": it.report.name, "tool_use_id": it.report.id,
-                    "message": it.report.content.to_text(),
-                });
-                self.out.frame(&self.frames.system("permission_denied", fields));
-            }
+            self.tell_denied(&it.report);
         }
         if let Some(mut frame) = self.frames.frame(event).filter(|_| self.seen.compacted.is_none()) {
             self.mark(event, &mut frame);
@@ -110,6 +105,25 @@ impl Driver {
             self.out.frame(&self.frames.stream_event(&end));
         }
         self.tell_mode();
+    }
+
+    /// Says that a call was denied, where neither the host nor a hook said so.
+    fn tell_denied(&self, report: &Report) {
+        let was_asked = self.asker.take_asked(&report.id);
+        let by = report.denied_by.filter(|by| *by != DeniedBy::Hook);
+        let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) else { return };
+        let mut fields = json!({
+            "tool_name": report.name, "tool_use_id": report.id, "message": report.content.to_text(),
+        });
+        if let Some(kind) = match by {
+            DeniedBy::Rule => Some("rule"),
+            DeniedBy::Mode => Some("mode"),
+            DeniedBy::Check => Some("safetyCheck"),
+            DeniedBy::Hook | DeniedBy::Asked => None,
+        } {
+            fields["decision_reason_type"] = json!(kind);
+        }
+        self.out.frame(&self.frames.system("permission_denied", fields));
     }
 
     /// The first answer names the prompts it answers.
