@@ -45,7 +45,10 @@ pub use commit::{Change, CommitError, Committed, CommittedFile};
 pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
-pub use journal::{Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits, Origin, TurnId};
+pub use journal::{
+    AttributeChange, Attributes, Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits, Origin,
+    TurnId,
+};
 pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };

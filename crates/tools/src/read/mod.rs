@@ -157,6 +157,14 @@ impl Tool for Read {
         content::for_model(output)
     }
 
+    fn reworded(&self, data: &serde_json::Value) -> Option<Content> {
+        let file = &data["file"];
+        let text = file["content"].as_str().filter(|_| data["type"] == "text")?;
+        let first = file["startLine"].as_u64().unwrap_or(1);
+        let lines = text.lines().zip(first..).map(|(line, number)| format!("{number}\t{line}"));
+        Some(Content::text(lines.collect::<Vec<_>>().join("\n")))
+    }
+
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),

@@ -5,6 +5,7 @@
 //! goes through the same careful writes as every other change.
 
 mod active;
+mod attributes;
 mod bulk;
 mod entry;
 mod log;
@@ -20,6 +21,7 @@ use std::{
 };
 
 pub(crate) use active::{Active, Plan};
+pub use attributes::{AttributeChange, Attributes};
 pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
 use log::Log;
 pub use prune::JournalLimits;

@@ -103,7 +103,8 @@ impl Store {
         self.put_as(hash, stamp.len, |to| io::copy(&mut file.from_start(), to).map(drop))
     }
 
-    fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
+    /// Gives the file a second name in the store; false where that cannot be done.
+    pub(super) fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
         let path = self.path_of(&hash);
         let Some(parent) = path.parent() else { return false };
         private_dir(parent).is_ok()
