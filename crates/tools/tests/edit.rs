@@ -272,3 +272,58 @@ async fn large_files() {
     assert_eq!(output.data["originalFile"], Value::Null);
     assert_eq!(rig.text("big"), text.replace("the needle", "a pin"));
 }
+
+/// The mark of a line, as Read shows it.
+async fn mark(rig: &Rig, path: &str, number: usize) -> String {
+    let shown = rig.say("Read", json!({ "file_path": path, "marks": true })).await;
+    let line = shown.lines().find(|line| line.starts_with(&format!("{number}:"))).unwrap();
+    line.split('\t').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn lines_named_by_their_marks() {
+    let rig = Rig::new(&[]);
+    // File, first and last line, what is looked for and put there, the file then.
+    for (raw, first, last, old, new, want) in [
+        ("a\nb\nc\n", 2, 2, "", "B", "a\nB\nc\n"),
+        ("a\nb\nc\n", 2, 3, "", "B\nC\nD", "a\nB\nC\nD\n"),
+        ("a\r\nb\r\nc", 2, 3, "", "B\nC", "a\r\nB\r\nC"),
+        // Lines go with their ends.
+        ("a\nb\nc\n", 2, 2, "", "", "a\nc\n"),
+        ("a\nb\nc", 3, 3, "", "", "a\nb"),
+        ("a\n", 1, 1, "", "", ""),
+        ("a\n\nb\n", 2, 2, "", "x", "a\nx\nb\n"),
+        // What is there more than once is looked for only in the lines.
+        ("x = 1\nx = 1\n", 2, 2, "1", "2", "x = 1\nx = 2\n"),
+        ("\tx = ‘1’\n\tx = ‘1’\n", 1, 1, "    x = '1'", "    x = '2'", "\tx = ‘2’\n\tx = ‘1’\n"),
+    ] {
+        rig.put("f", raw);
+        let lines = format!("{}-{}", mark(&rig, "f", first).await, mark(&rig, "f", last).await);
+        let input = json!({ "file_path": "f", "old_string": old, "new_string": new, "lines": lines });
+        let said = rig.say("Edit", input).await;
+        assert_eq!(rig.text("f"), want, "{raw:?} {lines}: {said}");
+        rig.undo();
+        assert_eq!(rig.text("f"), raw);
+    }
+    // Others put lines before them: they are found by their letters.
+    rig.put("f", "one\ntwo\nthree\n");
+    let two = mark(&rig, "f", 2).await;
+    rig.put("f", "zero\none\ntwo\nthree\n");
+    let edit = |lines: &str, new: &str| json!({ "file_path": "f", "old_string": "", "new_string": new, "lines": lines });
+    let said = rig.say("Edit", edit(&two, "TWO")).await;
+    assert!(said.contains("now lines 3-3") && rig.text("f") == "zero\none\nTWO\nthree\n", "{said}");
+    // They say something else: refused, with the marks to use instead.
+    let said = rig.say("Edit", edit(&two, "again")).await;
+    let now = mark(&rig, "f", 3).await;
+    assert!(said.starts_with("error: ") && said.contains(&format!("{now}\tTWO")), "{said}");
+    rig.run("Edit", edit(&now, "again")).await.unwrap();
+    // What is no mark, what is not in the lines, and a file nobody has read.
+    let said = rig.say("Edit", edit("3", "x")).await;
+    assert!(said.contains("are no marks"), "{said}");
+    let now = mark(&rig, "f", 3).await;
+    let said = rig
+        .say("Edit", json!({ "file_path": "f", "old_string": "zero", "new_string": "x", "lines": now }))
+        .await;
+    assert!(said.starts_with("error: ") && said.contains("not found"), "{said}");
+    assert_eq!(rig.text("f"), "zero\none\nagain\nthree\n");
+}
