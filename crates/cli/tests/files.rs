@@ -173,7 +173,8 @@ fn the_worker_has_limits() {
             .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let answer: Value = serde_json::from_str(&worker("{\"Picture\":\"Png\"}", "x.bin")).unwrap();
+    let task = r#"{"Picture":["Png",{"side":2000,"bytes":3600000,"small":512000}]}"#;
+    let answer: Value = serde_json::from_str(&worker(task, "x.bin")).unwrap();
     assert!(answer["Err"].as_str().unwrap().contains("cannot be read"), "{answer}");
     assert_eq!(worker("nonsense", "x.bin"), "");
 }
