@@ -8,7 +8,7 @@ use haft_hooks::SessionSource;
 use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
-    AskHost, Bill, Deferred, Frames, HookFrames, Host, HostServers, Partial, Told, server_configs,
+    AskHost, Bill, Deferred, ElicitFromHost, Frames, HookFrames, Host, HostServers, Partial, Told, server_configs,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
@@ -77,6 +77,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") && !nobody_answers {
         setup.asker = Some(Arc::new(asker.clone()) as Arc<dyn Ask>);
     }
+    setup.person = Some(Arc::new(ElicitFromHost::new(host.clone())));
     let extensions = Extensions::load(&setup, &run);
     configured.extend(extensions.servers(&servers));
     let built = setup.agent(&run).map_err(|failure| refused(&run, failure))?;
