@@ -237,3 +237,32 @@ fn without_a_key_it_says_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("set ANTHROPIC_API_KEY") && stderr.contains("haft demo"), "{stderr}");
 }
+
+/// With more than twenty pictures in a request each of them has to be smaller:
+/// those the person sent are made smaller, not taken away.
+#[tokio::test]
+async fn many_large_pictures_of_the_person_are_made_smaller() {
+    let haft = Haft::new();
+    let mut png = std::io::Cursor::new(Vec::new());
+    let picture = image::RgbImage::from_fn(2_100, 8, |x, y| image::Rgb([x as u8, y as u8, 7]));
+    picture.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, png.into_inner());
+    let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+    let content = vec![json!({"type": "image", "source": source}); 21];
+    let line = json!({"type": "user", "message": {"role": "user", "content": content}});
+    let model = MockModel::start(Script::of([Turn::text("Twenty-one stripes.")])).await.unwrap();
+    let mut env = anthropic(&model);
+    env.push(("ANTHROPIC_API_KEY", "k".to_owned()));
+    let args = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+    let mut child = command(&haft, &args, &env).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{line}\n").as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(model.refusals(), [""; 0]);
+    let body: Value = serde_json::from_slice(&model.requests()[0].body).unwrap();
+    let blocks = body["messages"][0]["content"].as_array().unwrap();
+    let pictures = blocks.iter().filter(|block| block["type"] == "image").count();
+    assert_eq!(pictures, 21, "{}", body["messages"]);
+}

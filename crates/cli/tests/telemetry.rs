@@ -105,6 +105,11 @@ async fn one_trace_per_run_without_content() {
     assert!(!all.contains("4711") && !all.contains("0815") && !all.contains("make install"), "{all}");
     let traces = &posts.iter().find(|(path, _)| path == "/v1/traces").unwrap().1;
     let spans = traces["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let is_phase = |it: &&Value| {
+        let phases = ["queue", "hooks", "permission", "run", "after"];
+        it["name"].as_str().is_some_and(|name| phases.contains(&name))
+    };
+    let (phases, spans): (Vec<&Value>, Vec<&Value>) = spans.iter().partition(is_phase);
     let mut names: Vec<&str> = spans.iter().map(|it| it["name"].as_str().unwrap()).collect();
     names.sort_unstable();
     assert_eq!(
@@ -119,19 +124,32 @@ async fn one_trace_per_run_without_content() {
     );
     let root = spans.iter().find(|it| it["name"] == "invoke_agent haft").unwrap();
     assert_eq!(root["parentSpanId"], "00f067aa0ba902b7");
-    for span in spans {
+    let chats: Vec<&Value> =
+        spans.iter().filter(|it| it["name"] == "chat claude-opus-4-5").map(|it| &it["spanId"]).collect();
+    for span in &spans {
         assert_eq!(span["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
         let times = [&span["startTimeUnixNano"], &span["endTimeUnixNano"]];
         let [start, end] = times.map(|it| it.as_str().unwrap().parse::<u128>().unwrap());
         assert!(start <= end);
-        if span["name"] != root["name"] {
-            assert_eq!(span["parentSpanId"], root["spanId"]);
+        let parent = &span["parentSpanId"];
+        match span["name"].as_str().unwrap() {
+            name if name.starts_with("execute_tool") => assert!(chats.contains(&parent), "{span}"),
+            name if name.starts_with("chat") => assert_eq!(*parent, root["spanId"]),
+            _ => (),
         }
     }
     let bash = spans.iter().find(|it| it["name"] == "execute_tool Bash").unwrap();
     assert_eq!(bash["status"]["code"], 2);
     assert_eq!(attribute(bash, "gen_ai.tool.call.id")["stringValue"], "toolu_mock_0_1");
     assert_eq!(attribute(bash, "haft.tool.denied")["boolValue"], true);
+    assert_eq!(attribute(bash, "haft.tool.denied_by")["stringValue"], "asked");
+    let phases_of = |span: &Value| -> Vec<&str> {
+        let own = phases.iter().filter(|it| it["parentSpanId"] == span["spanId"]);
+        own.map(|it| it["name"].as_str().unwrap()).collect()
+    };
+    assert!(phases_of(bash).contains(&"permission") && !phases_of(bash).contains(&"run"), "{phases:?}");
+    let read = spans.iter().find(|it| it["name"] == "execute_tool Read").unwrap();
+    assert!(["permission", "run"].iter().all(|it| phases_of(read).contains(it)), "{phases:?}");
     let chat = spans.iter().find(|it| it["name"] == "chat claude-opus-4-5").unwrap();
     assert!(attribute(chat, "gen_ai.usage.input_tokens")["intValue"].is_string());
 }

@@ -67,6 +67,39 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
 //! ```
 //!
+//! # The built-in tools
+//!
+//! [`AgentBuilder::built_in_tools`] adds what the program `haft` itself works
+//! with: Read, Edit, Write, Bash, Grep and the others (feature `tools`, on by
+//! default). Looking around in the directory needs no rule; changing it does.
+//!
+//! ```
+//! use haft::prelude::*;
+//! use haft::model::Scripted;
+//! use haft::types::{MessageBlock, ToolUse};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let input = json!({"file_path": "notes.txt", "content": "hello\n"});
+//! let call = ToolUse { id: "1".into(), name: "Write".into(), input };
+//! let model = Scripted::new([
+//!     vec![MessageBlock::ToolUse(call)],
+//!     vec![MessageBlock::Text { text: "Written.".into() }],
+//! ]);
+//! let mut agent = Agent::builder(model)
+//!     .cwd(dir.path())
+//!     .state_dir(dir.path().join(".state"))
+//!     .built_in_tools()
+//!     .allow("Edit(notes.txt)")
+//!     .build()?;
+//! let end = agent.run("Write a note.").await;
+//! assert_eq!(end.text, "Written.");
+//! assert_eq!(std::fs::read_to_string(dir.path().join("notes.txt"))?, "hello\n");
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
+//! ```
+//!
 //! **Does not know** terminals, flags or settings files: what a program wants,
 //! it says.
 //!
@@ -76,10 +109,14 @@
 //! **Invariant:** what nobody allowed and nobody was asked about does not run.
 
 mod agent;
+#[cfg(feature = "tools")]
+mod built_in;
 pub mod mcp;
 mod tools;
 
 pub use agent::{Agent, AgentBuilder, Asked, BuildError, HookReply, Run};
+#[cfg(feature = "tools")]
+pub use built_in::BuiltIn;
 pub use haft_agent as engine;
 pub use haft_hooks as hooks;
 pub use haft_model as model;

@@ -224,6 +224,12 @@ fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
     Ok(ProviderChoice::Foundry { base_url, login })
 }
 
+/// Application default credentials first, as Google's own libraries do, then
+/// whoever is logged in.
+#[cfg(not(feature = "vertex"))]
+const GCLOUD: &str =
+    "gcloud auth application-default print-access-token 2>/dev/null || gcloud auth print-access-token";
+
 fn vertex(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
     let project = vars.needed(
         &["ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"],
@@ -237,7 +243,7 @@ fn vertex(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
         #[cfg(feature = "vertex")]
         None => VertexLogin::Default,
         #[cfg(not(feature = "vertex"))]
-        None => VertexLogin::Token(KeySource::helper("gcloud auth print-access-token")),
+        None => VertexLogin::Token(KeySource::helper(GCLOUD)),
     };
     Ok(ProviderChoice::Vertex { place, login })
 }

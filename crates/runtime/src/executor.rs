@@ -3,6 +3,7 @@ use std::{
     panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use haft_permission::PermissionUpdate;
@@ -69,6 +70,7 @@ pub struct Executor {
 struct Slot {
     tool_use: ToolUse,
     changes: Vec<ContextChange>,
+    pushed: Instant,
 }
 
 impl Executor {
@@ -95,7 +97,7 @@ impl Executor {
     /// Adds a call; starts it at once if it may.
     pub fn push(&mut self, tool_use: ToolUse) {
         self.schedule.push(self.kind(&tool_use));
-        self.calls.push(Slot { tool_use, changes: Vec::new() });
+        self.calls.push(Slot { tool_use, changes: Vec::new(), pushed: Instant::now() });
         self.start_ready();
     }
 
@@ -205,7 +207,12 @@ impl Executor {
         let tool_use = self.calls[idx].tool_use.clone();
         let cx = self.context(&tool_use);
         let (pipeline, pool) = (Arc::clone(&self.pipeline), Arc::clone(&self.pool));
-        let task = self.tasks.spawn(async move { pipeline.run(&pool, tool_use, cx).await });
+        let queue = self.calls[idx].pushed.elapsed();
+        let task = self.tasks.spawn(async move {
+            let mut report = pipeline.run(&pool, tool_use, cx).await;
+            report.timing.queue = queue;
+            report
+        });
         self.running.insert(task.id(), idx);
     }
 

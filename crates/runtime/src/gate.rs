@@ -11,7 +11,7 @@ use haft_types::PermissionMode;
 use serde_json::Value;
 
 use crate::{
-    Answer, Ask, Question, SessionHooks, Unattended,
+    Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
     hooks::{Notes, Subject},
     pipeline::Failure,
 };
@@ -107,6 +107,7 @@ impl Gate {
         if let Some(reason) = before.gate_failed {
             let message =
                 format!("{} did not run because a hook that must answer first failed: {reason}", tool.name());
+            notes.denied_by = Some(DeniedBy::Hook);
             return Err(Failure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::GateFailed, message).into()
@@ -114,6 +115,7 @@ impl Gate {
         }
         if let Some(reason) = &notes.stop {
             let message = format!("{} did not run because a hook ended the turn: {reason}", tool.name());
+            notes.denied_by = Some(DeniedBy::Hook);
             return Err(Failure {
                 notes: Box::new(notes),
                 ..ToolError::new(ErrorKind::Denied, message).into()
@@ -150,12 +152,13 @@ impl Gate {
             Err(decision) => decision,
         };
         if decision.behavior == Behavior::Deny {
-            return Err(self.denied(tool, call.as_ref(), cx, &decision.reason, None).await);
+            let by = DeniedBy::from(&decision.source);
+            return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason, None).await);
         }
         match self.answer(tool, call.as_ref(), cx, &decision).await {
             Answer::Deny { message, interrupt } => {
                 let stop = interrupt.then(|| message.clone());
-                Err(self.denied(tool, call.as_ref(), cx, &message, stop).await)
+                Err(self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message, stop).await)
             }
             Answer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
@@ -170,7 +173,10 @@ impl Gate {
                 };
                 match decision.approved() {
                     Ok(permit) => Ok((call, permit)),
-                    Err(decision) => Err(self.denied(tool, call.as_ref(), cx, &decision.reason, None).await),
+                    Err(decision) => {
+                        let by = DeniedBy::from(&decision.source);
+                        Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason, None).await)
+                    }
                 }
             }
         }
@@ -211,12 +217,13 @@ impl Gate {
         tool: &Arc<dyn DynTool>,
         call: &dyn DynCall,
         cx: &CallContext,
+        by: DeniedBy,
         reason: &str,
         stop: Option<String>,
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
         let message = format!("{} was not allowed to run: {reason}", tool.name());
-        let notes = Box::new(Notes { stop, ..Notes::default() });
+        let notes = Box::new(Notes { stop, denied_by: Some(by), ..Notes::default() });
         Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
     }
 }

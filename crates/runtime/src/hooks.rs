@@ -16,7 +16,7 @@ use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{PermissionMode, SessionId};
 use serde_json::Value;
 
-use crate::{Answer, Report};
+use crate::{Answer, DeniedBy, Report};
 
 /// The hooks of a session and what they are told about it.
 pub struct SessionHooks {
@@ -72,6 +72,8 @@ pub(crate) struct Notes {
     pub(crate) notices: Vec<String>,
     /// End the whole turn, for this reason.
     pub(crate) stop: Option<String>,
+    /// Who said no.
+    pub(crate) denied_by: Option<DeniedBy>,
 }
 
 impl Notes {
@@ -79,6 +81,7 @@ impl Notes {
         self.context.extend(more.context);
         self.notices.extend(more.notices);
         self.stop = self.stop.take().or(more.stop);
+        self.denied_by = self.denied_by.or(more.denied_by);
     }
 }
 
@@ -304,6 +307,7 @@ fn notes(outcome: &haft_hooks::Outcome) -> Notes {
         stop: outcome.stop.as_ref().map(|it| {
             if it.reason.is_empty() { String::from("a hook ended the turn") } else { it.reason.clone() }
         }),
+        denied_by: None,
     }
 }
 

@@ -27,6 +27,7 @@ mod results;
 mod schedule;
 mod search;
 mod session;
+mod timing;
 
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits};
@@ -40,3 +41,4 @@ pub use results::{ResultStore, StoreLimits};
 pub use schedule::{Batch, Kind, Schedule, partition};
 pub use search::{SharedPool, ToolSearch};
 pub use session::{Session, SessionState};
+pub use timing::{DeniedBy, Timing};

@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Gate, Pool, Report, ResultStore,
+    Gate, Pool, Report, ResultStore, Timing,
     gate::Hooked,
     hooks::{After, Notes, Subject},
     pool::Found,
+    timing::Lap,
 };
 
 /// Everything a call passes through. Shared by all calls of a session.
@@ -65,7 +66,8 @@ impl Pipeline {
         let id = tool_use.id.clone();
         let name =
             pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
-        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx)).catch_unwind();
+        let mut timing = Timing::default();
+        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx, &mut timing)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
@@ -76,23 +78,38 @@ impl Pipeline {
         report.context.extend(notes.context);
         report.notices = notes.notices;
         report.stop = notes.stop;
+        report.denied_by = notes.denied_by;
+        report.timing = timing;
         report
     }
 
     /// The eight stages, in order. Read this to know what happens to a call.
-    async fn stages(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Result<Finished, Failure> {
+    async fn stages(
+        &self,
+        pool: &Pool,
+        tool_use: ToolUse,
+        cx: CallContext,
+        timing: &mut Timing,
+    ) -> Result<Finished, Failure> {
+        let mut lap = Lap::start();
         let found = look_up(pool, &tool_use.name)?; //                          1 look up
         let tool = found.tool;
         let call = checked(found, tool_use.input, &cx)?; //                     2 check the input
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
-        let mut hooked = hooked.await?; //                                      3 pre-hooks
+        let hooked = hooked.await; //                                           3 pre-hooks
+        timing.hooks = lap.next();
+        let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
         let observer = self.observer(tool, &hooked, &cx);
         let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
-        let (call, permit) = permitted.await?; //                               4 permission
+        let permitted = permitted.await; //                                     4 permission
+        timing.permission = lap.next();
+        let (call, permit) = permitted?;
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
+        timing.run = lap.next();
         let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
+        timing.after = lap.next();
         finished(found, ran, notes) //                                          8 hand back
     }
 

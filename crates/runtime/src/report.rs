@@ -3,6 +3,8 @@ use haft_types::{CallId, Content, Message, MessageBlock};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
+use crate::{DeniedBy, Timing};
+
 /// What came of a call. There is always exactly one.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -30,6 +32,10 @@ pub struct Report {
     pub notices: Vec<String>,
     /// Somebody who was asked wants the whole turn to end here, for this reason.
     pub stop: Option<String>,
+    /// Who said no, where somebody did.
+    pub denied_by: Option<DeniedBy>,
+    /// How long it spent where.
+    pub timing: Timing,
 }
 
 impl Report {
@@ -47,6 +53,8 @@ impl Report {
             rendering: Some(output.rendering),
             notices: Vec::new(),
             stop: None,
+            denied_by: None,
+            timing: Timing::default(),
         }
     }
 
@@ -64,6 +72,8 @@ impl Report {
             rendering: None,
             notices: Vec::new(),
             stop: None,
+            denied_by: None,
+            timing: Timing::default(),
         }
     }
 

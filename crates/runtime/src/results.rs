@@ -1,6 +1,7 @@
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -34,12 +35,15 @@ impl Default for StoreLimits {
 pub struct ResultStore {
     dir: PathBuf,
     limits: StoreLimits,
+    /// Bytes in the directory, or more: counted once, then added up, and counted
+    /// again only when they seem to be too many. A session stores thousands.
+    used: Arc<Mutex<Option<u64>>>,
 }
 
 impl ResultStore {
     /// Results of one session go to `dir`, which need not exist yet.
     pub fn new(dir: impl Into<PathBuf>, limits: StoreLimits) -> Self {
-        Self { dir: dir.into(), limits }
+        Self { dir: dir.into(), limits, used: Arc::default() }
     }
 
     /// Where the results are.
@@ -118,6 +122,17 @@ impl ResultStore {
     }
 
     fn make_room(&self, wanted: u64) -> io::Result<()> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = match *used {
+            Some(before) if before + wanted <= self.limits.total_bytes => before,
+            _ => self.remove_oldest(wanted)?,
+        };
+        *used = Some(after + wanted);
+        Ok(())
+    }
+
+    /// Makes room for so many bytes, and says how many there are then.
+    fn remove_oldest(&self, wanted: u64) -> io::Result<u64> {
         let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(&self.dir)?.flatten() {
             let Ok(meta) = entry.metadata() else { continue };
@@ -134,7 +149,7 @@ impl ResultStore {
             std::fs::remove_file(path)?;
             total -= size;
         }
-        Ok(())
+        Ok(total)
     }
 }
 

@@ -46,7 +46,7 @@ fn of_span(span: &Span, trace: &str) -> Value {
 /// Token usage and durations, as histograms of one run each.
 pub(super) fn metrics(resource: &Value, run: &Run) -> Value {
     let (mut tokens, mut durations) = (Vec::new(), Vec::new());
-    for span in &run.spans {
+    for span in run.spans.iter().filter(|span| span.kind != Kind::Phase) {
         let seconds = span.end.duration_since(span.start).unwrap_or_default().as_secs_f64();
         let wanted =
             ["gen_ai.operation.name", "gen_ai.request.model", "gen_ai.tool.name", "gen_ai.provider.name"];
@@ -109,7 +109,7 @@ pub(super) fn logs(resource: &Value, run: &Run) -> Value {
     let lines: Vec<Value> = run
         .spans
         .iter()
-        .filter(|span| span.kind != Kind::Chat)
+        .filter(|span| matches!(span.kind, Kind::Agent | Kind::Tool))
         .map(|span| {
             let name = if span.kind == Kind::Tool { "haft.tool_result" } else { "haft.run_end" };
             // 17 is an error, 9 is information.

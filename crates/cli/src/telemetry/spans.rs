@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::SystemTime};
 
 use haft_agent::{AgentEvent, EndReason, TurnEnd};
 use haft_model::Event;
+use haft_runtime::Timing;
 use haft_types::{CallId, MessageBlock, Usage};
 use serde_json::{Value, json};
 
@@ -26,6 +27,8 @@ pub(super) enum Kind {
     Agent,
     Chat,
     Tool,
+    /// A part of a call.
+    Phase,
 }
 
 /// What is known from the start.
@@ -108,7 +111,9 @@ impl Run {
                         attributes.push(("gen_ai.tool.call.arguments", json!(call.input.to_string())));
                     }
                     let name = format!("execute_tool {}", call.name);
-                    let span = self.child(name, now, attributes, Kind::Tool);
+                    let mut span = self.child(name, now, attributes, Kind::Tool);
+                    // The answer that asked for it may not be over yet.
+                    span.parent = self.chat.as_ref().map(|chat| chat.id.clone()).or(span.parent);
                     self.calls.insert(call.id.clone(), span);
                 }
             }
@@ -119,6 +124,11 @@ impl Run {
                 span.end = now;
                 span.error = it.report.error.map(|kind| kind.name().to_owned());
                 span.attributes.push(("haft.tool.result_bytes", json!(text.len())));
+                if let Some(by) = it.report.denied_by {
+                    span.attributes.push(("haft.tool.denied", json!(true)));
+                    span.attributes.push(("haft.tool.denied_by", json!(by.word())));
+                }
+                self.spans.extend(phases(&span, &it.report.timing));
                 if content {
                     span.attributes.push(("gen_ai.tool.call.result", json!(text)));
                 }
@@ -173,16 +183,6 @@ impl Run {
 
     pub(super) fn end(&mut self, end: &TurnEnd, now: SystemTime) {
         self.end_chat(now);
-        let denied: Vec<&str> = end.denials.iter().map(|it| it.tool_use_id.as_str()).collect();
-        for span in &mut self.spans {
-            let id = span.attributes.iter().find(|(name, _)| *name == "gen_ai.tool.call.id");
-            // Why is content: reasons quote commands.
-            if let Some((_, id)) = id
-                && denied.iter().any(|it| *id == **it)
-            {
-                span.attributes.push(("haft.tool.denied", json!(true)));
-            }
-        }
         for (_, mut open) in self.calls.drain() {
             open.end = now;
             open.error = Some(String::from("no_result"));
@@ -199,6 +199,37 @@ impl Run {
         root.error = (end.reason != EndReason::Completed).then(|| end.reason.word().to_owned());
         self.spans.push(root);
     }
+}
+
+/// Where a call spent its time, one after the other.
+fn phases(call: &Span, timing: &Timing) -> Vec<Span> {
+    let parts = [
+        ("queue", timing.queue),
+        ("hooks", timing.hooks),
+        ("permission", timing.permission),
+        ("run", timing.run),
+        ("after", timing.after),
+    ];
+    let mut start = call.start;
+    let mut spans = Vec::new();
+    for (name, took) in parts {
+        let end = start + took;
+        // What did not happen has no time at all.
+        if !took.is_zero() {
+            spans.push(Span {
+                id: random_hex(16),
+                parent: Some(call.id.clone()),
+                name: name.to_owned(),
+                start,
+                end,
+                attributes: Vec::new(),
+                error: None,
+                kind: Kind::Phase,
+            });
+        }
+        start = end;
+    }
+    spans
 }
 
 /// Trace and span of a W3C `traceparent`.

@@ -2,9 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_model::{AnthropicLogin, Catalog, Common, KeySettings, KeySource, Provider, ProviderChoice};
+use haft_model::{
+    AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, MediaPort, Provider, ProviderChoice,
+    ShrunkImage,
+};
+use haft_tools::read::MediaWork;
+use tokio::runtime::RuntimeFlavor;
 
-use super::Setup;
+use super::{Setup, services::media_work};
 use crate::{
     args::{ProviderName, RunArgs},
     output::Failure,
@@ -34,7 +39,8 @@ impl Setup {
         }
         let key_source = key_source(&choice, &env, &keys);
         let catalog = self.catalog()?;
-        let common = Common { catalog: Arc::clone(&catalog), ..Common::from_env(&env) };
+        let media: Arc<dyn MediaPort> = Arc::new(Shrinks(media_work()));
+        let common = Common { catalog: Arc::clone(&catalog), media: Some(media), ..Common::from_env(&env) };
         let provider = choice.build(common).map_err(|err| err.to_string())?;
         Ok(Chosen { provider: Arc::new(provider), catalog, key_source })
     }
@@ -62,6 +68,22 @@ impl Setup {
             found.map(|(_, value)| value.value.clone())
         };
         flagged.or_else(base).or_else(set).or_else(|| std::env::var(name).ok())
+    }
+}
+
+/// Makes pictures smaller the way Read does: in a process with limits.
+struct Shrinks(MediaWork);
+
+impl MediaPort for Shrinks {
+    fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage> {
+        let shrink = || self.0.shrink(image, limit.side, limit.bytes);
+        // A large picture takes a second, and others want to go on meanwhile.
+        let others = tokio::runtime::Handle::try_current().map(|it| it.runtime_flavor());
+        let shrunk = match others {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(shrink),
+            _ => shrink(),
+        };
+        shrunk.map(|(media_type, bytes)| ShrunkImage { media_type, bytes })
     }
 }
 

@@ -146,7 +146,7 @@ fn services(
 }
 
 /// Pictures and documents are unpacked by this program, started again.
-fn media_work() -> MediaWork {
+pub(super) fn media_work() -> MediaWork {
     // This leads to the program itself even where its file was replaced meanwhile.
     let program = std::path::PathBuf::from("/proc/self/exe");
     let program = if program.exists() { Ok(program) } else { std::env::current_exe() };

@@ -32,6 +32,10 @@ pub struct AgentBuilder {
     output: Option<Value>,
     log: Option<PathBuf>,
     resume: Option<PathBuf>,
+    #[cfg(feature = "tools")]
+    built_in: bool,
+    #[cfg(feature = "tools")]
+    state_dir: Option<PathBuf>,
 }
 
 /// Why there is no agent.
@@ -52,6 +56,9 @@ pub enum BuildError {
     /// The output cannot follow this.
     #[error("{0}")]
     OutputSchema(String),
+    /// The built-in tools cannot work.
+    #[error("the built-in tools: {0}")]
+    BuiltIn(String),
     /// A rule makes no sense.
     #[error("the rule {rule}: {problem}")]
     Rule {
@@ -81,6 +88,10 @@ impl AgentBuilder {
             output: None,
             log: None,
             resume: None,
+            #[cfg(feature = "tools")]
+            built_in: false,
+            #[cfg(feature = "tools")]
+            state_dir: None,
         }
     }
 
@@ -109,6 +120,23 @@ impl AgentBuilder {
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
         self.tools.extend(tools);
+        self
+    }
+
+    /// The tools the program `haft` has: files, commands, search.
+    #[cfg(feature = "tools")]
+    #[must_use]
+    pub fn built_in_tools(mut self) -> Self {
+        self.built_in = true;
+        self
+    }
+
+    /// Where the built-in tools keep what they need to undo changes, and the
+    /// output of commands; `~/.haft`, as the program has it, when nobody says.
+    #[cfg(feature = "tools")]
+    #[must_use]
+    pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(dir.into());
         self
     }
 
@@ -244,14 +272,17 @@ impl AgentBuilder {
         };
         let session_id = SessionId::from(uuid::Uuid::new_v4().to_string());
         let gate = self.gate(&cwd, &session_id)?;
-        let results = std::env::temp_dir().join("haft").join(session_id.as_str()).join("tool-results");
-        let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
-        let deferred = self.tools.iter().any(|tool| tool.spec().exposure == haft_tool::Exposure::Deferred);
-        let search = deferred.then(|| erase(ToolSearch::new(pool.clone())));
-        pool.set(Pool::assemble(self.tools.iter().cloned().chain(search).collect(), Vec::new()));
-        let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
-        let session = Session::new(Arc::new(pipeline), pool, SessionState::new(cwd.clone()));
         let (conversation, restored) = self.conversation(&session_id, &cwd)?;
+        #[cfg_attr(not(feature = "tools"), expect(unused_mut, reason = "nothing is added"))]
+        let mut tools = self.tools.clone();
+        #[cfg(feature = "tools")]
+        let built_in = self.built_in(&cwd, &session_id, conversation.held())?;
+        #[cfg(feature = "tools")]
+        if let Some(built_in) = &built_in {
+            built_in.restore_seen(&restored);
+            tools.splice(0..0, built_in.tools().iter().cloned());
+        }
+        let session = session(gate, tools, &session_id, &cwd);
         let prompt = Prompt {
             base: self.system.map_or(Base::Haft, Base::Replaced),
             environment: Environment::of(&cwd),
@@ -267,7 +298,29 @@ impl AgentBuilder {
         if let Some(schema) = self.output {
             inner.require_output(schema).map_err(BuildError::OutputSchema)?;
         }
-        Ok(Agent { inner, events })
+        Ok(Agent {
+            inner,
+            events,
+            #[cfg(feature = "tools")]
+            _built_in: built_in,
+        })
+    }
+
+    #[cfg(feature = "tools")]
+    fn built_in(
+        &self,
+        cwd: &std::path::Path,
+        session_id: &SessionId,
+        held: haft_agent::Held,
+    ) -> Result<Option<crate::BuiltIn>, BuildError> {
+        if !self.built_in {
+            return Ok(None);
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let of_home = || home.map_or_else(|| std::env::temp_dir().join("haft"), |home| home.join(".haft"));
+        let state_dir = self.state_dir.clone().unwrap_or_else(of_home);
+        let built_in = crate::BuiltIn::open(cwd, &state_dir, session_id, held);
+        built_in.map(Some).map_err(BuildError::BuiltIn)
     }
 
     fn gate(&self, cwd: &std::path::Path, session_id: &SessionId) -> Result<Gate, BuildError> {
@@ -311,4 +364,20 @@ impl AgentBuilder {
         }
         Ok((conversation, restored))
     }
+}
+
+/// What runs the calls.
+fn session(
+    gate: Gate,
+    tools: Vec<Arc<dyn DynTool>>,
+    session_id: &SessionId,
+    cwd: &std::path::Path,
+) -> Session {
+    let results = std::env::temp_dir().join("haft").join(session_id.as_str()).join("tool-results");
+    let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
+    let deferred = tools.iter().any(|tool| tool.spec().exposure == haft_tool::Exposure::Deferred);
+    let search = deferred.then(|| erase(ToolSearch::new(pool.clone())));
+    pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
+    let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
+    Session::new(Arc::new(pipeline), pool, SessionState::new(cwd.to_owned()))
 }

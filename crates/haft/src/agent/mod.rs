@@ -25,6 +25,9 @@ pub use self::{
 pub struct Agent {
     inner: haft_agent::Agent,
     events: mpsc::UnboundedReceiver<AgentEvent>,
+    /// Ends what commands left running when the agent goes.
+    #[cfg(feature = "tools")]
+    _built_in: Option<crate::BuiltIn>,
 }
 
 impl Agent {

@@ -123,13 +123,20 @@ struct State {
     refused_betas: Vec<String>,
     /// Messages that were looked at: for what, and at which address.
     seen: HashMap<(u64, usize), Seen>,
+    /// How many requests were looked at.
+    turns: u32,
 }
+
+/// After so many requests, messages nobody holds any more are forgotten.
+pub(crate) const SWEPT_EVERY: u32 = 16;
 
 /// A message that was looked at, and what it became.
 #[derive(Clone)]
 struct Seen {
     original: Weak<Message>,
-    clean: Arc<Message>,
+    /// `None` where nothing had to be done. The original itself must not be
+    /// held here: it would never be seen to be gone.
+    clean: Option<Arc<Message>>,
     repairs: Vec<Repair>,
 }
 
@@ -206,12 +213,13 @@ impl Linter {
             let seen = known.unwrap_or_else(|| {
                 let mut own = Report::default();
                 let clean = judge.clean(message, &mut own);
+                let clean = (!Arc::ptr_eq(&clean, message)).then_some(clean);
                 let seen = Seen { original: Arc::downgrade(message), clean, repairs: own.repairs };
                 news.push(((seen_for, Arc::as_ptr(message).addr()), seen.clone()));
                 seen
             });
             report.repairs.extend(seen.repairs);
-            out.push(seen.clean);
+            out.push(seen.clean.unwrap_or_else(|| Arc::clone(message)));
         }
         self.state().seen.extend(news);
         out
@@ -220,7 +228,9 @@ impl Linter {
     /// What is known of each message.
     fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<Seen>> {
         let mut state = self.state();
-        if state.seen.len() > 4 * request.messages.len() + 256 {
+        // By turns, and not by how many there are: few may hold much.
+        state.turns = state.turns.wrapping_add(1);
+        if state.turns.is_multiple_of(SWEPT_EVERY) {
             state.seen.retain(|_, seen| seen.original.strong_count() > 0);
         }
         let known = request.messages.iter().map(|message| {

@@ -41,7 +41,7 @@ impl Encoder<'_> {
     }
 
     fn messages(&self, out: &mut Vec<u8>, request: &Request, size: &mut Size) -> Vec<(usize, Option<usize>)> {
-        self.cache.sweep(request.messages.len());
+        self.cache.sweep();
         let mut origins = Vec::new();
         append_raw(out, "messages", b"[");
         let system = system_text(request);

@@ -169,7 +169,7 @@ impl Encoder<'_> {
     }
 
     fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize) -> Size {
-        self.cache.sweep(request.messages.len());
+        self.cache.sweep();
         let marked = marked_blocks(request, marks);
         let mut size = Size::default();
         out.extend_from_slice(b",\"messages\":[");

@@ -44,7 +44,7 @@ impl Encoder<'_> {
     }
 
     fn input(&self, out: &mut Vec<u8>, request: &Request, size: &mut Size) -> Vec<(usize, Option<usize>)> {
-        self.cache.sweep(request.messages.len());
+        self.cache.sweep();
         let mut origins = Vec::new();
         append_raw(out, "input", b"[");
         for (at, message) in request.messages.iter().enumerate() {

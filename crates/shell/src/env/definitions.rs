@@ -23,6 +23,11 @@ static HELPER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Definitions {
+    /// Whether nothing is defined.
+    pub fn is_empty(&self) -> bool {
+        self.aliases.is_empty() && self.functions.is_empty()
+    }
+
     /// Leaves out what cannot work in a command, and says what and why.
     pub(crate) fn drop_broken(&mut self, path: &[&Path], builtins: &BTreeSet<String>) -> Vec<String> {
         let mut notices = Vec::new();

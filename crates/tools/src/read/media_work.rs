@@ -13,6 +13,21 @@ pub enum MediaWork {
     Process(MediaWorker),
 }
 
+impl MediaWork {
+    /// Makes a picture small enough: at most `side` pixels on its longer side
+    /// and so many bytes. Its type and data, or `None` if that is not possible.
+    /// Blocks.
+    pub fn shrink(&self, image: &[u8], side: usize, bytes: usize) -> Option<(String, Vec<u8>)> {
+        #[cfg(feature = "media")]
+        return super::media::shrunk(self, image.to_vec(), side, bytes);
+        #[cfg(not(feature = "media"))]
+        return {
+            let _ = (image, side, bytes);
+            None
+        };
+    }
+}
+
 /// A program that does one piece of work and ends: it calls [`serve_media`]
 /// with its last argument.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -32,6 +32,8 @@ pub(super) enum Known {
     /// All of them; this is the text. The usual case, so it costs nothing but
     /// the text.
     All(Arc<str>),
+    /// All of them; their text was too much to be kept.
+    Every(Box<[LinePrint]>),
     /// These.
     Some(Prints),
 }
@@ -47,6 +49,7 @@ impl Known {
     pub(super) fn count(&self) -> u64 {
         match self {
             Self::All(text) => text.lines().count() as u64,
+            Self::Every(lines) => lines.len() as u64,
             Self::Some(lines) => lines.len() as u64,
         }
     }
@@ -54,7 +57,7 @@ impl Known {
     /// Whether a line is known. All of them are if all are.
     pub(super) fn contains(&self, line: u64) -> bool {
         match self {
-            Self::All(_) => true,
+            Self::All(_) | Self::Every(_) => true,
             Self::Some(lines) => lines.contains_key(&line),
         }
     }
@@ -63,6 +66,7 @@ impl Known {
     pub(super) fn prints(&self) -> Prints {
         match self {
             Self::All(text) => (1..).zip(text.lines().map(|line| Some(line_print(line)))).collect(),
+            Self::Every(lines) => (1..).zip(lines.iter().copied().map(Some)).collect(),
             Self::Some(lines) => lines.clone(),
         }
     }
@@ -89,7 +93,7 @@ const KEPT: usize = 256 * 1024;
 
 impl Seen {
     pub(super) fn add(&mut self, view: &View<'_>) {
-        if self.version == view.version && matches!(self.known, Known::All(_)) {
+        if self.version == view.version && matches!(self.known, Known::All(_) | Known::Every(_)) {
             return;
         }
         let whole = view.first == 1 && view.lines.len() as u64 == view.total && !view.clipped;
@@ -117,7 +121,9 @@ impl Seen {
 
     /// Keeps fingerprints of lines instead of their text.
     pub(super) fn forget_text(&mut self) {
-        self.known = Known::Some(self.known.prints());
+        if let Known::All(text) = &self.known {
+            self.known = Known::Every(text.lines().map(line_print).collect());
+        }
         self.text = None;
     }
 
@@ -166,8 +172,7 @@ impl Seen {
         self.total = lines.len() as u64;
         self.foreign.clear();
         if !self.know_all(&lines) {
-            let prints = lines.iter().map(|line| Some(line_print(line)));
-            self.known = Known::Some((1..).zip(prints).collect());
+            self.known = Known::Every(lines.iter().map(|line| line_print(line)).collect());
         }
     }
 
@@ -185,11 +190,11 @@ impl Seen {
                 }
                 self.total = lines.len() as u64;
                 if !self.know_all(&lines) {
-                    let prints = lines.iter().map(|line| Some(line_print(line)));
-                    self.known = Known::Some((1..).zip(prints).collect());
+                    self.known = Known::Every(lines.iter().map(|line| line_print(line)).collect());
                 }
             }
-            Known::Some(lines) => {
+            known @ (Known::Every(_) | Known::Some(_)) => {
+                let lines = known.prints();
                 let (lines, shift) = edited(lines, edits);
                 self.known = Known::Some(lines);
                 self.total = self.total.saturating_add_signed(shift);

@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_tool::ToolError;
 use haft_workspace::OpenFile;
 use pdf::Page;
-use picture::Picture;
+use picture::{Frame, Picture, SHOWN};
 use process::Source;
 pub(crate) use process::serve;
 use work::{Answer, Document, Task, choose};
@@ -77,7 +77,7 @@ impl Job {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Reading, Failure> {
         let kind = format.media_type();
-        let Answer::Picture(picture) = self.work(file, Task::Picture(format), kind, cancelled)? else {
+        let Answer::Picture(picture) = self.work(file, Task::Picture(format, SHOWN), kind, cancelled)? else {
             return Err(self.failed("was answered for something else."));
         };
         let output = Output::Image(ImageFile {
@@ -172,20 +172,42 @@ impl Job {
 
     fn embedded(&self, base64: &str, cancelled: &dyn Fn() -> bool) -> Result<Picture, String> {
         let bytes = STANDARD.decode(base64).map_err(|_| "it is no base64".to_owned())?;
-        let Format::Image(format) = sniff::format(&bytes) else {
-            return Err("it is no picture".to_owned());
-        };
-        let answer = match &self.media {
-            MediaWork::Thread => thread::run(Task::Picture(format), bytes, PATIENCE, cancelled),
-            MediaWork::Process(worker) => {
-                process::ask(worker, &Task::Picture(format), Source::Bytes(bytes), cancelled)
-            }
-        };
-        match answer? {
-            Answer::Picture(picture) => Ok(picture),
-            Answer::Pages(_) => Err("it was answered for something else".to_owned()),
-        }
+        framed(&self.media, bytes, SHOWN, cancelled)
     }
+}
+
+/// Makes a picture that is only in memory fit.
+fn framed(
+    work: &MediaWork,
+    bytes: Vec<u8>,
+    frame: Frame,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Picture, String> {
+    let Format::Image(format) = sniff::format(&bytes) else {
+        return Err("it is no picture".to_owned());
+    };
+    let task = Task::Picture(format, frame);
+    let answer = match work {
+        MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
+        MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
+    };
+    match answer? {
+        Answer::Picture(picture) => Ok(picture),
+        Answer::Pages(_) => Err("it was answered for something else".to_owned()),
+    }
+}
+
+/// A picture with at most these many pixels on its longer side and bytes: its
+/// type and its data.
+pub(super) fn shrunk(
+    work: &MediaWork,
+    image: Vec<u8>,
+    side: usize,
+    bytes: usize,
+) -> Option<(String, Vec<u8>)> {
+    let frame = Frame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
+    let picture = framed(work, image, frame, &|| false).ok()?;
+    Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
 }
 
 /// As many pages as fit into the budget, and the ones that follow.

@@ -11,7 +11,7 @@ use image::{DynamicImage, RgbaImage};
 use pdf_extract::{Document, PlainTextOutput, output_doc_page};
 use serde::{Deserialize, Serialize};
 
-use super::picture::{Picture, shrink};
+use super::picture::{Picture, SHOWN, shrink};
 
 /// One page.
 #[derive(Debug, Deserialize, Serialize)]
@@ -123,7 +123,7 @@ fn picture_of(pdf: &Pdf, number: usize) -> Option<Picture> {
         let size = (u32::from(pixmap.width()), u32::from(pixmap.height()));
         let pixels = pixmap.data_as_u8_slice().to_vec();
         let image = RgbaImage::from_raw(size.0, size.1, pixels)?;
-        shrink(DynamicImage::ImageRgba8(image), size).ok()
+        shrink(DynamicImage::ImageRgba8(image), size, SHOWN).ok()
     }))
     .ok()
     .flatten()

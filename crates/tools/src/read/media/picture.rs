@@ -20,14 +20,20 @@ pub(super) struct Picture {
     pub(super) shown: (u32, u32),
 }
 
-/// Longest side that providers take when a request has many pictures.
-const MAX_SIDE: u32 = 2000;
+/// What a picture has to fit into.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct Frame {
+    /// Pixels of the longer side.
+    pub(super) side: u32,
+    /// Bytes, when it is made anew.
+    pub(super) bytes: usize,
+    /// Up to this size it stays as it is.
+    pub(super) small: usize,
+}
 
-/// A picture up to this size is sent as it is.
-const SMALL: usize = 500 * 1024;
-
-/// No picture is larger when it is sent: base64 makes 5 MB of it at most.
-const MAX_DATA: usize = 3_600_000;
+/// What Read shows: the longest side that providers take when a request has
+/// many pictures, and not more than 5 MB as base64.
+pub(super) const SHOWN: Frame = Frame { side: 2000, bytes: 3_600_000, small: 500 * 1024 };
 
 /// Pixels that are unpacked at most.
 const MAX_PIXELS: u64 = 200_000_000;
@@ -36,15 +42,15 @@ const MAX_PIXELS: u64 = 200_000_000;
 const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
 
 /// Checks a picture and makes it fit.
-pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat) -> Result<Picture, String> {
+pub(super) fn prepare(bytes: Vec<u8>, format: ImageFormat, frame: Frame) -> Result<Picture, String> {
     let original = dimensions(&bytes, format)?;
     let image = decode(&bytes, format)?;
     let (width, height) = image.dimensions();
-    if width.max(height) <= MAX_SIDE && bytes.len() <= SMALL {
+    if width.max(height) <= frame.side && bytes.len() <= frame.small {
         return Ok(picture(format.media_type(), &bytes, original, (width, height)));
     }
     drop(bytes);
-    shrink(image, original)
+    shrink(image, original, frame)
 }
 
 fn picture(media_type: &str, data: &[u8], original: (u32, u32), shown: (u32, u32)) -> Picture {
@@ -92,14 +98,14 @@ fn decode(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, String> {
 }
 
 /// Makes a picture smaller until it fits.
-pub(super) fn shrink(image: DynamicImage, original: (u32, u32)) -> Result<Picture, String> {
-    let mut side = MAX_SIDE;
+pub(super) fn shrink(image: DynamicImage, original: (u32, u32), frame: Frame) -> Result<Picture, String> {
+    let mut side = frame.side;
     let mut flat = flatten(image);
     while 64 <= side {
         flat = resize(flat, side)?;
         for quality in [80, 60] {
             let data = jpeg(&flat, quality)?;
-            if data.len() <= MAX_DATA {
+            if data.len() <= frame.bytes {
                 return Ok(picture("image/jpeg", &data, original, flat.dimensions()));
             }
         }

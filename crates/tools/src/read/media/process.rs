@@ -24,7 +24,7 @@ use super::{
 /// for a document of a hundred megabytes.
 fn max_memory(task: &Task) -> u64 {
     match task {
-        Task::Picture(_) => 3 * 1024 * 1024 * 1024,
+        Task::Picture(..) => 3 * 1024 * 1024 * 1024,
         Task::Pages(_) => 1536 * 1024 * 1024,
     }
 }

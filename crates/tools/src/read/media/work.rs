@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::sniff::ImageFormat,
     pdf::{self, Page},
-    picture::{self, Picture},
+    picture::{self, Frame, Picture},
 };
 
 /// What is to be done with the bytes of a file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) enum Task {
     /// Check a picture and make it fit.
-    Picture(ImageFormat),
+    Picture(ImageFormat, Frame),
     /// Read these pages of a document; `None` means all, if they are few.
     Pages(Option<Vec<RangeInclusive<usize>>>),
 }
@@ -36,7 +36,7 @@ pub(super) struct Document {
 /// Does the work. May panic, take long and need much memory.
 pub(super) fn perform(task: Task, bytes: Vec<u8>) -> Result<Answer, String> {
     match task {
-        Task::Picture(format) => picture::prepare(bytes, format).map(Answer::Picture),
+        Task::Picture(format, frame) => picture::prepare(bytes, format, frame).map(Answer::Picture),
         Task::Pages(asked) => {
             let (bytes, count) = pdf::count_pages(bytes)?;
             let pages = match choose(asked.as_deref(), count) {
