@@ -63,9 +63,7 @@ impl ServerFill {
     }
 
     fn json(&self) -> Value {
-        let tool = |(name, tokens, exposure): &(String, u64, Exposure)| {
-            json!({"name": name, "tokens": tokens, "loaded": *exposure == Exposure::Always})
-        };
+        let tool = |(name, tokens, exposure): &(String, u64, Exposure)| json!({"name": name, "tokens": tokens, "loaded": *exposure == Exposure::Always});
         let tools: Value = self.tools.iter().map(tool).collect();
         json!({"server": self.name, "tokens": self.tokens(), "tools": tools})
     }

@@ -58,7 +58,12 @@ fn ask(name: &str) -> Turn {
 #[tokio::test]
 async fn a_server_asks_the_model_only_as_far_as_the_user_lets_it() {
     let haft = Haft::new();
-    add(&haft, "may", "sample", json!({"sampling": {"approval": "always", "maxTokens": 3, "maxRequests": 1}}));
+    add(
+        &haft,
+        "may",
+        "sample",
+        json!({"sampling": {"approval": "always", "maxTokens": 3, "maxRequests": 1}}),
+    );
     add(&haft, "careful", "sample", json!({"sampling": true}));
     add(&haft, "may-not", "sample", json!({}));
     let turns = vec![
@@ -163,8 +168,14 @@ fn a_tool_of_a_server_can_be_a_hook() {
 fn what_a_server_wrote_is_kept_when_haft_is_killed() {
     let haft = Haft::new();
     add(&haft, "kid", "chatter,no_reply", json!({}));
-    let mut child =
-        haft.spawn(&["tool", "call", "mcp__kid__echo", r#"{"text":"the wheel"}"#, "--allowedTools", "mcp__kid"]);
+    let mut child = haft.spawn(&[
+        "tool",
+        "call",
+        "mcp__kid__echo",
+        r#"{"text":"the wheel"}"#,
+        "--allowedTools",
+        "mcp__kid",
+    ]);
     let journal = haft.home().join(".haft/mcp/logs/kid.log");
     eventually("the line is on the disk while Haft runs", || {
         std::fs::read_to_string(&journal).unwrap_or_default().contains("working on the wheel")

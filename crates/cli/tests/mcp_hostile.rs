@@ -175,8 +175,8 @@ fn piped(haft: &Haft, name: &str, modes: &str) -> Value {
             "HAFT_FAKE_LOG": haft.home().join(format!("{name}.heard")),
             "HAFT_FAKE_PIDS": haft.home().join(format!("{name}.pids")),
         },
-        "startupTimeout": 6000,
-        "timeout": 4000,
+        "startupTimeout": 4000,
+        "timeout": 1500,
     })
 }
 
@@ -192,7 +192,7 @@ fn name_servers(haft: &Haft, table: &[Bad], web: Option<&Web>) {
             }
             Some(web) => {
                 let url = format!("http://127.0.0.1:{}/{modes}", web.1);
-                let entry = json!({"type": "http", "url": url, "startupTimeout": 6000, "timeout": 4000});
+                let entry = json!({"type": "http", "url": url, "startupTimeout": 4000, "timeout": 1500});
                 (name("web", modes), entry)
             }
         };
@@ -257,7 +257,8 @@ fn check_calls(haft: &Haft, kind: &str, table: &[Bad]) {
     let echo = |name: &str| json!({"name": format!("mcp__{name}__echo"), "input": {"text": "hi"}});
     let calls = table.iter().map(|Bad(modes, ..)| echo(&name(kind, modes))).chain([echo("good")]);
     let lines: String = calls.map(|it| format!("{it}\n")).collect();
-    let rules: Vec<String> = table.iter().map(|Bad(modes, ..)| format!("mcp__{}", name(kind, modes))).collect();
+    let rules: Vec<String> =
+        table.iter().map(|Bad(modes, ..)| format!("mcp__{}", name(kind, modes))).collect();
     let rules = format!("mcp__good,{}", rules.join(","));
     let (_, stdout, stderr) = run(haft, &["tool", "run", "--allowedTools", &rules], &lines);
     let reports: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -310,7 +311,7 @@ async fn a_session_goes_on_among_bad_servers() {
     }
     for Bad(modes, ..) in ADDRESSES {
         let url = format!("http://127.0.0.1:{}/{modes}", web.1);
-        servers.insert(name("web", modes), json!({"type": "http", "url": url, "startupTimeout": 6000}));
+        servers.insert(name("web", modes), json!({"type": "http", "url": url, "startupTimeout": 4000}));
     }
     servers.insert(String::from("good"), piped(&haft, "good", ""));
     haft.write_home(".haft/mcp.json", &json!({"mcpServers": servers}).to_string());

@@ -103,11 +103,18 @@ fn official_clients_use_the_built_in_tools() {
         ["Write", {"file_path": other, "content": "x"}],
         ["Read", {"file_path": 5, "what": 1}],
     ]);
-    let wanted = [(false, "beta"), (false, "beta"), (false, "from the shell"), (true, "permission"), (true, "file_path")];
+    let wanted = [
+        (false, "beta"),
+        (false, "beta"),
+        (false, "from the shell"),
+        (true, "permission"),
+        (true, "file_path"),
+    ];
     let (python, node) = (support("python_client.py"), support("node_client.mjs"));
     let (old, new, runs) = (peers.path("py1/bin/python"), peers.path("py/bin/python"), peers.node());
     for way in [&["stdio", HAFT, "mcp", "serve"][..], &["http", &served.1]] {
-        let clients: [&[&str]; 4] = [&[&old, &python], &[&new, &python], &[&runs, &node, "v1"], &[&runs, &node, "v2"]];
+        let clients: [&[&str]; 4] =
+            [&[&old, &python], &[&new, &python], &[&runs, &node, "v1"], &[&runs, &node, "v2"]];
         for client in clients {
             let words: Vec<&str> = client.iter().chain(way).copied().collect();
             let (code, stdout, stderr) = peers.run(&haft, &calls, &words);
@@ -146,7 +153,8 @@ fn the_inspector_finds_nothing_wrong_in_any_mode() {
             [(&list[..], "\"Read\""), (&call, "a.txt"), (&resources, "resources"), (&load, "0 error")]
         {
             for target in [&["--", HAFT, "mcp", "serve"][..], &["--", &served.1]] {
-                let fixed = [node.as_str(), &inspector, "--cli", "--protocol-era", era, "--format", "json", "-q"];
+                let fixed =
+                    [node.as_str(), &inspector, "--cli", "--protocol-era", era, "--format", "json", "-q"];
                 let words = [&fixed[..], what, target].concat();
                 let (code, stdout, stderr) = peers.run(&haft, &json!([]), &words);
                 let found = stdout.contains(part) || what.contains(&"--load");

@@ -250,8 +250,14 @@ fn the_inspector_finds_nothing_wrong() {
 
 /// What of the rest the client does not know: ways to log in that only exist as
 /// extensions.
-const NOT_KNOWN: &[&str] =
-    &["auth/client-credentials-jwt", "auth/client-credentials-basic", "auth/enterprise-managed-authorization", "auth/dpop", "auth/dpop-nonce", "auth/wif-jwt-bearer"];
+const NOT_KNOWN: &[&str] = &[
+    "auth/client-credentials-jwt",
+    "auth/client-credentials-basic",
+    "auth/enterprise-managed-authorization",
+    "auth/dpop",
+    "auth/dpop-nonce",
+    "auth/wif-jwt-bearer",
+];
 
 /// One run of the conformance suite over everything it requires of a revision,
 /// and everything it tries beyond: tasks, headers, schemas, sessions.

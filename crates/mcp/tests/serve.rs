@@ -398,7 +398,8 @@ async fn who_says_nothing_makes_room_for_others() {
         stream.write_all(half.as_bytes()).await.unwrap();
         idle.push(stream);
     }
-    let asked = post(&serving.http.url(), &[], &initialize());
+    let (url, hello) = (serving.http.url(), initialize());
+    let asked = post(&url, &[], &hello);
     assert_eq!(tokio::time::timeout(PATIENCE, asked).await.unwrap().0, 200);
     for mut stream in idle {
         let mut said = Vec::new();

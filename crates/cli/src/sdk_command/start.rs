@@ -8,7 +8,8 @@ use haft_hooks::SessionSource;
 use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
-    AskHost, Bill, Deferred, ElicitFromHost, Frames, HookFrames, Host, HostServers, Partial, Told, server_configs,
+    AskHost, Bill, Deferred, ElicitFromHost, Frames, HookFrames, Host, HostServers, Partial, Told,
+    server_configs,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};

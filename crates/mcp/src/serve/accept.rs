@@ -73,7 +73,8 @@ async fn next(
 }
 
 async fn serve(stream: TcpStream, app: Router, header_limit: Duration, stop: &CancellationToken) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Finding out the version would wait for the first bytes without a limit.
+    let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header_limit);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     tokio::pin!(connection);

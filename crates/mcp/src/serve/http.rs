@@ -17,7 +17,11 @@ use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{ToolServer, accept::{Limits, accept}, sessions::BoundedSessions};
+use super::{
+    ToolServer,
+    accept::{Limits, accept},
+    sessions::BoundedSessions,
+};
 
 /// How a server is reached over HTTP.
 pub struct HttpOptions {

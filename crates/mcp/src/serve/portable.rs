@@ -12,7 +12,8 @@ const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const NAMED: [&str; 4] = ["properties", "$defs", "definitions", "patternProperties"];
 
 /// Keywords that say nothing about values.
-const WORDS: [&str; 7] = ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+const WORDS: [&str; 7] =
+    ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
 /// The same schema in the spelling all clients know.
 pub(super) fn portable(schema: &mut Map<String, Value>) {
@@ -88,7 +89,10 @@ mod tests {
     fn spelling_changes_and_meaning_stays() {
         let any = || anything(&Map::new());
         for (schema, want) in [
-            (json!({"type": "object", "properties": {"a": true}}), json!({"type": "object", "properties": {"a": any()}})),
+            (
+                json!({"type": "object", "properties": {"a": true}}),
+                json!({"type": "object", "properties": {"a": any()}}),
+            ),
             (
                 json!({"properties": {"a": {"description": "d"}}}),
                 json!({"properties": {"a": anything(json!({"description": "d"}).as_object().unwrap_or(&Map::new()))}}),
@@ -101,7 +105,10 @@ mod tests {
                 json!({"oneOf": [{"properties": {"a": {"items": true}}}], "additionalProperties": true}),
                 json!({"oneOf": [{"properties": {"a": {"items": any()}}}], "additionalProperties": true}),
             ),
-            (json!({"type": "object", "not": {"type": "string"}}), json!({"type": "object", "not": {"type": "string"}})),
+            (
+                json!({"type": "object", "not": {"type": "string"}}),
+                json!({"type": "object", "not": {"type": "string"}}),
+            ),
         ] {
             let mut portable_schema = schema.as_object().cloned().unwrap_or_default();
             portable(&mut portable_schema);

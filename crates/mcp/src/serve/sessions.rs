@@ -43,7 +43,12 @@ pub(super) enum SessionError {
 
 impl BoundedSessions {
     pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { inner: LocalSessionManager::default(), used: Mutex::default(), max, refused: AtomicUsize::new(0) })
+        Arc::new(Self {
+            inner: LocalSessionManager::default(),
+            used: Mutex::default(),
+            max,
+            refused: AtomicUsize::new(0),
+        })
     }
 
     /// Whether a client found no room that has not been told yet.

@@ -83,9 +83,8 @@ impl Keeper {
             };
             let ends = first.is_none();
             let mut lines = BTreeMap::<String, Vec<String>>::new();
-            match first {
-                Some(Ok(event)) => self.note(event, &mut lines),
-                Some(Err(_)) | None => (),
+            if let Some(Ok(event)) = first {
+                self.note(event, &mut lines);
             }
             for _ in 0..TOGETHER {
                 match self.events.try_recv() {

@@ -202,7 +202,10 @@ mod tests {
             _ => ElicitAnswer::Cancel,
         };
         for (typed, want) in [
-            ("y\nred\n2\nyes\na, b\n", accept(json!({"colour": "red", "count": 2, "sure": true, "tags": ["a", "b"]}))),
+            (
+                "y\nred\n2\nyes\na, b\n",
+                accept(json!({"colour": "red", "count": 2, "sure": true, "tags": ["a", "b"]})),
+            ),
             ("yes\n\n2\n\n\n", accept(json!({"colour": "blue", "count": 2}))),
             // What does not fit is asked for again.
             ("y\ngreen\nred\nx\n\n3\n\n\n", accept(json!({"colour": "red", "count": 3}))),
