@@ -240,3 +240,28 @@ async fn the_window_says_what_servers_take_and_what_is_small() {
         assert_eq!(400 < count, loaded, "{model} {mode}: {count} tools");
     }
 }
+
+/// A large result in one line is on the disk byte for byte, once, and can be
+/// read piece by piece.
+#[test]
+fn a_large_result_is_kept_whole_and_can_be_paged() {
+    let haft = Haft::new();
+    add(&haft, "big", "one_line", json!({}));
+    let call = json!({"name": "mcp__big__echo", "input": {"text": "x"}});
+    let report = haft.reports(&["--allowedTools", "mcp__big"], &[call]).remove(0);
+    let said = text(&report);
+    assert!(report["is_error"] != true && said.len() < 60_000, "{} bytes", said.len());
+    let path = said.split_whitespace().find(|it| it.contains("tool-results")).unwrap().trim_end_matches(':');
+    let stored = std::fs::read_to_string(path).unwrap();
+    let items: Vec<Value> =
+        (0..4500).map(|n| json!({"number": n, "text": format!("ü{}", "x".repeat(40))})).collect();
+    let whole: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(whole, Value::Array(items));
+    assert!(300_000 < stored.len() && !stored.contains('\n'), "as the server wrote it");
+    assert!(said.contains(&stored.chars().count().to_string()), "the real size is told: {said}");
+    let kept = std::fs::read_dir(Path::new(path).parent().unwrap()).unwrap().flatten();
+    assert_eq!(kept.filter(|it| it.path().is_file()).count(), 1, "stored once");
+    let read = json!({"name": "Read", "input": {"file_path": path}});
+    let page = haft.reports(&["--allowedTools", "Read"], &[read]).remove(0);
+    assert!(page["is_error"] != true && text(&page).contains("number"), "{page}");
+}
