@@ -219,6 +219,11 @@ impl Agent {
             origin: Origin::User,
             tool_use_result: None,
         }]);
+        for attachment in &input.attachments {
+            if let Err(err) = self.conversation.attach(attachment) {
+                self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+            }
+        }
     }
 
     /// Takes in what the person says, unless a hook objects.

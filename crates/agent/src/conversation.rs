@@ -11,8 +11,10 @@ use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage,
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Held, Kept, Masker,
-    log::{self, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine},
+    Attachment, Held, Kept, Masker,
+    log::{
+        self, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine,
+    },
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -229,6 +231,15 @@ impl Conversation {
                 self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
                 self.last_uuid = Some(line.head.uuid);
             }
+            Entry::Attachment(line) if !line.head.is_sidechain => {
+                // Others attach other things; what those said is not known here.
+                if let Ok(attachment) = serde_json::from_value::<Attachment>(line.attachment) {
+                    self.join(attachment.message());
+                    let blocks = self.messages.last().map_or(0, |message| message.content.len());
+                    self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
+                }
+                self.last_uuid = Some(line.head.uuid);
+            }
             Entry::System(line) if line.subtype == COMPACT_BOUNDARY => {
                 self.last_uuid = Some(line.head.uuid);
                 self.messages.clear();
@@ -316,9 +327,25 @@ impl Conversation {
         self.write(entries)
     }
 
+    /// Shows what a prompt named; the log says what that was.
+    pub(crate) fn attach(&mut self, attachment: &Attachment) -> std::io::Result<()> {
+        let head = self.head(uuid());
+        let mut shown = json!(attachment);
+        self.masker.mask_value(&mut shown);
+        self.join(attachment.message());
+        let rest = self.stamp.clone();
+        self.write(vec![Entry::Attachment(AttachmentLine { head, attachment: shown, rest })])
+    }
+
     /// Keeps state that is not part of the conversation.
     pub(crate) fn note(&mut self, state: State) -> std::io::Result<()> {
         self.write(vec![Entry::Haft(state)])
+    }
+
+    /// Gives the session a name.
+    pub(crate) fn name(&mut self, title: &str) -> std::io::Result<()> {
+        let session_id = self.session_id.to_string();
+        self.write(vec![Entry::CustomTitle { custom_title: title.to_owned(), session_id }])
     }
 
     /// Results become shorter; the log says which, and keeps the long ones.
@@ -451,6 +478,7 @@ fn uuid_of(entry: &Entry) -> Option<&str> {
     match entry {
         Entry::User(line) | Entry::Assistant(line) => Some(&line.head.uuid),
         Entry::System(line) => Some(&line.head.uuid),
+        Entry::Attachment(line) => Some(&line.head.uuid),
         Entry::Haft(_) | Entry::CustomTitle { .. } => None,
     }
 }

@@ -3,21 +3,74 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_types::MessageBlock;
+use haft_types::{Block, Content, Message, MessageBlock, Role};
+use serde::{Deserialize, Serialize};
 
 /// What the person, or the program in their place, says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct UserInput {
     /// Its name in the log; made up when there is none.
     pub uuid: Option<String>,
     /// What is said.
     pub content: Vec<MessageBlock>,
+    /// What it names and the model is to see with it.
+    pub attachments: Vec<Attachment>,
+}
+
+/// A file or directory that a prompt names, as the model is shown it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// Which kind.
+    #[serde(rename = "type")]
+    pub kind: AttachmentKind,
+    /// The whole path.
+    pub filename: String,
+    /// The path as the person wrote it.
+    pub display_path: String,
+    /// What is shown.
+    pub content: Content,
+}
+
+/// Kinds of attachments.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachmentKind {
+    /// A file.
+    File,
+    /// A directory; its entries are shown.
+    Directory,
+}
+
+impl Attachment {
+    /// For the model.
+    pub(crate) fn message(&self) -> Message {
+        let what = match self.kind {
+            AttachmentKind::File => "the file",
+            AttachmentKind::Directory => "the directory",
+        };
+        let said = format!(
+            "<system-reminder>\nThe user names {what} {}. This is what it holds now; there is no need to read it \
+             again.\n</system-reminder>",
+            self.filename
+        );
+        let shown = self.content.0.iter().filter_map(|block| match block {
+            Block::Text { text } => Some(MessageBlock::Text { text: text.clone() }),
+            Block::Image { source } => Some(MessageBlock::Image { source: source.clone() }),
+            Block::Document { source, title } => {
+                Some(MessageBlock::Document { source: source.clone(), title: title.clone() })
+            }
+            _ => None,
+        });
+        let content = std::iter::once(MessageBlock::Text { text: said }).chain(shown).collect();
+        Message { role: Role::User, content }
+    }
 }
 
 impl UserInput {
     /// A line of text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { uuid: None, content: vec![MessageBlock::Text { text: text.into() }] }
+        Self { content: vec![MessageBlock::Text { text: text.into() }], ..Self::default() }
     }
 
     pub(crate) fn to_text(&self) -> String {

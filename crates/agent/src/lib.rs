@@ -41,12 +41,13 @@ pub use event::{
     TurnEnd,
 };
 pub use fill::{FillPart, WindowFill};
+pub use haft_runtime::LEFT_FOR_LATER;
 pub use held::Held;
-pub use input::{Inbox, UserInput};
+pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
 pub use keep::{Kept, KeptItem};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
-pub use on_demand::{LEFT_FOR_LATER, Orders, SummedUp};
+pub use on_demand::{Orders, SummedUp};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};

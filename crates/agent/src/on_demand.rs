@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
+use haft_runtime::LEFT_FOR_LATER;
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -39,10 +40,6 @@ pub enum SummedUp {
     /// It stays as it is, for this reason.
     NotDone(String),
 }
-
-/// Why a call was not run that somebody wants to decide about later; the end of
-/// its result.
-pub const LEFT_FOR_LATER: &str = "the call is left for later";
 
 impl Agent {
     /// The calls of the last answer that were left for later.
@@ -100,6 +97,13 @@ impl Agent {
     /// Tells the model something it should know, without asking anything.
     pub fn remind(&mut self, text: impl Into<String>) {
         self.say(Message::user(text.into()), Saying::Context);
+    }
+
+    /// Gives the session a name, for lists of sessions.
+    pub fn name_session(&mut self, title: &str) {
+        if let Err(err) = self.conversation.name(title) {
+            self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+        }
     }
 
     /// Says in the conversation that the person interrupted.

@@ -26,7 +26,9 @@ impl Agent {
             messages: self.conversation.messages().to_vec(),
             max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
             thinking: self.settings.thinking,
+            thinking_display: self.settings.thinking_display,
             effort: self.settings.effort,
+            task_budget: self.settings.task_budget,
             betas: self.settings.betas.clone(),
             ..Request::new(self.settings.model.clone(), [])
         };

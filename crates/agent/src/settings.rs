@@ -1,4 +1,4 @@
-use haft_model::Thinking;
+use haft_model::{Thinking, ThinkingDisplay};
 use serde::{Deserialize, Serialize};
 
 use crate::{RunLimits, repeats::RepeatLimits};
@@ -14,8 +14,14 @@ pub struct AgentSettings {
     pub max_tokens: Option<u32>,
     /// Whether and how it thinks.
     pub thinking: Thinking,
+    /// How much of what it thinks comes back.
+    #[serde(default)]
+    pub thinking_display: Option<ThinkingDisplay>,
     /// How hard it tries.
     pub effort: Option<haft_model::Effort>,
+    /// Tokens the whole task may take, as the model is told.
+    #[serde(default)]
+    pub task_budget: Option<u64>,
     /// Beta features to ask for.
     pub betas: Vec<String>,
     /// What bounds a run.
@@ -49,7 +55,9 @@ impl AgentSettings {
             fallback_model: None,
             max_tokens: None,
             thinking: Thinking::Default,
+            thinking_display: None,
             effort: None,
+            task_budget: None,
             betas: Vec::new(),
             limits: RunLimits::default(),
             repeats: RepeatLimits::default(),

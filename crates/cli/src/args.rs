@@ -149,6 +149,9 @@ pub(crate) struct Options {
     /// Settings for this run: a file, or JSON text.
     #[arg(long, global = true, value_name = "FILE-OR-JSON")]
     pub(crate) settings: Option<String>,
+    /// Settings nobody can weaken, from the program that embeds us: JSON text.
+    #[arg(long, global = true, hide = true, value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) managed_settings: Option<String>,
     /// Which settings files are read: user, project, local, separated by commas; empty for none.
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) setting_sources: Option<String>,

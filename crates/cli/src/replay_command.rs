@@ -99,7 +99,7 @@ async fn work(
     let mut reason = EndReason::Completed;
     for content in &cassette.prompts {
         print_line(&transcript.prompt(content))?;
-        let input = UserInput { uuid: None, content: content.clone() };
+        let input = UserInput { content: content.clone(), ..UserInput::default() };
         let end = agent.run(input, &interrupt.cancel).await;
         while let Ok(event) = events.try_recv() {
             if let AgentEvent::Notice(notice) = &event {

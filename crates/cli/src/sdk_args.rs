@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::error::{ContextKind, ErrorKind};
-use haft_model::{Effort, Thinking};
+use haft_model::{Effort, Thinking, ThinkingDisplay};
 
 use crate::output::write_error;
 
@@ -48,6 +48,15 @@ pub(crate) struct SdkArgs {
     /// How many tokens it may think.
     #[arg(long, hide = true)]
     max_thinking_tokens: Option<u32>,
+    /// How much of what it thinks comes back.
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) thinking_display: Option<DisplayFlag>,
+    /// Tokens the whole task may take, as the model is told.
+    #[arg(long, hide = true)]
+    pub(crate) task_budget: Option<u64>,
+    /// The agent that the session is.
+    #[arg(long, hide = true)]
+    pub(crate) agent: Option<String>,
     /// How hard it tries.
     #[arg(long, hide = true, value_enum)]
     pub(crate) effort: Option<EffortFlag>,
@@ -86,12 +95,6 @@ pub(crate) struct SdkArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 struct Accepted {
     #[arg(long, hide = true)]
-    task_budget: Option<String>,
-    #[arg(long, hide = true)]
-    thinking_display: Option<String>,
-    #[arg(long, hide = true)]
-    agent: Option<String>,
-    #[arg(long, hide = true)]
     agents: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1)]
     debug: Option<Option<String>>,
@@ -103,8 +106,6 @@ struct Accepted {
     await_claim: bool,
     #[arg(long, hide = true)]
     project_config_root: Option<PathBuf>,
-    #[arg(long, hide = true, allow_hyphen_values = true)]
-    managed_settings: Option<String>,
     #[arg(long, hide = true)]
     ide: bool,
     #[arg(long, hide = true)]
@@ -130,6 +131,24 @@ enum ThinkingFlag {
     Adaptive,
     Enabled,
     Disabled,
+}
+
+/// How much of what the model thinks comes back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum DisplayFlag {
+    Summarized,
+    Omitted,
+    Highlights,
+}
+
+impl From<DisplayFlag> for ThinkingDisplay {
+    fn from(flag: DisplayFlag) -> Self {
+        match flag {
+            DisplayFlag::Summarized => Self::Summarized,
+            DisplayFlag::Omitted => Self::Omitted,
+            DisplayFlag::Highlights => Self::Highlights,
+        }
+    }
 }
 
 /// How hard the model tries.

@@ -4,14 +4,22 @@
 //! at once; everything that goes out passes through one place, so that what an
 //! agent did is told before what it then asks.
 
+mod ask_tool;
 mod control;
 mod driver;
 mod extensions;
+mod file_requests;
 mod finish;
 mod lines;
+mod main_agent;
+mod mentions;
 mod requests;
 mod rewind;
+mod server_requests;
 mod start;
+mod states;
+mod tasks;
+mod telling;
 mod turn;
 mod usage;
 

@@ -35,7 +35,8 @@ fn server(message: &Value) -> Option<Value> {
             "protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "calc", "version": "1"}}}),
         "tools/list" => json!({"result": {"tools": [
-            {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}}]}}),
+            {"name": "add", "description": "Adds.", "inputSchema": {"type": "object"},
+             "annotations": {"readOnlyHint": true}}]}}),
         "tools/call" => return None,
         _ => json!({"result": {}}),
     })
@@ -204,6 +205,46 @@ async fn servers_that_hang_answer_late_or_die() {
         }
     };
     assert_eq!(result["result"], "Fine.");
+    assert_eq!(peer.end().await.1, Some(0));
+}
+
+/// A command that has printed something, a tool of the host that does not
+/// answer, and a call that waits for its turn: all end, each says what became
+/// of it, and the session goes on.
+#[tokio::test]
+async fn everything_that_runs_is_interrupted() {
+    let haft = Haft::new();
+    let pipe = haft.ws().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let calls = Turn::of([
+        Piece::tool("Bash", json!({"command": "echo part; cat pipe"})),
+        Piece::tool("mcp__calc__add", json!({"a": 1})),
+        Piece::tool("Write", json!({"file_path": haft.ws().join("never"), "content": "x"})),
+    ]);
+    let mut args = CALC.to_vec();
+    args[1] = "mcp__calc__*,Bash,Write";
+    let mut peer = Peer::start(&haft, vec![calls, Turn::text("Next.")], &args).await;
+    peer.request("i", json!({"subtype": "initialize"})).await;
+    peer.say("go").await;
+    serve(&mut peer, is_call).await;
+    // Opens when the command reads: it has printed by then.
+    let open = move || std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
+    let _writer = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(open)).await.unwrap().unwrap();
+    peer.request("stop", json!({"subtype": "interrupt"})).await;
+    let mut told = Vec::new();
+    let result = serve_until_result(&mut peer, |frame| told.push(frame.clone())).await;
+    assert_eq!(result["terminal_reason"], "aborted_tools", "{result}");
+    let results: Vec<&str> =
+        told.iter().filter_map(|it| it["message"]["content"][0]["content"].as_str()).collect();
+    let [ran, asked, waited] = results.as_slice() else { panic!("{told:#?}") };
+    assert!(ran.contains("interrupted while it ran") && ran.contains("part"), "{ran}");
+    assert!(asked.contains("interrupted while it ran"), "{asked}");
+    assert!(waited.contains("before Write ran") && !haft.ws().join("never").exists(), "{waited}");
+    let denials = result["permission_denials"].as_array().unwrap();
+    assert!(denials.is_empty(), "an interruption is no refusal: {denials:?}");
+    peer.say("next").await;
+    assert_eq!(serve(&mut peer, is_result).await["result"], "Next.");
+    assert_eq!(peer.model.refusals(), [""; 0]);
     assert_eq!(peer.end().await.1, Some(0));
 }
 

@@ -13,8 +13,11 @@ use tokio::process::Command;
 async fn python_cases() {
     let Some(python) = hosts::python() else { return };
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agent_sdk");
-    let mut program = Command::new(python);
+    let mut program = Command::new(&python);
     program.arg("-B").arg(dir.join("cases.py"));
+    if let Some(examples) = hosts::python_examples(&python) {
+        program.env("HAFT_SDK_EXAMPLES", examples);
+    }
     match hosts::run_cases(program).await {
         Ok(passed) => eprintln!("{passed} cases passed"),
         Err(problems) => panic!("{problems}"),

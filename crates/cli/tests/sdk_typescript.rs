@@ -13,8 +13,10 @@ use tokio::process::Command;
 async fn typescript_cases() {
     let Some(dir) = hosts::node() else { return };
     // Modules are looked for from where a program is.
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agent_sdk/cases.mjs");
-    std::fs::copy(cases, dir.join("cases.mjs")).unwrap();
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agent_sdk");
+    for name in ["harness.mjs", "cases.mjs", "more_cases.mjs"] {
+        std::fs::copy(cases.join(name), dir.join(name)).unwrap();
+    }
     let mut program = Command::new("node");
     program.arg(dir.join("cases.mjs"));
     match hosts::run_cases(program).await {

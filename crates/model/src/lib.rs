@@ -60,7 +60,7 @@ pub use provider::{
     AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
 };
 pub use replay::{Exchange, Normalise, Recorder, Replay};
-pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ToolChoice};
+pub use request::{CachePolicy, Effort, Request, Speed, SystemPart, Thinking, ThinkingDisplay, ToolChoice};
 pub use retry::{Patience, RetryPolicy};
 pub use schema::{WireSchema, wire_schema};
 pub use scripted::Scripted;

@@ -24,8 +24,12 @@ pub struct Request {
     pub max_tokens: u32,
     /// Whether and how the model thinks.
     pub thinking: Thinking,
+    /// How much of what it thinks comes back, where the provider offers that.
+    pub thinking_display: Option<ThinkingDisplay>,
     /// How hard it tries, where the model offers that.
     pub effort: Option<Effort>,
+    /// Tokens the whole task may take, where the model heeds that.
+    pub task_budget: Option<u64>,
     /// Whether it must call a tool.
     pub tool_choice: ToolChoice,
     /// Sampling temperature, where the model takes one.
@@ -58,7 +62,9 @@ impl Request {
             messages: messages.into_iter().map(Arc::new).collect(),
             max_tokens: 4096,
             thinking: Thinking::Default,
+            thinking_display: None,
             effort: None,
+            task_budget: None,
             tool_choice: ToolChoice::Auto,
             temperature: None,
             stop_sequences: Vec::new(),
@@ -93,6 +99,8 @@ impl Request {
         });
         let optional = [
             ("effort", serde_json::to_value(self.effort).unwrap_or_default()),
+            ("thinking_display", serde_json::to_value(self.thinking_display).unwrap_or_default()),
+            ("task_budget", json!(self.task_budget)),
             ("temperature", json!(self.temperature)),
             ("output_schema", self.output_schema.clone().unwrap_or_default()),
             ("context_management", self.context_management.clone().unwrap_or_default()),
@@ -153,6 +161,18 @@ pub enum Thinking {
         /// Tokens, at least 1024.
         tokens: u32,
     },
+}
+
+/// How much of what a model thinks comes back.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingDisplay {
+    /// A summary.
+    Summarized,
+    /// Nothing but the signature.
+    Omitted,
+    /// A title here and there.
+    Highlights,
 }
 
 /// How hard a model tries.

@@ -9,6 +9,17 @@ pub trait Ask: Send + Sync {
     /// Shows the question and waits. Dropping the future takes the question
     /// back.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
+
+    /// What the model reads when the answer was no, for this reason. Programs
+    /// that answer may want their own words, and nothing else.
+    fn refusal(&self, tool: &str, reason: &str) -> String {
+        refusal(tool, reason)
+    }
+}
+
+/// The usual words for a call that may not run.
+pub(crate) fn refusal(tool: &str, reason: &str) -> String {
+    format!("{tool} was not allowed to run: {reason}")
 }
 
 /// What is asked.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::{
     Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
+    ask::refusal,
     hooks::{Notes, Subject},
     pipeline::Failure,
 };
@@ -153,12 +154,14 @@ impl Gate {
         };
         if decision.behavior == Behavior::Deny {
             let by = DeniedBy::from(&decision.source);
-            return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason, None).await);
+            return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await);
         }
         match self.answer(tool, call.as_ref(), cx, &decision).await {
             Answer::Deny { message, interrupt } => {
-                let stop = interrupt.then(|| message.clone());
-                Err(self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message, stop).await)
+                let mut failure = self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message).await;
+                failure.error.message = self.ask.refusal(tool.name(), &message);
+                failure.notes.stop = interrupt.then_some(message);
+                Err(failure)
             }
             Answer::Allow { updated_input, updates } => {
                 updates.iter().for_each(|update| self.apply(update));
@@ -175,7 +178,7 @@ impl Gate {
                     Ok(permit) => Ok((call, permit)),
                     Err(decision) => {
                         let by = DeniedBy::from(&decision.source);
-                        Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason, None).await)
+                        Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await)
                     }
                 }
             }
@@ -219,12 +222,10 @@ impl Gate {
         cx: &CallContext,
         by: DeniedBy,
         reason: &str,
-        stop: Option<String>,
     ) -> Failure {
         self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
-        let message = format!("{} was not allowed to run: {reason}", tool.name());
-        let notes = Box::new(Notes { stop, denied_by: Some(by), ..Notes::default() });
-        Failure { notes, ..ToolError::new(ErrorKind::Denied, message).into() }
+        let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
+        Failure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }
 }
 

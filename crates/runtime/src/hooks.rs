@@ -18,6 +18,10 @@ use serde_json::Value;
 
 use crate::{Answer, DeniedBy, Report};
 
+/// Why a call was not run that somebody wants to decide about later: it ends the
+/// turn, and its result ends with this.
+pub const LEFT_FOR_LATER: &str = "the call is left for later";
+
 /// The hooks of a session and what they are told about it.
 pub struct SessionHooks {
     hooks: RwLock<Hooks>,
@@ -141,7 +145,8 @@ impl SessionHooks {
         match outcome.decision {
             Decision::NoOpinion => (),
             Decision::Allow { .. } => before.opinion = Opinion::Allow,
-            Decision::Ask { reason } | Decision::Defer { reason } => before.opinion = Opinion::Ask(reason),
+            Decision::Ask { reason } => before.opinion = Opinion::Ask(reason),
+            Decision::Defer { .. } => before.notes.stop = Some(LEFT_FOR_LATER.to_owned()),
             Decision::Block { reason, cause: BlockCause::SaidNo } => before.opinion = Opinion::Deny(reason),
             Decision::Block { reason, cause: BlockCause::CouldNotRun } => before.gate_failed = Some(reason),
         }

@@ -32,7 +32,7 @@ mod timing;
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits};
 pub use gate::{Gate, KeepUpdate};
-pub use hooks::SessionHooks;
+pub use hooks::{LEFT_FOR_LATER, SessionHooks};
 pub use names::wire_name;
 pub use pipeline::Pipeline;
 pub use pool::{Features, Pool, Visibility, visible};

@@ -1,5 +1,6 @@
 use std::{
     any::Any,
+    mem::discriminant,
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
@@ -8,7 +9,8 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
-use haft_types::{Block, ToolUse, nearest};
+use haft_types::{Block, Content, ToolUse, nearest};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -224,7 +226,7 @@ impl Pipeline {
 /// What post-hooks are told about a call that is gone by then.
 struct Observer {
     tool: Arc<dyn DynTool>,
-    input: serde_json::Value,
+    input: Value,
     cx: CallContext,
     started: Instant,
 }
@@ -260,11 +262,7 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
 
 /// Stage two. The model may not have seen the schema of a deferred tool, so its
 /// error carries it.
-fn checked(
-    found: Found<'_>,
-    input: serde_json::Value,
-    cx: &CallContext,
-) -> Result<Box<dyn DynCall>, Failure> {
+fn checked(found: Found<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, Failure> {
     let parsed = Arc::clone(found.tool).parse(input, cx);
     let failed = |mut error: ToolError| {
         let mut failure = Failure::from(ToolError::invalid(""));
@@ -290,11 +288,9 @@ fn finished(
     let loaded = found.deferred.then(|| ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
     match ran {
         Ok(mut output) => {
-            if let Some(replaced) = after.updated_output {
-                output.content = match &replaced {
-                    serde_json::Value::String(text) => text.as_str().into(),
-                    other => other.to_string().into(),
-                };
+            if let Some(replaced) = after.updated_output.filter(|it| replaces(found, &output.data, it)) {
+                let reworded = found.tool.reworded(&replaced);
+                output.content = reworded.unwrap_or_else(|| content_of(&replaced));
                 output.data = replaced;
             }
             output.content.0.extend(objection.map(Block::text));
@@ -307,6 +303,37 @@ fn finished(
             }
             Err(Failure { error, notes: Box::new(notes), changes: loaded.into_iter().collect() })
         }
+    }
+}
+
+/// Whether what a hook says can stand for what a tool said: programs rely on the
+/// shape of what our tools say. Tools of servers have none.
+fn replaces(found: Found<'_>, data: &Value, replaced: &Value) -> bool {
+    match (data, replaced) {
+        _ if found.tool.name().starts_with("mcp__") => true,
+        (Value::Object(data), Value::Object(replaced)) => {
+            let mut common =
+                data.iter().filter_map(|(key, value)| Some((value, replaced.get(key)?))).peekable();
+            common.peek().is_some() && common.all(|(a, b)| discriminant(a) == discriminant(b))
+        }
+        (Value::Null, _) => true,
+        (data, replaced) => discriminant(data) == discriminant(replaced),
+    }
+}
+
+/// What the model reads of a result that somebody made.
+fn content_of(data: &Value) -> Content {
+    let block = |it: &Value| match (it["type"].as_str(), it["data"].as_str(), it["mimeType"].as_str()) {
+        (Some("text"), ..) => it["text"].as_str().map(Block::text),
+        (Some("image"), Some(data), Some(kind)) => Some(Block::image(kind, data)),
+        _ => None,
+    };
+    let blocks = data.as_array().or_else(|| data["content"].as_array());
+    let blocks = blocks.and_then(|all| all.iter().map(block).collect::<Option<Vec<_>>>());
+    match (blocks, data) {
+        (Some(blocks), _) => Content(blocks),
+        (None, Value::String(text)) => text.as_str().into(),
+        (None, other) => other.to_string().into(),
     }
 }
 

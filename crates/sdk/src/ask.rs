@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haft_permission::Source;
+use haft_permission::{Decision, Source};
 use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use haft_types::CallId;
@@ -50,7 +50,7 @@ impl Ask for AskHost {
                 return failed(&HostError::TooLong);
             }
             let answer = match self.host.ask(request).await {
-                Ok(answer) => read(answer),
+                Ok(answer) => read_answer(answer),
                 Err(error) => failed(&error),
             };
             if let Answer::Deny { interrupt: true, .. } = answer {
@@ -58,6 +58,31 @@ impl Ask for AskHost {
             }
             answer
         })
+    }
+
+    /// The host's own words.
+    fn refusal(&self, _tool: &str, reason: &str) -> String {
+        reason.to_owned()
+    }
+}
+
+/// Nobody answers for this session: what would be asked is denied, in the words
+/// programs know, with the rule that would have allowed it.
+#[derive(Clone, Copy, Debug)]
+pub struct NobodyToAsk;
+
+impl Ask for NobodyToAsk {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let reason = question.decision.clone().unattended().reason;
+        let message = format!(
+            "Claude requested permissions to use {}, but you haven't granted it yet: {reason}",
+            question.tool
+        );
+        Box::pin(async { Answer::no(message) })
+    }
+
+    fn refusal(&self, _tool: &str, reason: &str) -> String {
+        reason.to_owned()
     }
 }
 
@@ -70,17 +95,25 @@ fn request(question: &Question<'_>) -> Value {
         "subtype": "can_use_tool", "tool_name": question.tool, "input": question.input,
         "tool_use_id": question.call_id, "permission_suggestions": decision.suggestions,
         "display_name": question.tool, "description": question.description,
-        "decision_reason": decision.reason, "decision_reason_type": reason_type(&decision.source),
+        "decision_reason": reason(decision), "decision_reason_type": reason_type(&decision.source),
     });
     if decision.source == Source::WorkingDir
         && let Some(part) = decision.parts.first()
+        // It says what would happen, then to which path.
+        && let Some(at) = part.subject.find('/')
     {
-        request["blocked_path"] = json!(part.subject);
+        request["blocked_path"] = json!(part.subject[at..]);
     }
     if &**question.agent_id != MAIN_AGENT {
         request["agent_id"] = json!(question.agent_id);
     }
     request
+}
+
+/// Why it is asked; a hook's own words.
+fn reason(decision: &Decision) -> &str {
+    let of_hook = decision.reason.split_once(": ").filter(|_| decision.source == Source::Hook);
+    of_hook.map_or(decision.reason.as_str(), |(_, words)| words)
 }
 
 fn reason_type(source: &Source) -> &'static str {
@@ -104,9 +137,12 @@ fn failed(error: &HostError) -> Answer {
     })
 }
 
-/// An answer that cannot be understood in every part is no yes.
-fn read(mut answer: Value) -> Answer {
-    let invalid = |what: &str| Answer::no(format!("Tool permission request failed: Error: {what}"));
+/// What a host's answer to a permission question says. One that cannot be
+/// understood in every part is no yes.
+pub fn read_answer(mut answer: Value) -> Answer {
+    let invalid = |what: &str| {
+        Answer::no(format!("The canUseTool callback returned an invalid permission result: {what}"))
+    };
     match answer["behavior"].as_str() {
         Some("allow") => {
             let updated_input = match answer["updatedInput"].take() {
@@ -127,13 +163,13 @@ fn read(mut answer: Value) -> Answer {
             answer["message"].as_str().unwrap_or("the user said no"),
             answer["interrupt"].as_bool().unwrap_or(false),
         ),
-        _ => invalid("the answer says neither allow nor deny"),
+        _ => invalid("`behavior` is neither allow nor deny"),
     }
 }
 
 fn denial(message: &str, interrupt: bool) -> Answer {
     let message = match interrupt {
-        true => format!("the user doesn't want to proceed with this tool use: {message}"),
+        true => format!("The user doesn't want to proceed with this tool use: {message}"),
         false => message.to_owned(),
     };
     Answer::Deny { message, interrupt }
@@ -146,7 +182,7 @@ mod tests {
     #[test]
     fn only_a_clear_yes_is_a_yes() {
         let check = |answer: Value, allowed: bool| {
-            let read = read(answer.clone());
+            let read = read_answer(answer.clone());
             assert_eq!(matches!(read, Answer::Allow { .. }), allowed, "{answer} {read:?}");
         };
         check(json!({"behavior": "allow"}), true);

@@ -149,7 +149,7 @@ impl Frames {
                 "api_retry",
                 json!({
                     "attempt": it.attempt, "max_retries": it.most, "retry_delay_ms": it.wait.as_millis(),
-                    "error_status": status_in(&it.reason), "error": it.reason,
+                    "error_status": status_in(&it.reason), "error": kind_of(status_in(&it.reason)),
                 }),
             )),
             AgentEvent::Notice(text) => {
@@ -212,6 +212,9 @@ impl Frames {
     }
 }
 
+/// How a reason begins that has no status of its own.
+const RATE_LIMITED: &str = "rate limited:";
+
 /// The version of the protocol these frames follow.
 pub const PROTOCOL_VERSION: &str = "2.1.325";
 
@@ -229,8 +232,23 @@ fn result_block(report: &Report) -> Value {
     block
 }
 
+/// The SDKs' word for a failure that is tried again.
+fn kind_of(status: Option<u16>) -> &'static str {
+    match status {
+        Some(429) => "rate_limit",
+        Some(529) => "overloaded",
+        Some(401 | 403) => "authentication_failed",
+        Some(500..) => "server_error",
+        Some(_) => "invalid_request",
+        None => "unknown",
+    }
+}
+
 /// The HTTP status a reason names: the provider's words carry it.
 fn status_in(reason: &str) -> Option<u16> {
+    if reason.starts_with(RATE_LIMITED) {
+        return Some(429);
+    }
     let numbers = reason.split(|it: char| !it.is_ascii_digit());
     numbers.filter(|it| it.len() == 3).filter_map(|it| it.parse().ok()).find(|it| (400..600).contains(it))
 }

@@ -1,16 +1,12 @@
 //! Hooks that are callbacks of the host.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use haft_hooks::{
     Callback, CallbackAnswer, ErrorPolicy, Handler, HookCall, HookCallback, HookDefinition, HookEvent,
     HookSource, Matcher, OnError,
 };
-use haft_types::{CallId, ToolUse};
 use serde_json::{Value, json};
 
 use crate::{Host, HostError, bound::MAX_LINE, bounded_line, host::fits};
@@ -26,32 +22,13 @@ enum OnFailure {
 
 struct HostCallback {
     host: Host,
-    deferred: Deferred,
     id: String,
     on_failure: OnFailure,
 }
 
-/// The call a host wants to decide about later, outside of this process. Clones
-/// share it.
-#[derive(Clone, Debug, Default)]
-pub struct Deferred(Arc<Mutex<Option<ToolUse>>>);
-
-impl Deferred {
-    /// The call, if there is one; it is forgotten then.
-    pub fn take(&self) -> Option<ToolUse> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Whether this call is the one.
-    pub fn is(&self, call: &CallId) -> bool {
-        let deferred = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        deferred.as_ref().is_some_and(|it| it.id == *call)
-    }
-}
-
 /// The definitions of `initialize.hooks`. Events we do not know are left out:
 /// they never happen here.
-pub fn hook_definitions(hooks: &Value, host: &Host, deferred: &Deferred) -> Vec<HookDefinition> {
+pub fn hook_definitions(hooks: &Value, host: &Host) -> Vec<HookDefinition> {
     let source = Arc::new(HookSource::Named(String::from("the Agent SDK")));
     let mut definitions = Vec::new();
     for (event, groups) in hooks.as_object().into_iter().flatten() {
@@ -63,12 +40,7 @@ pub fn hook_definitions(hooks: &Value, host: &Host, deferred: &Deferred) -> Vec<
                 _ => OnFailure::Ignore,
             };
             for id in group["hookCallbackIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                let code = HostCallback {
-                    host: host.clone(),
-                    deferred: deferred.clone(),
-                    id: id.to_owned(),
-                    on_failure,
-                };
+                let code = HostCallback { host: host.clone(), id: id.to_owned(), on_failure };
                 let handler = Handler::Callback(Callback { name: id.to_owned(), code: Arc::new(code) });
                 let mut definition =
                     HookDefinition::matching(event, matcher.clone(), handler, Arc::clone(&source));
@@ -93,7 +65,7 @@ impl HookCallback for HostCallback {
     fn call(&self, call: HookCall) -> BoxFuture<'_, Result<CallbackAnswer, String>> {
         Box::pin(async move {
             let error = match self.host.ask(self.request(&call)).await {
-                Ok(answer @ Value::Object(_)) => return Ok(self.heard(answer, &call).into()),
+                Ok(answer @ Value::Object(_)) => return Ok(heard(answer, &call).into()),
                 // Nothing to say.
                 Ok(Value::Null) => return Ok(json!({}).into()),
                 Ok(_) => HostError::Refused(String::from("the answer is not an object")),
@@ -115,29 +87,6 @@ impl HookCallback for HostCallback {
 }
 
 impl HostCallback {
-    /// What the answer means here. A call that is deferred ends the turn, and
-    /// whoever tells the host how it ended knows why.
-    fn heard(&self, mut answer: Value, call: &HookCall) -> Value {
-        let input = &call.json;
-        if call.event() == HookEvent::PreToolUse
-            && answer["hookSpecificOutput"]["permissionDecision"] == "defer"
-        {
-            let text = |key: &str| input[key].as_str().unwrap_or_default();
-            let call = ToolUse {
-                id: CallId::from(text("tool_use_id")),
-                name: text("tool_name").to_owned(),
-                input: input["tool_input"].clone(),
-            };
-            *self.deferred.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
-            return json!({"continue": false, "stopReason": haft_agent::LEFT_FOR_LATER});
-        }
-        if let Some(message) = answer["systemMessage"].as_str() {
-            let about = input["tool_name"].as_str().map(|tool| format!(":{tool}")).unwrap_or_default();
-            answer["systemMessage"] = json!(format!("{}{about} says: {message}", call.event()));
-        }
-        answer
-    }
-
     fn request(&self, call: &HookCall) -> Value {
         let tool_use_id = match &call.json["tool_use_id"] {
             Value::Null => json!(uuid::Uuid::new_v4().to_string()),
@@ -157,6 +106,15 @@ impl HostCallback {
     }
 }
 
+/// Words for people say who says them.
+fn heard(mut answer: Value, call: &HookCall) -> Value {
+    if let Some(message) = answer["systemMessage"].as_str() {
+        let about = call.json["tool_name"].as_str().map(|tool| format!(":{tool}")).unwrap_or_default();
+        answer["systemMessage"] = json!(format!("{}{about} says: {message}", call.event()));
+    }
+    answer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +130,7 @@ mod tests {
             "NewerThanUs": [{"hookCallbackIds": ["hook_3"]}],
             "Stop": [{"hookCallbackIds": []}, 7],
         });
-        let found = hook_definitions(&hooks, &host, &Deferred::default());
+        let found = hook_definitions(&hooks, &host);
         let shown: Vec<_> = found.iter().map(|it| (it.matcher.text(), it.timeout, it.on_error)).collect();
         let closed = ErrorPolicy::Explicit(OnError::Closed);
         assert_eq!(
@@ -183,6 +141,6 @@ mod tests {
                 (Matcher::all().text(), Duration::from_secs(60), closed),
             ]
         );
-        assert!(hook_definitions(&Value::Null, &host, &Deferred::default()).is_empty());
+        assert!(hook_definitions(&Value::Null, &host).is_empty());
     }
 }

@@ -40,12 +40,24 @@ pub struct UserFrame {
     pub wants_answer: bool,
     /// Whether it is to be taken word for word, even if it looks like a command.
     pub is_verbatim: bool,
+    /// Who says it.
+    pub speaker: Speaker,
+}
+
+/// Who says something.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Speaker {
+    /// The person, or the program in their place.
+    #[default]
+    Person,
+    /// Something that ran in the background and has ended.
+    Task,
 }
 
 impl UserFrame {
     /// For the agent.
     pub fn to_input(&self) -> UserInput {
-        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone() }
+        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone(), attachments: Vec::new() }
     }
 
     /// The host's name for it, if it has one.
@@ -81,7 +93,9 @@ impl Inbound {
         if line.trim_ascii().is_empty() {
             return Some(Self::Nothing);
         }
-        let mut frame: Value = serde_json::from_slice(line).ok()?;
+        // A broken character is no reason to end a session.
+        let lossy = || serde_json::from_str(&String::from_utf8_lossy(line)).ok();
+        let mut frame: Value = serde_json::from_slice(line).ok().or_else(lossy)?;
         Some(match frame["type"].as_str() {
             Some("user") => user(&mut frame).map_or(Self::Nothing, Self::User),
             Some("control_request") => control(&mut frame).map_or(Self::Nothing, Self::Control),
@@ -107,6 +121,7 @@ fn user(frame: &mut Value) -> Option<UserFrame> {
         content,
         wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
+        speaker: Speaker::Person,
     })
 }
 
@@ -162,6 +177,7 @@ mod tests {
         };
         check("", Some(Inbound::Nothing));
         check("  \r", Some(Inbound::Nothing));
+        assert_eq!(Inbound::parse(b"{\"type\":\"x\",\"y\":\"\xff\"}"), Some(Inbound::Nothing));
         check("nope", None);
         check("{\"type\":", None);
         check("[1]", Some(Inbound::Nothing));

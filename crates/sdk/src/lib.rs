@@ -31,14 +31,14 @@ mod partial;
 mod result;
 mod status;
 
-pub use ask::AskHost;
+pub use ask::{AskHost, NobodyToAsk, read_answer};
 pub use bound::{MAX_LINE, bounded_line};
 pub use failure::ApiFailure;
 pub use frames::{Additions, Frames, Init, PROTOCOL_VERSION};
 pub use hook_frames::{HookFrames, Told};
-pub use hooks::{Deferred, hook_definitions};
+pub use hooks::hook_definitions;
 pub use host::{Host, HostError};
-pub use inbound::{Control, Inbound, UserFrame, fail, succeed};
+pub use inbound::{Control, Inbound, Speaker, UserFrame, fail, succeed};
 pub use mcp::{HostServers, server_configs};
 pub use partial::Partial;
 pub use result::{Bill, TurnFacts, failed_start, local_result, result_frame, turn_frame};

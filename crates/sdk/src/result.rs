@@ -7,7 +7,7 @@ use haft_model::Catalog;
 use haft_types::{SessionId, ToolUse, Usage};
 use serde_json::{Value, json};
 
-use crate::{failure::ApiFailure, frames::uuid};
+use crate::{Speaker, failure::ApiFailure, frames::uuid};
 
 /// What a process has used so far, model by model.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,8 @@ impl Bill {
         *self.models.entry(model.to_owned()).or_default() += usage;
     }
 
-    fn by_model(&self) -> Value {
+    /// What each model used, as results tell it.
+    pub fn by_model(&self) -> Value {
         let catalog = Catalog::built_in();
         let line = |(model, used): (&String, &Usage)| {
             let info = catalog.get(model);
@@ -59,6 +60,8 @@ pub struct TurnFacts {
     pub ttft_ms: Option<u64>,
     /// The prompt a hook kept from the model.
     pub prompt_text: String,
+    /// Who began it.
+    pub speaker: Speaker,
 }
 
 /// The last frame of the only turn of a process.
@@ -110,6 +113,9 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
     }
     if let Some(output) = &end.structured_output {
         frame["structured_output"] = output.clone();
+    }
+    if facts.speaker == Speaker::Task {
+        frame["origin"] = json!({"kind": "task-notification"});
     }
     if let Some(ttft) = facts.ttft_ms {
         frame["ttft_ms"] = json!(ttft);

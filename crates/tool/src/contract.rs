@@ -123,6 +123,12 @@ pub trait Tool: Send + Sync + 'static {
         crate::outcome::content_of(output)
     }
 
+    /// What the model reads when somebody, such as a hook, put other data in the
+    /// place of the output. `None` where JSON says it as well as anything.
+    fn reworded(&self, _data: &Value) -> Option<Content> {
+        None
+    }
+
     /// What a person sees. The default shows what the model reads, cut.
     fn render(&self, stage: Stage<'_, Self::Input, Self::Output>) -> Rendered {
         match stage {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use haft_types::text;
+use haft_types::{Content, text};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -36,6 +36,11 @@ pub trait DynTool: Send + Sync {
     /// What the model is told, and what the runtime needs up front. Built on
     /// first use and kept.
     fn spec(&self) -> &ToolSpec;
+
+    /// See [`Tool::reworded`].
+    fn reworded(&self, _data: &Value) -> Option<Content> {
+        None
+    }
 
     /// Checks the input and binds it to the tool.
     fn parse(self: Arc<Self>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError>;
@@ -148,6 +153,10 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn spec(&self) -> &ToolSpec {
         &self.built().spec
+    }
+
+    fn reworded(&self, data: &Value) -> Option<Content> {
+        self.tool.reworded(data)
     }
 
     fn parse(self: Arc<Self>, mut input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError> {

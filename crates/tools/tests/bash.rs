@@ -109,7 +109,7 @@ async fn what_programs_read() {
     let got = rig.call(&rig.bash(), json!({"command": "echo hi; exit 0"})).await.unwrap().data;
     assert_eq!(
         (&got["stdout"], &got["stderr"], &got["interrupted"], &got["exitCode"]),
-        (&json!("hi\n"), &json!(""), &json!(false), &json!(0))
+        (&json!("hi"), &json!(""), &json!(false), &json!(0))
     );
     let got = rig.call(&rig.bash(), json!({"command": "exit 7"})).await.unwrap_err();
     assert_eq!((got.kind, &got.data.unwrap()["exitCode"]), (ErrorKind::Failed, &json!(7)));
@@ -271,7 +271,7 @@ async fn an_interrupt_returns_what_there_is() {
     eventually("it runs", || rig.work.join("up").exists()).await;
     cancel.cancel();
     let got = running.await.unwrap().unwrap();
-    assert_eq!((&got.data["interrupted"], &got.data["stdout"]), (&json!(true), &json!("partial\n")));
+    assert_eq!((&got.data["interrupted"], &got.data["stdout"]), (&json!(true), &json!("partial")));
     assert!(rig.tasks.list().is_empty());
 }
 

@@ -23,6 +23,7 @@
 //! **Invariant:** memory is bounded by what is asked for, not by the size of the
 //! file, except where a whole file is changed ([`MAX_EDITABLE`]).
 
+mod at_hand;
 mod commit;
 mod error;
 mod files;
@@ -39,6 +40,7 @@ pub mod text;
 mod undo;
 mod workspace;
 
+pub use at_hand::read_at_hand;
 pub use commit::{Change, CommitError, Committed, CommittedFile};
 pub use error::{FileError, FileKind};
 pub use files::Files;

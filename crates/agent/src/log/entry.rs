@@ -20,6 +20,8 @@ pub enum Entry {
     Assistant(Line),
     /// A mark in the conversation, such as the boundary of a compaction.
     System(SystemLine),
+    /// What a prompt named, and the model was shown with it.
+    Attachment(AttachmentLine),
     /// State that is not part of the conversation.
     Haft(State),
     /// A name for the session.
@@ -93,6 +95,20 @@ pub struct LoggedMessage {
     /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+/// What a prompt named.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttachmentLine {
+    /// Which, when, where.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What it is; [`Attachment`](crate::Attachment) where it is one of ours.
+    pub attachment: Value,
+    /// Everything else, as it was.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 /// A mark in the conversation.

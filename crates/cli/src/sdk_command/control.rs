@@ -1,5 +1,7 @@
 //! What the host wants, and what it is told.
 
+use std::time::Duration;
+
 use haft_mcp::Enabled;
 use haft_model::Catalog;
 use haft_sdk::{Control, PROTOCOL_VERSION, fail, hook_definitions, mcp_status, server_configs, succeed};
@@ -7,12 +9,23 @@ use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
 use super::{
-    driver::{Bypass, Driver, LeftForLater},
+    driver::Driver,
     requests::{Answered, Problem},
+    states::{Bypass, LeftForLater},
 };
 use crate::sdk_args::thinking_budget;
 
+/// How long an introduction waits; hosts wait a minute for it.
+const LONGEST_INTRODUCTION: Duration = Duration::from_secs(20);
+
 impl Driver {
+    /// The introduction that waited.
+    pub(super) fn introduce(&mut self) {
+        if let Some((answer, _)) = self.introduction.take() {
+            self.out.frame(&answer);
+        }
+    }
+
     /// Answers one request. Everything but the servers' business is answered
     /// at once, also while a turn runs.
     pub(super) fn control(&mut self, control: Control) {
@@ -23,10 +36,7 @@ impl Driver {
             "set_permission_mode" => self.set_mode(&request),
             "set_model" => self.set_model(&request),
             "set_max_thinking_tokens" => {
-                let tokens =
-                    request["max_thinking_tokens"].as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX));
-                let thinking = thinking_budget(tokens);
-                self.orders.give(move |settings| settings.thinking = thinking);
+                self.set_thinking(&request);
                 Ok(json!({}))
             }
             "mcp_status" => Ok(mcp_status(&self.manager)),
@@ -37,6 +47,9 @@ impl Driver {
             }
             "mcp_set_servers" => self.set_servers(&request),
             "mcp_reconnect" | "mcp_toggle" => return self.switch_server(request_id, request),
+            "mcp_call" | "mcp_read_resource" => return self.use_server(request_id, request),
+            "read_file" => return self.read_file(request_id, &request),
+            "stop_task" => return self.stop_task(request_id, &request),
             other => self.rare(other, &request),
         };
         self.out.frame(&match answer {
@@ -54,7 +67,7 @@ impl Driver {
 
     /// May come again: the newest one counts.
     fn initialize(&mut self, request_id: &str, request: &Value) {
-        let hooks = hook_definitions(&request["hooks"], &self.host, &self.deferred);
+        let hooks = hook_definitions(&request["hooks"], &self.host);
         self.hook_frames.leave_out(&hooks);
         self.pipeline.gate.hooks().set(self.own_hooks.and(hooks));
         let described = |agent: &Value| agent["description"].as_str().unwrap_or_default().to_owned();
@@ -77,14 +90,19 @@ impl Driver {
                 agent.require_output(schema).ok();
             }
         }));
+        self.be_agent(&request["agents"]);
         let of_host: Vec<String> = strings(&request["sdkMcpServers"]);
         let mut answer = succeed(request_id, self.introduction(request));
         answer["response"]["pending_permission_requests"] = json!([]);
         answer["response"]["pending_user_dialog_requests"] = json!([]);
-        self.out.frame(&answer);
         self.begin_servers(&of_host);
         if self.left_for_later == LeftForLater::Waiting {
+            // A host that has nothing to say ends its input when it is answered. It
+            // is asked about what was left for later before that.
             self.left_for_later = LeftForLater::Ready;
+            self.introduction = Some((answer, tokio::time::Instant::now() + LONGEST_INTRODUCTION));
+        } else {
+            self.out.frame(&answer);
         }
     }
 
@@ -115,13 +133,13 @@ impl Driver {
         let mut names: Vec<String> =
             self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.inbox.take();
-        let answered = self.running.as_ref().map(|it| it.prompts.clone()).unwrap_or_default();
-        names.extend(inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| answered.contains(it)));
+        let named = self.running.as_ref().map(|it| it.meanwhile.clone()).unwrap_or_default();
+        names.extend(inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| named.contains(it)));
         self.interrupt();
         if request["cancel_queued"] == true {
             self.queue.clear();
             if let Some(running) = &mut self.running {
-                running.prompts.retain(|it| !names.contains(it));
+                running.meanwhile.retain(|it| !names.contains(it));
             }
             names.iter().for_each(|name| self.tell_lifecycle(Some(name), "cancelled"));
             return Ok(json!({"still_queued": [], "cancelled": names}));
@@ -162,7 +180,23 @@ impl Driver {
         if let Some(agent) = &mut self.agent {
             agent.obey();
         }
+        let said = format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
+        let said = json!({"role": "user", "content": said});
+        self.out.frame(&self.frames.replay(&said, &uuid::Uuid::new_v4().to_string()));
         Ok(json!({"model": model}))
+    }
+
+    /// What the request does not speak of stays as it is.
+    fn set_thinking(&self, request: &Value) {
+        if let Some(tokens) = request.get("max_thinking_tokens") {
+            let tokens = tokens.as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+            let thinking = thinking_budget(tokens);
+            self.orders.give(move |settings| settings.thinking = thinking);
+        }
+        if let Some(display) = request.get("thinking_display") {
+            let display = serde_json::from_value(display.clone()).ok();
+            self.orders.give(move |settings| settings.thinking_display = display);
+        }
     }
 
     fn set_servers(&mut self, request: &Value) -> Answered {

@@ -1,18 +1,21 @@
 //! What happens when: lines, events, questions, signals, ends.
 
-use std::{collections::VecDeque, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use haft_agent::{Agent, AgentEvent, CompactedEvent, Inbox, Orders};
-use haft_hooks::{CompactTrigger, HookInput, Hooks, SessionEnd, SessionSource};
+use haft_agent::{Agent, AgentEvent, Inbox, Orders};
+use haft_hooks::{HookInput, Hooks, SessionEnd, SessionSource};
 use haft_mcp::{Manager, ServerConfig};
-use haft_model::Event;
 use haft_runtime::Pipeline;
 use haft_sdk::{
-    Additions, AskHost, Bill, Deferred, Frames, HookFrames, Host, HostServers, Inbound, Init, Partial,
-    TurnFacts, UserFrame,
+    Additions, AskHost, Bill, Frames, HookFrames, Host, HostServers, Inbound, Init, Partial, UserFrame,
 };
-use haft_tool::ErrorKind;
-use haft_types::{MessageBlock, PermissionMode, Usage};
+use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -23,10 +26,16 @@ use tokio::{
 use super::{
     extensions::{Extensions, Kind, skill_tool},
     lines::Writer,
+    mentions::names_something,
+    states::{Bypass, Checkpoints, Commands, LeftForLater, Seen, StateFrames},
+    tasks::{Background, patience},
     turn::{Ending, Running, Servers, Surroundings},
     usage::Snapshot,
 };
-use crate::{output::write_error, wiring::Setup};
+use crate::{
+    output::write_error,
+    wiring::{Readers, Setup},
+};
 
 /// A change of the agent that has to wait until it is not working.
 pub(super) type Change = Box<dyn FnOnce(&mut Agent) + Send>;
@@ -40,7 +49,6 @@ pub(super) struct Driver {
     /// Hooks of the settings, without those of the host.
     pub(super) own_hooks: Hooks,
     pub(super) hook_frames: Arc<HookFrames>,
-    pub(super) deferred: Deferred,
     pub(super) inbox: Inbox,
     pub(super) orders: Orders,
     pub(super) cwd: String,
@@ -60,6 +68,8 @@ pub(super) struct Driver {
     pub(super) host: Host,
     pub(super) asked: mpsc::UnboundedReceiver<Value>,
     pub(super) asker: AskHost,
+    /// Permission questions that wait for an answer.
+    pub(super) questions: HashSet<String>,
     pub(super) servers: HostServers,
     pub(super) manager: Manager,
     pub(super) configured: Vec<ServerConfig>,
@@ -69,9 +79,16 @@ pub(super) struct Driver {
     pub(super) running: Option<Running>,
     pub(super) later: Vec<Change>,
     pub(super) extensions: Extensions,
+    pub(super) background: Background,
+    /// Show files to whoever is not the model.
+    pub(super) readers: Readers,
     pub(super) plugin_dirs: Vec<PathBuf>,
     /// Agents of the host: name and description.
     pub(super) agents: Vec<(String, String)>,
+    /// The agent that the session is, if it is one.
+    pub(super) main_agent: Option<String>,
+    /// Whether somebody chose the model.
+    pub(super) model_is_named: bool,
     /// The skills the host wants, if it said so.
     pub(super) wanted_skills: Option<Vec<String>>,
     pub(super) commands: Commands,
@@ -83,81 +100,15 @@ pub(super) struct Driver {
     pub(super) snapshot: Snapshot,
     pub(super) server_tools: Servers,
     pub(super) left_for_later: LeftForLater,
+    /// The answer to `initialize` while it waits, and until when.
+    pub(super) introduction: Option<(Value, tokio::time::Instant)>,
     pub(super) bill: Bill,
     pub(super) seen: Seen,
     pub(super) results: usize,
     pub(super) last_failed: bool,
-}
-
-/// What a turn showed so far.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// The answer that is coming in: who gives it, what it used.
-    answer: Option<(String, Usage)>,
-    in_tools: bool,
-    ttft_ms: Option<u64>,
-    /// A summary somebody asked for; told at the end of the command.
-    pub(super) compacted: Option<CompactedEvent>,
-    is_marked: bool,
-}
-
-/// Whether the bypass mode can be switched to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Bypass {
-    /// It was allowed when the session began.
-    Launched,
-    /// It was not.
-    NotLaunched,
-    /// The settings forbid it.
-    Forbidden,
-}
-
-/// Calls of a resumed session that were left for later.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LeftForLater {
-    /// There are none, or they were taken up.
-    Nothing,
-    /// There are some; the host has to come first.
-    Waiting,
-    /// The host is there.
-    Ready,
-}
-
-/// What becomes of prompts that begin with a slash.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Commands {
-    On,
-    Off,
-}
-
-/// Whether files can be taken back to what they were before a prompt.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Checkpoints {
-    On,
-    Off,
-}
-
-/// Whether and how the state of the session is told.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum StateFrames {
-    None,
-    /// The SDK reads them and keeps them to itself.
-    HostOnly,
-    /// For everybody.
-    Open,
-}
-
-impl StateFrames {
-    pub(super) fn from_env() -> Self {
-        let set = super::start::is_set;
-        if set("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
-            Self::Open
-        } else if set("CLAUDE_CODE_SDK_READS_SESSION_STATE") {
-            Self::HostOnly
-        } else {
-            Self::None
-        }
-    }
+    /// How long models have been answering.
+    pub(super) api_ms: u64,
+    pub(super) begun_at: Instant,
 }
 
 /// Why the loop ended.
@@ -212,11 +163,19 @@ impl Driver {
     async fn work(&mut self, terminate: &mut Signal, interrupt: &mut Signal) -> Over {
         let broken = self.out.broken();
         let (mut input_open, mut ending) = (true, false);
+        let (patience, mut waits_until) = (patience(), None);
         loop {
             self.start_next(ending);
-            if self.running.is_none() && (ending || (!input_open && self.queue.is_empty())) {
+            let is_idle = self.running.is_none() && self.queue.is_empty() && !input_open;
+            if self.running.is_none() && ending || is_idle && !self.background.is_busy() {
                 self.drain();
                 return if ending { Over::Now(0) } else { Over::Done };
+            }
+            // Nothing is left but commands in the background: not for ever.
+            if !is_idle {
+                waits_until = None;
+            } else if waits_until.is_none() {
+                waits_until = patience.map(|it| tokio::time::Instant::now() + it);
             }
             tokio::select! {
                 biased;
@@ -229,6 +188,7 @@ impl Driver {
                 line = self.lines.recv(), if input_open => match line {
                     None => {
                         input_open = false;
+                        self.introduce();
                         self.host.close();
                     }
                     Some(line) => if let Err(code) = self.hear(&line) {
@@ -237,6 +197,9 @@ impl Driver {
                 },
                 Some(frame) = self.asked.recv() => self.tell_asked(frame),
                 Some(event) = self.events.recv() => self.tell(&event),
+                () = at(waits_until) => return Over::Done,
+                () = at(self.introduction.as_ref().map(|it| it.1)) => self.introduce(),
+                () = self.background.news() => self.hear_tasks(),
                 ended = ended(&mut self.running) => if let Err(code) = self.finish(ended) {
                     return Over::Now(code);
                 },
@@ -253,7 +216,10 @@ impl Driver {
             }
             Some(Inbound::User(frame)) => self.hear_user(frame),
             Some(Inbound::Control(control)) => self.control(control),
-            Some(Inbound::Answer { request_id, answer }) => self.host.answered(&request_id, answer),
+            Some(Inbound::Answer { request_id, answer }) => {
+                self.answered(&request_id);
+                self.host.answered(&request_id, answer);
+            }
             Some(Inbound::Cancel | Inbound::Nothing) => (),
         }
         Ok(())
@@ -268,21 +234,18 @@ impl Driver {
         let Some(running) = self.running.as_mut().filter(|_| self.queue.is_empty()) else {
             return self.queue.push_back(frame);
         };
-        if self.commands == Commands::On && !frame.is_verbatim && frame.text().starts_with('/') {
+        // Commands, and prompts that name files, are prompts of their own.
+        let text = frame.text();
+        let is_command = self.commands == Commands::On && text.starts_with('/');
+        let names_files = || names_something(&text, &self.setup.cwd, self.setup.home.as_deref());
+        if !frame.is_verbatim && (is_command || names_files()) {
             return self.queue.push_back(frame);
         }
-        running.prompts.extend(frame.name().map(str::to_owned));
+        running.meanwhile.extend(frame.name().map(str::to_owned));
         if self.replay {
             self.out.frame(&self.frames.replay(&frame.message, &frame.uuid));
         }
         self.inbox.push(frame.to_input());
-    }
-
-    /// Tells a host that names its prompts what becomes of one.
-    pub(super) fn tell_lifecycle(&self, prompt: Option<&str>, state: &str) {
-        let Some(prompt) = prompt else { return };
-        let fields = json!({"command_uuid": prompt, "state": state});
-        self.out.frame(&self.frames.of_type("command_lifecycle", fields));
     }
 
     /// Hooks of the settings hear that the session ends; the host knows.
@@ -374,6 +337,7 @@ impl Driver {
             partial: self.partial.is_some(),
             replay: self.replay,
             begins: self.begins.take(),
+            readers: self.readers.clone(),
             servers,
             model: None,
         }
@@ -432,133 +396,13 @@ impl Driver {
             self.manager.set_servers(all);
         }
     }
+}
 
-    pub(super) fn state(&self, state: &str) {
-        let fields = match self.state_frames {
-            StateFrames::None => return,
-            StateFrames::HostOnly => json!({"state": state, "sdk_host_only": true}),
-            StateFrames::Open => json!({"state": state}),
-        };
-        self.out.frame(&self.frames.system("session_state_changed", fields));
-    }
-
-    /// Writes what the agent did before it asked this, then the question.
-    fn tell_asked(&mut self, mut frame: Value) {
-        while let Ok(event) = self.events.try_recv() {
-            self.tell(&event);
-        }
-        if frame["type"] == "system" && frame.get("session_id").is_none() {
-            frame["session_id"] = json!(self.frames.session_id);
-        }
-        self.out.frame(&frame);
-    }
-
-    pub(super) fn drain(&mut self) {
-        while let Ok(frame) = self.asked.try_recv() {
-            self.tell_asked(frame);
-        }
-        while let Ok(event) = self.events.try_recv() {
-            self.tell(&event);
-        }
-    }
-
-    fn tell(&mut self, event: &AgentEvent) {
-        self.watch(event);
-        if let (Some(partial), AgentEvent::Model(event)) = (&mut self.partial, event) {
-            for event in partial.events(event) {
-                self.out.frame(&self.frames.stream_event(&event));
-            }
-        }
-        if let AgentEvent::Result(it) = event {
-            // Whoever wanted to decide later is not told that it was refused.
-            if self.deferred.is(&it.report.id) {
-                return;
-            }
-            let was_asked = self.asker.take_asked(&it.report.id);
-            if it.report.error == Some(ErrorKind::Denied) && !was_asked {
-                let fields = json!({
-                    "tool_name": it.report.name, "tool_use_id": it.report.id,
-                    "message": it.report.content.to_text(),
-                });
-                self.out.frame(&self.frames.system("permission_denied", fields));
-            }
-        }
-        if let Some(mut frame) = self.frames.frame(event).filter(|_| self.seen.compacted.is_none()) {
-            self.mark(event, &mut frame);
-            self.out.frame(&frame);
-        }
-        if let (Some(partial), AgentEvent::Block(_)) = (&mut self.partial, event)
-            && let Some(end) = partial.block_end()
-        {
-            self.out.frame(&self.frames.stream_event(&end));
-        }
-        self.tell_mode();
-    }
-
-    /// The first answer names the prompts it answers.
-    fn mark(&mut self, event: &AgentEvent, frame: &mut Value) {
-        let Some(running) = self.running.as_ref().filter(|it| !it.prompts.is_empty()) else { return };
-        if matches!(event, AgentEvent::Block(_)) && !std::mem::replace(&mut self.seen.is_marked, true) {
-            frame["user_message_uuid"] = json!(running.prompts.last());
-            frame["user_message_uuids"] = json!(running.prompts);
-        }
-    }
-
-    /// Remembers what the result will say.
-    fn watch(&mut self, event: &AgentEvent) {
-        match event {
-            AgentEvent::Model(Event::Started { model, .. }) => {
-                self.seen.answer = Some((model.clone(), Usage::default()));
-                self.seen.in_tools = false;
-            }
-            AgentEvent::Model(Event::Usage(usage)) => {
-                if let Some(answer) = &mut self.seen.answer {
-                    answer.1 = *usage;
-                }
-            }
-            AgentEvent::Model(Event::Stopped(_)) => {
-                if let Some((model, usage)) = self.seen.answer.take() {
-                    self.bill.add(&model, usage);
-                }
-            }
-            AgentEvent::Model(Event::Text(_) | Event::Thinking(_) | Event::ToolStarted { .. }) => {
-                if let (None, Some(running)) = (self.seen.ttft_ms, &self.running) {
-                    self.seen.ttft_ms = u64::try_from(running.started.elapsed().as_millis()).ok();
-                }
-            }
-            AgentEvent::Block(it) if matches!(it.block, MessageBlock::ToolUse(_)) => {
-                self.seen.in_tools = true
-            }
-            AgentEvent::Compacted(it) if it.trigger == CompactTrigger::Manual => {
-                self.seen.compacted = Some(it.clone());
-            }
-            _ => (),
-        }
-    }
-
-    /// Says when the permission mode is another one than before.
-    pub(super) fn tell_mode(&mut self) {
-        let mode = self.pipeline.gate.mode();
-        if mode != self.told_mode {
-            self.told_mode = mode;
-            let fields = json!({"status": null, "permissionMode": mode.name()});
-            self.out.frame(&self.frames.system("status", fields));
-        }
-    }
-
-    /// What the result says about the turn beside how it ended.
-    pub(super) fn facts(&mut self, running: &Running) -> TurnFacts {
-        let index = self.results;
-        self.results += 1;
-        TurnFacts {
-            prompts: running.prompts.clone(),
-            queued: self.queue.len(),
-            index,
-            in_tools: self.seen.in_tools,
-            deferred: self.deferred.take(),
-            ttft_ms: self.seen.ttft_ms,
-            prompt_text: running.prompt_text.clone(),
-        }
+/// Waits for a moment, if there is one.
+async fn at(moment: Option<tokio::time::Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

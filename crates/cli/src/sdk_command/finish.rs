@@ -2,21 +2,22 @@
 
 use haft_agent::{Agent, Conversation, EndReason, SummedUp, TurnEnd, log::LogFile};
 use haft_hooks::SessionSource;
-use haft_sdk::{ApiFailure, Bill, TurnFacts, UserFrame, local_result, turn_frame};
+use haft_sdk::{ApiFailure, Bill, Speaker, TurnFacts, UserFrame, local_result, turn_frame};
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
 use super::{
     driver::{Driver, Ended},
     extensions::Builtin,
-    turn::{self, Ending},
+    turn::{self, Ending, Running},
     usage::Snapshot,
 };
 
 impl Driver {
     pub(super) fn finish(&mut self, ended: Ended) -> Result<(), u8> {
         self.drain();
-        let Some(running) = self.running.take() else { return Ok(()) };
+        self.introduce();
+        let Some(mut running) = self.running.take() else { return Ok(()) };
         let (mut agent, ending) = match ended {
             Ok(ended) => ended,
             Err(err) => {
@@ -25,7 +26,7 @@ impl Driver {
                 return Err(1);
             }
         };
-        self.take_late(&agent);
+        self.take_late(&agent, &mut running);
         let mut facts = self.facts(&running);
         match ending {
             Ending::Turn(end) => self.finish_turn(&mut agent, *end, &mut facts),
@@ -43,16 +44,20 @@ impl Driver {
         Ok(())
     }
 
-    /// What nobody heard any more is the next prompt.
-    fn take_late(&mut self, agent: &Agent) {
+    /// What nobody heard any more is the next prompt; the rest was answered too.
+    fn take_late(&mut self, agent: &Agent, running: &mut Running) {
         let late = agent.inbox.take();
+        let named = std::mem::take(&mut running.meanwhile);
+        let is_late = |name: &String| late.iter().any(|it| it.uuid.as_ref() == Some(name));
+        running.prompts.extend(named.iter().filter(|name| !is_late(name)).cloned());
         self.queue.extend(late.into_iter().map(|input| UserFrame {
-            is_named: false,
+            is_named: input.uuid.as_ref().is_some_and(|uuid| named.contains(uuid)),
             uuid: input.uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             message: Value::Null,
             content: input.content,
             wants_answer: true,
             is_verbatim: true,
+            speaker: Speaker::Person,
         }));
     }
 
@@ -69,7 +74,10 @@ impl Driver {
                 self.out.frame(&self.frames.api_error(&ApiFailure::of(error)));
             }
             EndReason::Stopped(reason) if end.turns == 0 => {
-                let content = format!("UserPromptSubmit operation blocked by hook:\n{reason}");
+                let prompt = &facts.prompt_text;
+                let content = format!(
+                    "UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {prompt}"
+                );
                 let fields = json!({"content": content, "level": "warning", "prevent_continuation": true});
                 self.out.frame(&self.frames.system("informational", fields));
             }
@@ -77,6 +85,7 @@ impl Driver {
         }
         self.tell_mirrored(agent);
         self.bill.usd = agent.spending().usd;
+        self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
         let result = turn_frame(&self.frames.session_id, &end, &self.bill, facts);
         self.last_failed = result["is_error"] == true;
         self.out.frame(&result);

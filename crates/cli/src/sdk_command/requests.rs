@@ -1,13 +1,15 @@
 //! Requests that come less often.
 
+use haft_config::{Layer, Scope};
 use haft_model::Catalog;
 use haft_sdk::PROTOCOL_VERSION;
 use serde_json::{Map, Value, json};
 
 use super::{
-    driver::{Checkpoints, Driver},
+    driver::Driver,
     extensions::Extensions,
     rewind::{Rewind, rewind},
+    states::Checkpoints,
 };
 use crate::{args::RunArgs, output::Failure, wiring::Setup};
 
@@ -57,7 +59,14 @@ impl Driver {
                 }))
             }
             "reload_output_styles" => Ok(json!({"available_output_styles": ["default"]})),
-            "stop_task" | "background_tasks" => Ok(json!({})),
+            "background_tasks" => Ok(self.move_to_background(request)),
+            "get_task_output" => self.task_output(request),
+            "seed_read_state" => self.seed_read_state(request),
+            "update_settings" => self.update_settings(request),
+            "rename_session" => self.rename_session(request),
+            "get_usage" => Ok(self.usage()),
+            // How it looks, and who looks, changes nothing here.
+            "set_color" | "set_has_subscribers" => Ok(json!({})),
             "cancel_async_message" => Ok(self.cancel_message(request)),
             "list_models" => Ok(json!({"models": self.models()})),
             "get_settings" => Ok(self.settings()),
@@ -127,6 +136,60 @@ impl Driver {
             }
         }
         models
+    }
+
+    /// What the session has used; plans of subscriptions are not known here.
+    fn usage(&self) -> Value {
+        json!({
+            "session": {
+                "total_cost_usd": self.bill.usd, "total_api_duration_ms": self.api_ms,
+                "total_duration_ms": self.begun_at.elapsed().as_millis(),
+                "total_lines_added": 0, "total_lines_removed": 0, "model_usage": self.bill.by_model(),
+            },
+            "subscription_type": null, "rate_limits_available": false, "rate_limits": null,
+            "behaviors": null,
+        })
+    }
+
+    /// A name for the session, in its log.
+    fn rename_session(&mut self, request: &Value) -> Answered {
+        let title = request["title"].as_str().map(str::trim).filter(|it| !it.is_empty());
+        let title = title.ok_or_else(|| String::from("rename_session needs `title`"))?.to_owned();
+        let here = self.frames.session_id.as_str();
+        if let Some(meant) = request["session_id"].as_str().filter(|it| *it != here) {
+            return Err(format!("The session is {here} now, not {meant}").into());
+        }
+        self.out.frame(&self.frames.system("session_title_changed", json!({"title": title})));
+        self.change(Box::new(move |agent| agent.name_session(&title)));
+        Ok(json!({}))
+    }
+
+    /// Settings of the person in this project that a host may write.
+    fn update_settings(&mut self, request: &Value) -> Answered {
+        let Some(changes) = request["settings"].as_object() else {
+            return Err(String::from("update_settings needs `settings` to be an object").into());
+        };
+        let (scope, layer, may) = match request["source"].as_str() {
+            Some("localSettings") => (Scope::Local, Layer::Local, "outputStyle"),
+            Some("userSettings") => (Scope::User, Layer::User, "effortLevel"),
+            other => return Err(format!("{other:?} is no source that can be written").into()),
+        };
+        if !self.setup.store.options().layers.contains(&layer) {
+            return Err(String::from("--setting-sources leaves that source out").into());
+        }
+        for (key, value) in changes {
+            if key != may || !value.is_string() {
+                return Err(format!("{key} cannot be written there; only {may}, as a string").into());
+            }
+        }
+        for (key, value) in changes {
+            self.setup.store.set(scope, key, value).map_err(|err| err.to_string())?;
+        }
+        if let Some(loaded) = self.setup.store.reload_if_changed() {
+            self.setup.loaded = loaded;
+        }
+        self.output_style = super::start::output_style(&self.setup);
+        Ok(json!({}))
     }
 
     fn settings(&self) -> Value {

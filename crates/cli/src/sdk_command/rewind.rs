@@ -1,6 +1,11 @@
 //! Files back to what they were before a prompt: the journal knows.
 
-use std::{collections::HashSet, path::Path, path::PathBuf};
+use std::{
+    collections::HashSet,
+    fs::File,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+};
 
 use haft_types::CallId;
 use haft_workspace::{
@@ -95,18 +100,18 @@ fn text(journal: &Journal, state: &FileState) -> Option<String> {
 
 /// The calls a log holds after a prompt; nothing when it holds no such prompt.
 fn calls_since(log: &Path, prompt: &str) -> Option<HashSet<CallId>> {
-    let text = std::fs::read_to_string(log).ok()?;
+    let lines = BufReader::new(File::open(log).ok()?).lines();
     let mut found: Option<HashSet<CallId>> = None;
-    for line in text.lines() {
+    for line in lines.map_while(Result::ok) {
         match &mut found {
             None => {
                 let is_it = line.contains(prompt)
-                    && serde_json::from_str::<Value>(line)
+                    && serde_json::from_str::<Value>(&line)
                         .is_ok_and(|it| it["uuid"] == prompt && it["type"] == "user");
                 found = is_it.then(HashSet::new);
             }
             Some(calls) if line.contains("tool_use") => {
-                let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+                let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
                 let blocks = line["message"]["content"].as_array().into_iter().flatten();
                 let ids = blocks.filter(|it| it["type"] == "tool_use").filter_map(|it| it["id"].as_str());
                 calls.extend(ids.map(CallId::from));

@@ -1,6 +1,11 @@
 //! A session out of flags.
 
-use std::{collections::VecDeque, os::unix::fs::MetadataExt as _, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    os::unix::fs::MetadataExt as _,
+    sync::Arc,
+    time::Instant,
+};
 
 use haft_agent::Agent;
 use haft_agent::LateInput;
@@ -8,23 +13,26 @@ use haft_hooks::SessionSource;
 use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
-    AskHost, Bill, Deferred, Frames, HookFrames, Host, HostServers, Partial, Told, server_configs,
+    AskHost, Bill, Frames, HookFrames, Host, HostServers, NobodyToAsk, Partial, Told, server_configs,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::{
-    driver::{Bypass, Checkpoints, Commands, Driver, LeftForLater, Seen, StateFrames},
+    ask_tool::AskTool,
+    driver::Driver,
     extensions::Extensions,
     lines::{Writer, read_lines},
+    states::{Bypass, Checkpoints, Commands, LeftForLater, Seen, StateFrames},
+    tasks::Background,
     turn::Servers,
     usage::Snapshot,
 };
 use crate::{
     args::{Options, RunArgs},
     output::Failure,
-    wiring::{Built, Logs, Setup, Signals},
+    wiring::{Built, Logs, Readers, Setup, Signals},
 };
 
 /// Why there is no session.
@@ -73,17 +81,26 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
         configured.extend(setup.servers_beside(&configured)?);
     }
     let asker = AskHost::new(host.clone());
-    let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
-    if run.sdk.permission_prompt_tool.as_deref() == Some("stdio") && !nobody_answers {
-        setup.asker = Some(Arc::new(asker.clone()) as Arc<dyn Ask>);
-    }
+    setup.asker = Some(who_is_asked(&run, &setup, &asker));
     let extensions = Extensions::load(&setup, &run);
     configured.extend(extensions.servers(&servers));
     let built = setup.agent(&run).map_err(|failure| refused(&run, failure))?;
-    let around = Around { host, asked, asker, servers, configured, hook_frames, extensions };
+    let readers = setup.readers()?;
+    let around = Around { host, asked, asker, servers, configured, hook_frames, extensions, readers };
     let mut driver = driver(&run, setup, built, around);
     driver.install_skills();
+    driver.be_agent(&Value::Null);
     Ok(driver)
+}
+
+/// Who answers permission questions.
+fn who_is_asked(run: &RunArgs, setup: &Setup, host: &AskHost) -> Arc<dyn Ask> {
+    let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
+    match run.sdk.permission_prompt_tool.as_deref().filter(|_| !nobody_answers) {
+        Some("stdio") => Arc::new(host.clone()),
+        Some(tool) => Arc::new(AskTool { manager: setup.manager().clone(), name: tool.to_owned() }),
+        None => Arc::new(NobodyToAsk),
+    }
 }
 
 /// Everybody beside the agent.
@@ -95,10 +112,11 @@ struct Around {
     configured: Vec<ServerConfig>,
     hook_frames: Arc<HookFrames>,
     extensions: Extensions,
+    readers: Readers,
 }
 
 fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
-    let Around { host, asked, asker, servers, configured, hook_frames, extensions } = around;
+    let Around { host, asked, asker, servers, configured, hook_frames, extensions, readers } = around;
     let mut agent = built.agent;
     agent.settings.late_input = LateInput::NextPrompt;
     let left_for_later = match agent.left_for_later().is_empty() {
@@ -118,7 +136,6 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         told_mode: pipeline.gate.mode(),
         own_hooks,
         hook_frames,
-        deferred: Deferred::default(),
         inbox: agent.inbox.clone(),
         orders: agent.orders.clone(),
         cwd: setup.cwd.display().to_string(),
@@ -138,6 +155,9 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         host,
         asked,
         asker,
+        questions: HashSet::new(),
+        main_agent: run.sdk.agent.clone(),
+        model_is_named: run.model.is_some(),
         servers,
         manager,
         configured,
@@ -146,6 +166,8 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         running: None,
         later: Vec::new(),
         extensions,
+        background: Background::new(setup.tasks().cloned()),
+        readers,
         plugin_dirs: run.sdk.plugin_dir.clone(),
         agents: Vec::new(),
         wanted_skills: None,
@@ -158,9 +180,12 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         },
         server_tools: Servers::First,
         left_for_later,
+        introduction: None,
         seen: Seen::default(),
         results: 0,
         last_failed: false,
+        api_ms: 0,
+        begun_at: Instant::now(),
         setup,
     }
 }

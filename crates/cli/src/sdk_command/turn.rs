@@ -5,13 +5,13 @@ use std::time::Duration;
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd};
 use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, SessionSource, SessionStart};
 use haft_mcp::Manager;
-use haft_sdk::{Additions, Frames, Host, Init, UserFrame, mcp_servers};
+use haft_sdk::{Additions, Frames, Host, Init, Speaker, UserFrame, mcp_servers};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::extensions::Builtin;
-use crate::wiring::ServerTools;
+use super::{extensions::Builtin, mentions::attachments};
+use crate::wiring::{Readers, ServerTools};
 
 /// How long the first request waits for servers that are being started.
 const SERVERS_PATIENCE: Duration = Duration::from_secs(30);
@@ -22,7 +22,11 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     /// The host's names for what it answers.
     pub(super) prompts: Vec<String>,
+    /// The host's names for what was said meanwhile: it may still be heard.
+    pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
+    /// Who said it.
+    pub(super) speaker: Speaker,
     pub(super) started: std::time::Instant,
 }
 
@@ -52,6 +56,8 @@ pub(super) struct Surroundings {
     pub(super) replay: bool,
     /// How the session began, if nobody was told yet.
     pub(super) begins: Option<SessionSource>,
+    /// Show what a prompt names.
+    pub(super) readers: Readers,
     /// Whether the servers' tools come in for the first time.
     pub(super) servers: Servers,
     /// Another model for this prompt only.
@@ -66,7 +72,15 @@ impl Running {
                 around.model.clone().map(|model| std::mem::replace(&mut agent.settings.model, model));
             let asked = agent.settings.model.clone();
             begin(&agent, &prompt, &around);
-            let end = agent.run(prompt.to_input(), &token).await;
+            let mut input = prompt.to_input();
+            if !prompt.is_verbatim {
+                let text = prompt.text();
+                input.attachments = tokio::select! {
+                    found = attachments(&agent, &text, &around.readers) => found,
+                    () = token.cancelled() => Vec::new(),
+                };
+            }
+            let end = agent.run(input, &token).await;
             if let Some(before) = before.filter(|_| agent.settings.model == asked) {
                 agent.settings.model = before;
             }
@@ -117,7 +131,9 @@ impl Running {
             task: tokio::spawn(work(cancel.clone())),
             cancel,
             prompts: prompt.name().map(str::to_owned).into_iter().collect(),
+            meanwhile: Vec::new(),
             prompt_text: prompt.text(),
+            speaker: prompt.speaker,
             started: std::time::Instant::now(),
         }
     }

@@ -111,6 +111,8 @@ impl Setup {
         settings.limits.max_turns = run.max_turns;
         settings.limits.max_usd = run.max_budget_usd;
         settings.thinking = run.sdk.thinking();
+        settings.thinking_display = run.sdk.thinking_display.map(Into::into);
+        settings.task_budget = run.sdk.task_budget;
         settings.effort = run.sdk.effort.map(Into::into);
         settings.betas =
             run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list))).collect();

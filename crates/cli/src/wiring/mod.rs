@@ -40,7 +40,7 @@ pub(crate) use mcp::{ServerFlags, ServerTools, Servers, expand_command, journal_
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
-pub(crate) use services::{Scratch, scratch_services};
+pub(crate) use services::{Readers, Scratch, scratch_services};
 pub(crate) use sessions::Logs;
 
 use crate::{
@@ -119,7 +119,9 @@ impl Setup {
     ) -> Result<Self, Failure> {
         let cwd = cwd(options)?;
         let places = Places::detect(&cwd, variable);
-        let arguments = options.settings.iter().map(|value| Argument::settings(value, &cwd)).collect();
+        let managed = options.managed_settings.iter().map(|json| Argument::managed(json));
+        let named = options.settings.iter().map(|value| Argument::settings(value, &cwd));
+        let arguments = named.chain(managed).collect();
         let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
         if let Some(sources) = &options.setting_sources {
             load.layers = setting_sources(sources)?;

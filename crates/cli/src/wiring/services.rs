@@ -6,6 +6,7 @@ use haft_shell::{
     env::EnvPolicy,
     run::{Shell, ShellConfig, Tasks},
 };
+use haft_tool::{DynTool, erase};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
@@ -43,6 +44,36 @@ pub(super) fn of_session(setup: &Setup) -> Result<Services, Failure> {
     setup.files.set(Arc::clone(&services.files)).ok();
     own_processes(setup, &services.tasks);
     Ok(services)
+}
+
+/// Tools that look, for whoever is not the model.
+#[derive(Clone)]
+pub(crate) struct Readers {
+    /// Shows files.
+    pub(crate) read: Arc<dyn DynTool>,
+    /// Shows directories.
+    pub(crate) list: Arc<dyn DynTool>,
+}
+
+impl Setup {
+    /// The files of the session, once its tools are there.
+    pub(crate) fn files(&self) -> Option<&Arc<Files>> {
+        self.files.get()
+    }
+
+    /// The commands of the session, once its tools are there.
+    pub(crate) fn tasks(&self) -> Option<&Arc<Tasks>> {
+        self.tasks.get()
+    }
+
+    /// Tools that look at the session's files, whichever the model may use.
+    pub(crate) fn readers(&self) -> Result<Readers, Failure> {
+        let files = self.files().cloned();
+        let files = files.ok_or_else(|| Failure::Message(String::from("the session has no files")))?;
+        let read = haft_tools::read::Read::new(files, ReadLimits::from_env()).with_media(media_work());
+        let list = haft_tools::ls::Ls::new(FindSettings::from_env(|name| std::env::var(name).ok()));
+        Ok(Readers { read: erase(read), list: erase(list) })
+    }
 }
 
 /// What commands may see of the environment: settings speak before the

@@ -2,12 +2,13 @@
 
 use std::{
     collections::HashMap,
-    io::Write as _,
+    fs::File,
+    io::{self, BufRead as _, BufReader, BufWriter, Write as _},
     path::{Path, PathBuf},
 };
 
 use haft_agent::{Conversation, Restored};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Setup;
 use crate::{args::RunArgs, output::Failure};
@@ -56,23 +57,7 @@ impl Setup {
     fn fork(&self, from: &Path, until: Option<&str>) -> Result<PathBuf, Failure> {
         let copy = self.log_path(self.session_id.as_str());
         let failed = |err: std::io::Error| format!("the session cannot be copied: {err}");
-        let text = std::fs::read_to_string(from).map_err(failed)?;
-        let mut out = Vec::new();
-        for line in text.lines() {
-            let Ok(mut entry) = serde_json::from_str::<Value>(line) else { continue };
-            let is_last = until.is_some() && entry["uuid"].as_str() == until;
-            if entry.get("sessionId").is_some() {
-                entry["sessionId"] = Value::from(self.session_id.as_str());
-            }
-            writeln!(out, "{entry}").map_err(failed)?;
-            if is_last {
-                break;
-            }
-        }
-        if let Some(dir) = copy.parent() {
-            std::fs::create_dir_all(dir).map_err(failed)?;
-        }
-        std::fs::write(&copy, out).map_err(failed)?;
+        copy_log(from, &copy, self.session_id.as_str(), until).map_err(failed)?;
         Ok(copy)
     }
 
@@ -117,6 +102,31 @@ impl Setup {
     }
 }
 
+/// Copies a log under another session's name, line by line: logs may be longer
+/// than the memory. There is a whole copy or none.
+fn copy_log(from: &Path, to: &Path, session: &str, until: Option<&str>) -> io::Result<()> {
+    let mut lines = BufReader::new(File::open(from)?);
+    let dir = to.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir)?;
+    let part = to.with_extension("jsonl.part");
+    let mut out = BufWriter::new(File::create(&part)?);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? != 0 {
+        if let Ok(mut entry) = serde_json::from_slice::<Value>(&line) {
+            if entry.get("sessionId").is_some() {
+                entry["sessionId"] = Value::from(session);
+            }
+            writeln!(out, "{entry}")?;
+            if until.is_some() && entry["uuid"].as_str() == until {
+                break;
+            }
+        }
+        line.clear();
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    std::fs::rename(part, to)
+}
+
 /// The name of a working directory among projects: as the SDKs' readers make
 /// it, so that they find sessions.
 fn project_key(cwd: &Path) -> String {
@@ -149,9 +159,14 @@ struct Chain(Vec<Value>);
 
 impl Chain {
     fn read(path: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?;
-        let lines: Vec<Value> =
-            text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(is_message).collect();
+        let failed = |err: io::Error| format!("{}: {err}", path.display());
+        let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+        let (mut lines, mut line): (Vec<Value>, Vec<u8>) = (Vec::new(), Vec::new());
+        while reader.read_until(b'\n', &mut line).map_err(failed)? != 0 {
+            let message = serde_json::from_slice(&line).ok().filter(is_message);
+            lines.extend(message.map(|it| outline(&it)));
+            line.clear();
+        }
         let place: HashMap<&str, usize> =
             lines.iter().enumerate().filter_map(|(at, line)| Some((line["uuid"].as_str()?, at))).collect();
         let mut chain = Vec::new();
@@ -167,8 +182,26 @@ impl Chain {
     }
 }
 
+/// What has to be known of a line to cut before or after it.
+fn outline(line: &Value) -> Value {
+    let content = match has_result(line) {
+        true => json!([{"type": "tool_result"}]),
+        false => Value::Null,
+    };
+    json!({
+        "uuid": line["uuid"], "parentUuid": line["parentUuid"], "type": line["type"],
+        "isMeta": line["isMeta"], "message": {"content": content},
+    })
+}
+
+fn has_result(line: &Value) -> bool {
+    let content = &line["message"]["content"];
+    content.as_array().is_some_and(|it| it.iter().any(|block| block["type"] == "tool_result"))
+}
+
 fn is_message(line: &Value) -> bool {
-    matches!(line["type"].as_str(), Some("user" | "assistant" | "system")) && line["isSidechain"] != true
+    matches!(line["type"].as_str(), Some("user" | "assistant" | "system" | "attachment"))
+        && line["isSidechain"] != true
 }
 
 /// Whether the conversation can be cut after a line, and loses only the turn
@@ -202,10 +235,7 @@ fn check_cut(chain: &Chain, until: Option<&str>, drops: Option<&str>) -> Result<
 
 /// What a person said, as opposed to results of tools and words of ours.
 fn is_prompt(line: &Value) -> bool {
-    let content = &line["message"]["content"];
-    let has_result =
-        content.as_array().is_some_and(|it| it.iter().any(|block| block["type"] == "tool_result"));
-    line["type"] == "user" && line["isMeta"] != true && !has_result
+    line["type"] == "user" && line["isMeta"] != true && !has_result(line)
 }
 
 fn newest(dirs: &[PathBuf]) -> Option<String> {
@@ -221,8 +251,6 @@ fn newest(dirs: &[PathBuf]) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -3,8 +3,12 @@
 import asyncio
 
 import basics  # noqa: F401
+import decisions  # noqa: F401
+import examples  # noqa: F401
+import files_and_tasks  # noqa: F401
 import harness
 import permissions  # noqa: F401
+import seed  # noqa: F401
 import sessions  # noqa: F401
 
 asyncio.run(harness.main())

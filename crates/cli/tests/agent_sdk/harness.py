@@ -25,7 +25,7 @@ from claude_agent_sdk import (
 
 CLI = os.environ["HAFT_SDK_CLI"]
 CASES = []
-TOGETHER = 3
+TOGETHER = 5
 
 
 def case(*turns, files=None):

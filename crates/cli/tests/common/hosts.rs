@@ -21,6 +21,8 @@ use crate::common::Haft;
 
 /// The newest SDKs, pinned.
 pub const PYTHON_SDK: &str = "claude-agent-sdk==0.2.182";
+/// One of the SDK's examples uses it.
+const TRIO: &str = "trio==0.35.0";
 pub const NODE_SDK: [&str; 2] = ["@anthropic-ai/claude-agent-sdk@0.3.325", "zod@4.1.12"];
 
 /// Generous: only a hang is this slow.
@@ -36,6 +38,35 @@ pub fn python() -> Option<PathBuf> {
             && runs(Blocking::new(&python).args(["-m", "pip", "install", "--quiet", PYTHON_SDK]))
     };
     installed(&dir, PYTHON_SDK, make).then_some(python)
+}
+
+/// The Python SDK's source package, unpacked: its examples are run as they are.
+/// `None` with a loud word where it cannot be had.
+pub fn python_examples(python: &Path) -> Option<PathBuf> {
+    let dir = home("agent-sdk-examples");
+    let source = dir.join("source");
+    let make = || {
+        let mut download = Blocking::new(python);
+        download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", PYTHON_SDK]);
+        std::fs::create_dir_all(&source).is_ok()
+            && runs(Blocking::new(python).args(["-m", "pip", "install", "--quiet", TRIO]))
+            && runs(download.arg("--dest").arg(&dir))
+            && archive(&dir).is_some_and(|it| {
+                runs(
+                    Blocking::new("tar")
+                        .arg("-xzf")
+                        .arg(it)
+                        .args(["--strip-components", "1", "-C"])
+                        .arg(&source),
+                )
+            })
+    };
+    installed(&dir, PYTHON_SDK, make).then_some(source)
+}
+
+fn archive(dir: &Path) -> Option<PathBuf> {
+    let files = std::fs::read_dir(dir).ok()?.flatten().map(|it| it.path());
+    files.into_iter().find(|it| it.to_string_lossy().ends_with(".tar.gz"))
 }
 
 /// A directory with the TypeScript SDK in it, made once; `None` with a loud

@@ -212,7 +212,10 @@ impl Encoder<'_> {
         let limit = self.meter.limit(self.info, linted, size);
         match thinking_value(request.thinking, limit) {
             Value::Null => {}
-            thinking => {
+            mut thinking => {
+                if let Some(display) = request.thinking_display.filter(|_| thinking["type"] != "disabled") {
+                    thinking["display"] = json!(display);
+                }
                 fields.insert("thinking".to_owned(), thinking);
             }
         }
@@ -234,6 +237,9 @@ impl Encoder<'_> {
         let mut output = Map::new();
         if let Some(effort) = request.effort {
             output.insert("effort".to_owned(), json!(effort.as_str()));
+        }
+        if let Some(total) = request.task_budget {
+            output.insert("task_budget".to_owned(), json!({"type": "tokens", "total": total}));
         }
         if let Some(schema) = &request.output_schema {
             output.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));

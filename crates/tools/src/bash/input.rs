@@ -52,11 +52,17 @@ pub struct Input {
     pub(crate) reads_only: OnceLock<bool>,
 }
 
+/// Programs know it without them.
+fn without_last_newlines<S: serde::Serializer>(text: &str, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(text.trim_end_matches('\n'))
+}
+
 /// What came of a command.
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
     /// What it printed, standard output and error in the order they came, as far as it is shown.
+    #[serde(serialize_with = "without_last_newlines")]
     pub stdout: String,
     /// Always empty: both are in `stdout`, so that their order is true.
     pub stderr: String,

@@ -158,6 +158,12 @@ impl Tool for Bash {
         answer::content(output)
     }
 
+    fn reworded(&self, data: &serde_json::Value) -> Option<Content> {
+        let printed = [&data["stdout"], &data["stderr"]].map(|it| it.as_str().unwrap_or_default().trim_end());
+        let text = printed.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n");
+        Some(Content::text(if text.is_empty() { String::from("(no output)") } else { text }))
+    }
+
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => {

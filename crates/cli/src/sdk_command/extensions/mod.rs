@@ -16,6 +16,7 @@ use markdown::{Page, pages};
 use plugin::Plugin;
 pub(super) use skill_tool::SkillTool;
 
+use super::main_agent::Wanted;
 use crate::{args::RunArgs, wiring::Setup};
 
 /// Everything that was found.
@@ -24,6 +25,8 @@ pub(super) struct Extensions {
     pub(super) commands: Vec<Command>,
     /// Names and descriptions.
     pub(super) agents: Vec<(String, String)>,
+    /// What they are, one for one.
+    agent_pages: Vec<Page>,
     plugins: Vec<Plugin>,
 }
 
@@ -79,7 +82,17 @@ impl Extensions {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let name = page.head.get("name").cloned().filter(|it| !it.is_empty()).unwrap_or(stem);
             self.agents.push((named(&name), page.description()));
+            self.agent_pages.push(page);
         }
+    }
+
+    /// The agent of this name.
+    pub(super) fn agent(&self, name: &str) -> Option<Wanted> {
+        let at = self.agents.iter().position(|(known, _)| known == name)?;
+        let page = self.agent_pages.get(at)?;
+        let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
+        let tools = told("tools").map(|list| list.split(',').map(|it| it.trim().to_owned()).collect());
+        Some(Wanted { prompt: page.body.clone(), tools, model: told("model") })
     }
 
     /// The command of this name.

@@ -1,0 +1,171 @@
+//! Files and directories that a prompt names with `@`: the model sees them with
+//! it.
+//!
+//! Whoever writes the prompt says that they are to be seen, so nobody is asked.
+//! A rule that denies them still holds.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_agent::{Agent, Attachment, AttachmentKind};
+use haft_permission::Opinion;
+use haft_tool::{CallContext, Content, DynTool};
+use serde_json::{Value, json};
+
+use crate::wiring::Readers;
+
+/// More are not attached: the model can read the rest.
+const MOST: usize = 20;
+
+/// A text with more is no prompt that names files.
+const MOST_LOOKED_AT: usize = 200;
+
+/// What may stand behind a path in a sentence.
+const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '\''];
+
+/// A path in a prompt.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Mention {
+    path: String,
+    /// First and last line, where the prompt says so (`@file#L3-9`).
+    lines: Option<(u64, u64)>,
+}
+
+/// The paths a text names, each once.
+fn mentions(text: &str) -> Vec<Mention> {
+    let mut found: Vec<Mention> = Vec::new();
+    for (at, _) in text.match_indices('@') {
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|it| !it.is_whitespace() && it != '(') {
+            continue;
+        }
+        let rest = &text[at + 1..];
+        let path = match rest.strip_prefix('"').and_then(|quoted| quoted.split_once('"')) {
+            Some((quoted, _)) => quoted,
+            None => rest.split(char::is_whitespace).next().unwrap_or_default(),
+        };
+        let mention = Mention::of(path);
+        if !path.is_empty() && !found.contains(&mention) {
+            found.push(mention);
+        }
+        if MOST_LOOKED_AT <= found.len() {
+            break;
+        }
+    }
+    found
+}
+
+impl Mention {
+    fn of(text: &str) -> Self {
+        let number = |it: &str| it.trim_start_matches('L').parse::<u64>().ok().filter(|it| 0 < *it);
+        let ranged = text.rsplit_once("#L").and_then(|(path, range)| {
+            let range = range.trim_end_matches(PUNCTUATION);
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some((path, (number(first)?, number(last)?)))
+        });
+        match ranged {
+            Some((path, lines)) => Self { path: path.to_owned(), lines: Some(lines) },
+            None => Self { path: text.to_owned(), lines: None },
+        }
+    }
+
+    /// Where it leads, if there is something.
+    fn find(&self, cwd: &Path, home: Option<&Path>) -> Option<PathBuf> {
+        let trimmed = self.path.trim_end_matches(PUNCTUATION);
+        [self.path.as_str(), trimmed].into_iter().find_map(|path| {
+            let path = haft_paths::expand(Path::new(path), cwd, home).ok()?;
+            // A pipe or a device would be waited for.
+            let about = std::fs::metadata(&path).ok()?;
+            (about.is_file() || about.is_dir()).then_some(path)
+        })
+    }
+}
+
+/// Whether a text names something that is there.
+pub(super) fn names_something(text: &str, cwd: &Path, home: Option<&Path>) -> bool {
+    mentions(text).iter().any(|it| it.find(cwd, home).is_some())
+}
+
+/// What a prompt names, as tools show it.
+pub(super) async fn attachments(agent: &Agent, text: &str, readers: &Readers) -> Vec<Attachment> {
+    let state = &agent.tools.state;
+    let mut attached: Vec<Attachment> = Vec::new();
+    for mention in mentions(text) {
+        let Some(path) = mention.find(&state.cwd, state.home.as_deref()) else { continue };
+        let (kind, tool, input) = match path.is_dir() {
+            true => (AttachmentKind::Directory, &readers.list, json!({"path": path, "depth": 1})),
+            false => (AttachmentKind::File, &readers.read, mention.reading(&path)),
+        };
+        let Some(content) = shown(agent, tool, input).await else { continue };
+        let filename = haft_paths::lexical(&path).display().to_string();
+        attached.push(Attachment { kind, filename, display_path: mention.path, content });
+        if MOST <= attached.len() {
+            break;
+        }
+    }
+    attached
+}
+
+impl Mention {
+    fn reading(&self, path: &Path) -> Value {
+        let mut input = json!({"file_path": path});
+        if let Some((first, last)) = self.lines {
+            input["offset"] = json!(first);
+            input["limit"] = json!(last.saturating_sub(first) + 1);
+        }
+        input
+    }
+}
+
+/// Runs a tool that looks, unless a rule is against it.
+async fn shown(agent: &Agent, tool: &Arc<dyn DynTool>, input: Value) -> Option<Content> {
+    let state = &agent.tools.state;
+    let mut cx = CallContext::detached(format!("attached-{}", uuid::Uuid::new_v4()), Arc::clone(&state.cwd));
+    cx.home.clone_from(&state.home);
+    let call = Arc::clone(tool).parse(input, &cx).ok()?;
+    call.validate(&cx).ok()?;
+    let policy = agent.tools.pipeline.gate.permissions().policy();
+    let decision = policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default());
+    let permit = decision.approved().ok()?;
+    Some(call.run(permit, cx).await.ok()?.content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_in_sentences() {
+        let check = |text: &str, want: &[(&str, Option<(u64, u64)>)]| {
+            let found: Vec<_> = mentions(text).into_iter().map(|it| (it.path, it.lines)).collect();
+            let want: Vec<_> = want.iter().map(|(path, lines)| ((*path).to_owned(), *lines)).collect();
+            assert_eq!(found, want, "{text}");
+        };
+        check("plain", &[]);
+        check("@a.txt", &[("a.txt", None)]);
+        check("see @a.txt, and\n@/b/c.", &[("a.txt,", None), ("/b/c.", None)]);
+        check("me@a.txt @ @", &[]);
+        check("@\"with space.txt\" (@x)", &[("with space.txt", None), ("x)", None)]);
+        check(
+            "@a.rs#L3-9 @a.rs#L4 @a.rs#Lx",
+            &[("a.rs", Some((3, 9))), ("a.rs", Some((4, 4))), ("a.rs#Lx", None)],
+        );
+        check("@a @a", &[("a", None)]);
+        check("@ü\u{2003}@\"unclosed", &[("ü", None), ("\"unclosed", None)]);
+    }
+
+    #[test]
+    fn only_what_is_there_is_found() {
+        let Ok(dir) = tempfile::tempdir() else { return };
+        let there = dir.path().join("a.txt");
+        std::fs::write(&there, "x").ok();
+        let find = |text: &str| Mention::of(text).find(dir.path(), Some(dir.path()));
+        assert_eq!(find("a.txt"), Some(there.clone()));
+        assert_eq!(find("a.txt?!"), Some(there.clone()));
+        assert_eq!(find("~/a.txt,"), Some(there));
+        assert_eq!(find("b.txt"), None);
+        assert_eq!(find("/dev/null"), None);
+    }
+}
