@@ -33,6 +33,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("list_directory", "LS"),
     ("run_shell", "Bash"),
     ("web_fetch", "WebFetch"),
+    ("BashInput", "TaskInput"),
     ("BashOutput", "TaskOutput"),
     ("KillShell", "TaskStop"),
     ("Task", "Agent"),

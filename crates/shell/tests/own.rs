@@ -36,6 +36,7 @@ async fn role_session() {
             confinement: None,
             precious: Vec::new(),
             channel: None,
+            terminal: haft_shell::run::Terminal::None,
         };
         shell.start(spec).unwrap()
     };

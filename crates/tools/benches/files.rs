@@ -2,7 +2,8 @@
 //! that the speed of the machine does not matter.
 //!
 //! `cargo xtask bench files`; `HAFT_BENCH_DIR` says where the trees are made
-//! (about 1.5 GB, removed afterwards).
+//! (about 1.5 GB, removed afterwards), `HAFT_BENCH_ONLY` which parts to run
+//! (`trees`, `reads`, `deep`, `edits`).
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, reason = "a program for a person")]
 
 #[path = "files/rig.rs"]
@@ -12,7 +13,7 @@ mod trees;
 
 use std::{
     fs,
-    io::Read as _,
+    io::{Read as _, Write as _},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -30,6 +31,17 @@ fn main() {
         None => tempfile::tempdir().unwrap(),
     };
     let top = dir.path().canonicalize().unwrap();
+    type Part = (&'static str, fn(&Path));
+    let parts: [Part; 4] = [("trees", whole_trees), ("reads", reads), ("deep", deep), ("edits", edits)];
+    let only = std::env::var("HAFT_BENCH_ONLY").ok();
+    for (name, part) in parts {
+        if only.as_ref().is_none_or(|only| only.split(',').any(|it| it == name)) {
+            part(&top);
+        }
+    }
+}
+
+fn whole_trees(top: &Path) {
     let (large, small) = (top.join("large"), top.join("small"));
     trees::make(&large, 50_000);
     trees::make(&small, 60);
@@ -38,9 +50,6 @@ fn main() {
     globs(&large);
     index(&large);
     fs::remove_dir_all(&large).unwrap();
-    reads(&top);
-    deep(&top);
-    edits(&top);
 }
 
 /// Runs both in turns and prints how the medians compare.
@@ -171,5 +180,39 @@ fn edits(top: &Path) {
             old = new;
         },
         || shell("cat big.txt > copy.txt && sync copy.txt", &dir),
+    );
+    small_edits(&dir);
+}
+
+/// One line of a small file: mostly waiting for the disk, so the measure is a
+/// careful write of the same size (new file, sync, rename, sync of the
+/// directory).
+fn small_edits(dir: &Path) {
+    println!("Edit in 200 lines, against a careful write");
+    let text: String = (1..=200).map(|n| format!("    let value_{n} = compute({n}) + other;\n")).collect();
+    trees::put(&dir.join("f.rs"), &text);
+    let rig = Rig::new(dir);
+    drop(rig.call("Read", &json!({ "file_path": "f.rs" })));
+    let (many, mut round) = (20, 0);
+    compare(
+        "20 times",
+        4.0,
+        || {
+            for _ in 0..many {
+                let (old, new) = (format!("compute(100){}", "!".repeat(round)), "!".repeat(round + 1));
+                let new = format!("compute(100){new}");
+                round += 1;
+                drop(rig.call("Edit", &json!({ "file_path": "f.rs", "old_string": old, "new_string": new })));
+            }
+        },
+        || {
+            for _ in 0..many {
+                let file = fs::File::create(dir.join("new")).unwrap();
+                (&file).write_all(text.as_bytes()).unwrap();
+                file.sync_data().unwrap();
+                fs::rename(dir.join("new"), dir.join("g.rs")).unwrap();
+                fs::File::open(dir).unwrap().sync_all().unwrap();
+            }
+        },
     );
 }

@@ -27,6 +27,7 @@ pub mod read;
 pub mod repl;
 pub mod search;
 pub mod sleep;
+pub mod task_input;
 pub mod task_output;
 pub mod task_stop;
 pub mod todo_write;
@@ -95,6 +96,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
         erase(search::Search::new(services.find)),
         erase(sleep::Sleep::new(tasks())),
+        erase(task_input::TaskInput::new(tasks(), services.bash.shown_chars).with_confinement(confine())),
         erase(task_output::TaskOutput::new(
             tasks(),
             Arc::new(task_output::NoOtherTasks),

@@ -2,6 +2,8 @@ use std::{
     fmt,
     io::{self, Read},
     str::FromStr,
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -43,6 +45,35 @@ impl ContentHash {
                 Err(err) => return Err(err),
             }
         }
+    }
+
+    /// The fingerprint of what some work hands on, computed beside the work.
+    ///
+    /// Reading or writing a large file and fingerprinting it take about equally
+    /// long, and neither needs the other. Without a second thread, one comes
+    /// after the other.
+    pub(crate) fn beside<'a, T>(work: impl FnOnce(&mut dyn FnMut(&'a [u8])) -> T) -> (T, Self) {
+        let (sender, receiver) = mpsc::channel::<&'a [u8]>();
+        let queue = Mutex::new(receiver);
+        let hash = || {
+            let mut hasher = blake3::Hasher::new();
+            let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            for piece in queue.iter() {
+                hasher.update(piece);
+            }
+            Self(*hasher.finalize().as_bytes())
+        };
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, hash);
+            // Who takes them in lives as long as we do.
+            let done = work(&mut |piece| sender.send(piece).unwrap_or(()));
+            drop(sender);
+            let hash = match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => hash(),
+            };
+            (done, hash)
+        })
     }
 
     /// The first ten digits, for people.

@@ -23,6 +23,7 @@
 //! **Invariant:** memory is bounded by what is asked for, not by the size of the
 //! file, except where a whole file is changed ([`MAX_EDITABLE`]).
 
+mod at_hand;
 mod commit;
 mod error;
 mod files;
@@ -39,11 +40,15 @@ pub mod text;
 mod undo;
 mod workspace;
 
+pub use at_hand::read_at_hand;
 pub use commit::{Change, CommitError, Committed, CommittedFile};
 pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
-pub use journal::{Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits, Origin, TurnId};
+pub use journal::{
+    AttributeChange, Attributes, Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits, Origin,
+    TurnId,
+};
 pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };

@@ -31,7 +31,7 @@ impl LineEnd {
         match encoding.charset {
             Charset::Utf16Le => Self::WideLe,
             Charset::Utf16Be => Self::WideBe,
-            Charset::Utf8 | Charset::Legacy(_) => {
+            Charset::Utf8 | Charset::Legacy(_) | Charset::Unknown => {
                 let only_returns = head.contains(&b'\r') && !head.contains(&b'\n');
                 Self::Byte(if only_returns { b'\r' } else { b'\n' })
             }

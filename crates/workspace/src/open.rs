@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{ContentHash, FileError, FileKind, Stamp};
+use crate::{ContentHash, FileError, FileKind, Stamp, at_hand};
 
 /// A regular file, open for reading, together with what the kernel said about
 /// it at that moment.
@@ -38,8 +38,14 @@ impl OpenFile {
         let probe = open_no_links(path, OFlags::PATH).map_err(failed)?;
         let seen = regular(path, &probe)?;
         let fd = open_no_links(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(failed)?;
-        let stamp = Stamp::new(&fstat(&fd).map_err(failed)?);
-        if stamp.id != seen.id {
+        Self::checked(fd, path, seen.id)
+    }
+
+    /// An open object, if it is the one that was looked at.
+    pub(crate) fn checked(fd: OwnedFd, path: &Path, seen: (u64, u64)) -> Result<Self, FileError> {
+        let stat = fstat(&fd).map_err(|errno| FileError::from_errno(path, "open", errno))?;
+        let stamp = Stamp::new(&stat);
+        if stamp.id != seen {
             return Err(FileError::Moved { path: path.to_owned() });
         }
         Ok(Self { file: File::from(fd), path: path.to_owned(), stamp })
@@ -80,6 +86,40 @@ impl OpenFile {
             return Err(too_large(bytes.len() as u64));
         }
         Ok(bytes)
+    }
+
+    /// Loads everything, as [`OpenFile::read_all`] does, and fingerprints it.
+    pub(crate) fn read_hashed(&self, max: u64) -> Result<(Vec<u8>, ContentHash), FileError> {
+        /// From here on a second thread pays.
+        const LARGE: u64 = 4 * 1024 * 1024;
+        const PART: usize = 512 * 1024;
+        let len = self.stamp.len;
+        if len < LARGE || max < len {
+            return self.read_plainly(max);
+        }
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        let (read, hash) = ContentHash::beside(|hand_on| {
+            let mut from = self.from_start();
+            for part in bytes.chunks_mut(PART) {
+                from.read_exact(part)?;
+                hand_on(part);
+            }
+            // What has grown meanwhile is read the plain way.
+            from.read(&mut [0])
+        });
+        match read {
+            Ok(0) => Ok((bytes, hash)),
+            // It has another size than it had: begin anew, whatever the size.
+            Ok(_) => self.read_plainly(max),
+            Err(err) if err.kind() == std::io::ErrorKind::UnexpectedEof => self.read_plainly(max),
+            Err(err) => Err(FileError::from_io(&self.path, "read", err)),
+        }
+    }
+
+    fn read_plainly(&self, max: u64) -> Result<(Vec<u8>, ContentHash), FileError> {
+        let bytes = self.read_all(max)?;
+        let hash = ContentHash::of(&bytes);
+        Ok((bytes, hash))
     }
 
     /// A reader of its own position, so that nobody else's matters.
@@ -137,10 +177,13 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<Stamp, FileError> {
         FileType::Symlink => return Err(FileError::Moved { path: path.to_owned() }),
         other => return Err(refuse(FileKind::of(other))),
     }
-    if is_kernel_interface(&fstatfs(fd).map_err(failed)?) {
+    let file_system = fstatfs(fd).map_err(failed)?;
+    if is_kernel_interface(&file_system) {
         return Err(refuse(FileKind::Kernel));
     }
-    Ok(Stamp::new(&stat))
+    let stamp = Stamp::new(&stat);
+    at_hand::note(stamp.id.0, &file_system);
+    Ok(stamp)
 }
 
 /// Whether a file system makes its files up on the fly. By the magic number, so
@@ -215,11 +258,7 @@ pub(crate) fn open_in(dir: impl AsFd, name: &Path, path: &Path) -> Result<OpenFi
     let seen = regular(path, &probe)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
     let fd = openat(&dir, name, flags, Mode::empty()).map_err(failed)?;
-    let stamp = Stamp::new(&fstat(&fd).map_err(failed)?);
-    if stamp.id != seen.id {
-        return Err(FileError::Moved { path: path.to_owned() });
-    }
-    Ok(OpenFile { file: File::from(fd), path: path.to_owned(), stamp })
+    OpenFile::checked(fd, path, seen.id)
 }
 
 /// Splits a resolved path into its directory and its name.

@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{ContentHash, FileError, OpenFile, Stamp};
+use crate::{ContentHash, FileError, OpenFile, Stamp, at_hand};
 
 /// The largest file that is loaded to be changed.
 pub const MAX_EDITABLE: u64 = 512 * 1024 * 1024;
@@ -17,10 +17,16 @@ pub struct Snapshot {
 impl Snapshot {
     /// Loads a whole file and remembers what it was.
     pub fn load(file: OpenFile) -> Result<(Self, Vec<u8>), FileError> {
-        let bytes = file.read_all(MAX_EDITABLE)?;
-        let hash = ContentHash::of(&bytes);
-        let settled = is_settled(file.stamp());
+        let settled = is_settled(&file);
+        let (bytes, hash) = file.read_hashed(MAX_EDITABLE)?;
+        // Judged before the content was read: it cannot have got older since.
         Ok((Self { file, hash, settled }, bytes))
+    }
+
+    /// A file whose content has just been read and has this fingerprint.
+    pub(crate) fn of(file: OpenFile, hash: ContentHash) -> Self {
+        let settled = is_settled(&file);
+        Self { file, hash, settled }
     }
 
     /// The open file.
@@ -33,21 +39,42 @@ impl Snapshot {
         self.hash
     }
 
-    /// Whether the object behind a file still holds what the snapshot holds.
+    /// Whether the object behind a file still holds what the snapshot holds: the
+    /// look that counts.
     pub(crate) fn is_current(&self, found: &OpenFile) -> Result<bool, FileError> {
-        if self.stamp_says_current(&found.restamp()?) {
+        let now = found.restamp()?;
+        if self.settled && is_large(&now) && now.untouched_since(self.file.stamp()) {
             return Ok(true);
         }
-        let hash = hash_open(found)?;
-        Ok(hash == self.hash)
+        Ok(hash_open(found)? == self.hash)
     }
 
-    /// Whether the stamp alone proves it: a large file that was at rest when it
-    /// was read, and whose times have not moved. Small files are read again.
-    fn stamp_says_current(&self, now: &Stamp) -> bool {
-        const WORTH_TRUSTING: u64 = 1024 * 1024;
-        self.settled && WORTH_TRUSTING < now.len && now.untouched_since(self.file.stamp())
+    /// A look before the one that counts: no sign of a change is enough for a
+    /// large file.
+    pub(crate) fn seems_current(&self, found: &OpenFile) -> Result<bool, FileError> {
+        let now = found.restamp()?;
+        if is_large(&now) && now.untouched_since(self.file.stamp()) {
+            return Ok(true);
+        }
+        Ok(hash_open(found)? == self.hash)
     }
+
+    /// The first look, before we have touched the object ourselves: any sign at
+    /// all is followed up, so that times that were put back deceive nobody.
+    pub(crate) fn is_untouched(&self, found: &OpenFile) -> Result<bool, FileError> {
+        let (now, then) = (found.restamp()?, self.file.stamp());
+        if is_large(&now) && now.untouched_since(then) && now.changed == then.changed {
+            return Ok(true);
+        }
+        Ok(hash_open(found)? == self.hash)
+    }
+}
+
+/// Files of this size are worth trusting their times instead of reading them
+/// again.
+fn is_large(stamp: &Stamp) -> bool {
+    const WORTH_TRUSTING: u64 = 1024 * 1024;
+    WORTH_TRUSTING < stamp.len
 }
 
 /// The fingerprint of an open file, from its beginning.
@@ -56,9 +83,15 @@ pub(crate) fn hash_open(file: &OpenFile) -> Result<ContentHash, FileError> {
 }
 
 /// Whether a file was last changed long enough ago that a further change would
-/// surely show in its times, however coarse the clock of the file system.
-fn is_settled(stamp: &Stamp) -> bool {
-    let seconds = u64::try_from(stamp.modified.0).unwrap_or(0);
-    let modified = UNIX_EPOCH + Duration::from_secs(seconds);
-    SystemTime::now().duration_since(modified).is_ok_and(|age| Duration::from_secs(4) < age)
+/// surely show in its times, however coarse the clock of the file system. Those
+/// of this machine count in ticks of at most ten milliseconds, others in up to
+/// two seconds.
+fn is_settled(file: &OpenFile) -> bool {
+    let enough = if at_hand::is_noted(file.stamp().id.0) { 50 } else { 4000 };
+    let (seconds, nanoseconds) = file.stamp().modified;
+    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u64::try_from(nanoseconds)) else {
+        return false;
+    };
+    let modified = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds);
+    SystemTime::now().duration_since(modified).is_ok_and(|age| Duration::from_millis(enough) < age)
 }

@@ -1,7 +1,9 @@
 //! Encodings, line breaks and stray bytes survive every splice.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
 
-use encoding_rs::{BIG5, EUC_JP, EUC_KR, GBK, SHIFT_JIS, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252};
+use encoding_rs::{
+    BIG5, EUC_JP, EUC_KR, GBK, ISO_8859_15, MACINTOSH, SHIFT_JIS, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252,
+};
 use haft_workspace::text::{Charset, Encoding, Extent, Splice, Text, detect};
 use proptest::prelude::*;
 
@@ -57,6 +59,31 @@ fn encodings_are_recognised() {
         ("stray", "naïve \u{e9}t\u{e9} ".bytes().chain(*b"\xe9\n").collect(), Some("UTF-8")),
         ("png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0".to_vec(), None),
         ("elf", b"\x7fELF\x02\x01\x01\0\0\0".to_vec(), None),
+        (
+            "latin9",
+            legacy(ISO_8859_15, "Prix : 12 € pour le cœur du garçon\nŠkoda à Žilina\n"),
+            Some("ISO-8859-15"),
+        ),
+        ("latin9 word", legacy(ISO_8859_15, "# total\nprice = 12 €\n"), Some("ISO-8859-15")),
+        (
+            "latin9 in French",
+            legacy(ISO_8859_15, &"Le cœur a déjà coûté 5 € à l'élève\n".repeat(30)),
+            Some("ISO-8859-15"),
+        ),
+        ("fractions", legacy(WINDOWS_1252, "take 2½ cups, 1¼ spoons\n"), Some("windows-1252")),
+        (
+            "dos frame",
+            b"\xda\xc4\xc4\xc4\xc4\xbf\n\xb3 M\x81ller \xb3\nkey = old\n".to_vec(),
+            Some("unknown 8-bit encoding"),
+        ),
+        ("dos words", b"# J\x81rgen M\x81ller\nkey = old\n".to_vec(), Some("unknown 8-bit encoding")),
+        (
+            "mac",
+            legacy(MACINTOSH, &"Café crème à la carte, façade, être\n".repeat(3)),
+            Some("unknown 8-bit encoding"),
+        ),
+        ("iso-2022-jp", b"\x1b$B$3$l$O@_Dj$G$9\x1b(B\nkey = old\n".to_vec(), None),
+        ("hz", b"~{UbJGR;8vEdVCND<~~}\nkey = old\n".to_vec(), None),
         ("utf32", b"\xff\xfe\0\0a\0\0\0".to_vec(), None),
         ("noise", (0..=255).chain(1..=31).cycle().take(4000).collect(), None),
     ];

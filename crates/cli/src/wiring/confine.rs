@@ -10,6 +10,7 @@ use std::{
 };
 
 use haft_config::{Sandbox as Wishes, SettingsStore, Sourced};
+use haft_permission::{Behavior, Destination, Origin, Policy as Rules};
 use haft_shell::sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
@@ -140,9 +141,13 @@ impl Walls {
             }
         };
         let sockets = &wishes.network;
-        let open =
-            !enabled || is_set(&sockets.allow_all_unix_sockets) || !sockets.allow_unix_sockets.is_empty();
-        policy.sockets = if open { UnixSockets::All } else { UnixSockets::Own };
+        policy.sockets = if !enabled || is_set(&sockets.allow_all_unix_sockets) {
+            UnixSockets::All
+        } else if sockets.allow_unix_sockets.is_empty() {
+            UnixSockets::Own
+        } else {
+            UnixSockets::Listed(self.paths(&sockets.allow_unix_sockets))
+        };
         Ok(policy)
     }
 
@@ -155,7 +160,7 @@ impl Walls {
             .map(|Fenced { path, rule }| Hidden { path: path.clone(), rule: format!("deny rule {rule}") });
         let readable = self.paths(&wishes.filesystem.allow_read);
         let denied = self.paths(&wishes.filesystem.deny_read).into_iter();
-        let by_setting = denied.filter(|path| !readable.iter().any(|it| it.starts_with(path))).map(|path| {
+        let by_setting = denied.flat_map(|path| except(path, &readable)).map(|path| {
             let rule = String::from("sandbox.filesystem.denyRead");
             Hidden { path, rule }
         });
@@ -168,7 +173,25 @@ impl Walls {
     }
 
     fn paths(&self, texts: &[Sourced<String>]) -> Vec<PathBuf> {
-        texts.iter().map(|text| self.path(text)).collect()
+        texts.iter().flat_map(|text| self.named(text)).collect()
+    }
+
+    /// What an entry of the settings names: a path, or what a pattern finds now,
+    /// as a rule about paths would find it.
+    fn named(&self, text: &Sourced<String>) -> Vec<PathBuf> {
+        let plain = text.value.strip_suffix("/**").unwrap_or(&text.value);
+        if !plain.contains(['*', '?', '[', '{']) {
+            return vec![self.path(text)];
+        }
+        let base = &text.origin.source.base;
+        let origin = Origin::new("sandbox.filesystem", Destination::Session).rooted(base.as_path());
+        let rule = format!("Read({})", text.value);
+        let policy = Rules::builder(base).rules(&origin, Behavior::Deny, [rule]).build();
+        let found = policy.fence(base, self.home.as_deref());
+        if !found.missed.is_empty() {
+            self.warn_once(&format!("sandbox.filesystem: {}", found.missed.join("; ")));
+        }
+        found.unreadable.into_iter().map(|it| it.path).collect()
     }
 
     /// `//x` is absolute as in rules, `~` is the home, everything else starts
@@ -291,6 +314,19 @@ impl Confine for Walls {
             },
         )
     }
+}
+
+/// A directory without what may be read in it: everything beside that, and
+/// beside the directories on the way to it.
+fn except(denied: PathBuf, readable: &[PathBuf]) -> Vec<PathBuf> {
+    if readable.contains(&denied) {
+        return Vec::new();
+    }
+    if !readable.iter().any(|it| it.starts_with(&denied)) {
+        return vec![denied];
+    }
+    let entries = std::fs::read_dir(&denied).into_iter().flatten().flatten().map(|it| it.path());
+    entries.flat_map(|path| except(path, readable)).collect()
 }
 
 fn is_set(flag: &Option<Sourced<bool>>) -> bool {

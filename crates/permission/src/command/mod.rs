@@ -76,8 +76,12 @@ fn narrow(part: &mut CommandPart) {
 }
 
 fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
+    let names = if is_fed(part) { Names::Handed } else { Names::Walked };
     let leaves = follows_links(part)
-        && part.effects.iter().any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, place));
+        && part
+            .effects
+            .iter()
+            .any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, names, place));
     let plain =
         part.doubts.is_empty() && !leaves && part.effects.iter().all(|effect| stays_plain(effect, place));
     match part.class {
@@ -93,15 +97,39 @@ fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
     match effect.access {
         Access::Connect => false,
         Access::Obey => match &effect.target {
-            Target::Path(path) => haft_paths::lexical(path) == place.cwd,
+            Target::Path(path) => obeys_the_same(&haft_paths::lexical(path), place),
             Target::Pattern(_) | Target::Unknown(_) => false,
         },
         Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
     }
 }
 
-/// Whether the command was told to follow links (`grep -R`, `find -L`).
+/// Whether a repository's configuration in this directory is that of the working
+/// directory: it is the directory itself, or one below it that belongs to the
+/// same repository and was told to git by name (`git -C src`).
+fn obeys_the_same(dir: &Path, place: &CommandPlace<'_>) -> bool {
+    if dir == place.cwd {
+        return true;
+    }
+    let is_repository = |dir: &Path| {
+        let has = |name: &str| dir.join(name).symlink_metadata().is_ok();
+        has(".git") || has("HEAD") || has("objects") || has("refs")
+    };
+    let below = haft_paths::is_inside(dir, place.cwd)
+        && dir.is_dir()
+        && haft_paths::real(dir).is_ok_and(|real| {
+            haft_paths::real(place.cwd)
+                .is_ok_and(|cwd| dir.strip_prefix(place.cwd).is_ok_and(|rest| cwd.join(rest) == real))
+        });
+    below && dir.ancestors().take_while(|it| *it != place.cwd).all(|it| !is_repository(it))
+}
+
+/// Whether the command was told to follow links (`grep -R`, `find -L`), or does
+/// so because it is handed names by another one.
 fn follows_links(part: &Part) -> bool {
+    if is_fed(part) {
+        return true;
+    }
     let options = part.words.iter().filter_map(|word| match word {
         shell::Word::Literal(text) => Some(text.as_str()),
         shell::Word::Pattern(_) | shell::Word::Unknown(_) => None,
@@ -113,11 +141,16 @@ fn follows_links(part: &Part) -> bool {
 }
 
 /// As many names as are looked at before a tree counts as unknown.
-const MOST_NAMES: usize = 4_000;
+const MOST_NAMES: usize = 20_000;
+
+/// Whether names come from another command.
+fn is_fed(part: &Part) -> bool {
+    part.words.iter().any(|word| matches!(word, shell::Word::Literal(text) if text == "xargs"))
+}
 
 /// Whether a command that follows links may leave the workspace through one of
 /// them. A tree too large to look through counts as if it did.
-fn links_lead_out(target: &Target, place: &CommandPlace<'_>) -> bool {
+fn links_lead_out(target: &Target, names: Names, place: &CommandPlace<'_>) -> bool {
     let mut open = match target {
         Target::Path(path) => vec![path.clone()],
         Target::Pattern(path) => vec![literal_parent(path)],
@@ -129,15 +162,35 @@ fn links_lead_out(target: &Target, place: &CommandPlace<'_>) -> bool {
         for entry in entries.flatten() {
             seen += 1;
             let Ok(kind) = entry.file_type() else { return true };
-            if MOST_NAMES < seen || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place)) {
+            let name = entry.file_name();
+            if MOST_NAMES < seen
+                || (kind.is_symlink() && !is_at_home(&Target::Path(entry.path()), place))
+                || (names == Names::Handed && falls_apart(&name))
+            {
                 return true;
             }
-            if kind.is_dir() {
+            // What git keeps there has neither links nor odd names.
+            if kind.is_dir() && !(names == Names::Handed && name == ".git") {
                 open.push(entry.path());
             }
         }
     }
     false
+}
+
+/// How a command comes by the names of the files it opens.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Names {
+    /// It walks the tree.
+    Walked,
+    /// Another command prints them, and they are taken apart again.
+    Handed,
+}
+
+/// Whether a name becomes another one, or several, when it is read from text.
+fn falls_apart(name: &std::ffi::OsStr) -> bool {
+    let odd = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | b'\\' | 0x0b);
+    name.as_encoded_bytes().iter().any(odd)
 }
 
 /// The directory a pattern begins in.

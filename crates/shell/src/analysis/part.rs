@@ -47,6 +47,8 @@ pub(crate) struct Written<'a> {
     /// Texts the shell expands a second time.
     pub(crate) evaluated: Vec<String>,
     pub(crate) doubts: Vec<Doubt>,
+    /// Below which places the names are that it reads, if it reads names.
+    pub(crate) feed: Option<Vec<Touch>>,
     pub(crate) state: &'a State,
     pub(crate) place: Place<'a>,
 }
@@ -156,7 +158,11 @@ impl Written<'_> {
         let fields: Vec<Field> = words.iter().map(|(field, _)| field.clone()).collect();
         let known: Vec<Option<&str>> = fields.iter().map(Field::literal).collect();
         let inner = wrapper::transparent_words(&known);
-        let verdict = known::classify(&fields[inner..]);
+        let hands_on = known.get(inner).copied().flatten() == Some("xargs");
+        let verdict = match hands_on {
+            true => known::classify_xargs(&fields[inner + 1..], self.feed.as_deref()),
+            false => known::classify(&fields[inner..]),
+        };
         let class = verdict.as_ref().map_or(Class::Other, |verdict| verdict.class);
         findings.class = Some(match findings.class {
             None => class,
@@ -174,7 +180,8 @@ impl Written<'_> {
             }
             None => self.mentions(words, findings),
         }
-        let mut readings = if class == Class::ReadOnly {
+        // What only reads runs nothing in turn, but for this one.
+        let mut readings = if class == Class::ReadOnly && !hands_on {
             inner::plain_readings(&texts)
         } else {
             let found = inner::readings(&texts);
@@ -382,6 +389,7 @@ pub(crate) fn guess(words: &[String], source: &str, place: Place<'_>) -> Part {
         scripts: Vec::new(),
         evaluated: Vec::new(),
         doubts: Vec::new(),
+        feed: None,
         state: &state,
         place,
     };

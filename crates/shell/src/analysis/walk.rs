@@ -19,6 +19,9 @@ pub(crate) struct Walker<'a> {
     place: Place<'a>,
     pub(crate) parts: Vec<Part>,
     pub(crate) doubts: Vec<Doubt>,
+    /// Below which places the names are that come through the pipe in front of
+    /// the next command; and, behind it, those it prints itself.
+    feed: Option<Vec<known::Touch>>,
 }
 
 /// The state after a command that succeeded, and after one that failed.
@@ -48,7 +51,7 @@ impl Outcome {
 
 impl<'a> Walker<'a> {
     pub(crate) fn new(source: &'a str, place: Place<'a>) -> Self {
-        Self { source, place, parts: Vec::new(), doubts: Vec::new() }
+        Self { source, place, parts: Vec::new(), doubts: Vec::new(), feed: None }
     }
 
     pub(crate) fn list(&mut self, list: &List, mut state: State) -> State {
@@ -82,18 +85,25 @@ impl<'a> Walker<'a> {
 
     /// Every command of a pipeline proper runs in a shell of its own.
     fn pipeline(&mut self, pipeline: &Pipeline, state: State) -> Outcome {
+        self.feed = None;
         if let [command] = &pipeline.commands[..] {
-            return self.command(command, state);
+            let outcome = self.command(command, state);
+            self.feed = None;
+            return outcome;
         }
         for command in &pipeline.commands {
             self.command(command, state.clone());
+            // Complaints are no names.
+            self.feed = self.feed.take().filter(|_| !pipeline.errors_too);
         }
+        self.feed = None;
         Outcome::either(state)
     }
 
     fn command(&mut self, command: &Command, mut state: State) -> Outcome {
+        let feed = self.feed.take();
         if let Kind::Simple { assignments, words } = &command.kind {
-            return self.simple(command, assignments, words, state);
+            return self.simple(command, assignments, words, state, feed);
         }
         self.group_redirects(command, &mut state);
         match &command.kind {
@@ -217,6 +227,7 @@ impl<'a> Walker<'a> {
         assignments: &[Assignment],
         words: &[Word],
         mut state: State,
+        feed: Option<Vec<known::Touch>>,
     ) -> Outcome {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
@@ -239,10 +250,12 @@ impl<'a> Walker<'a> {
             scripts: redirected.scripts,
             evaluated: redirected.evaluated,
             doubts,
+            feed: feed.clone().filter(|_| only_silences(&command.redirects)),
             state: &state,
             place: self.place,
         };
         self.parts.push(part.into_part());
+        self.feed = only_silences(&command.redirects).then(|| handed_on(&written, feed)).flatten();
         if words.is_empty() {
             for assignment in assignments {
                 let value = assigned(assignment, &state);
@@ -451,6 +464,25 @@ impl<'a> Walker<'a> {
     fn slice(&self, span: &Span) -> String {
         self.source.get(span.clone()).unwrap_or_default().to_owned()
     }
+}
+
+/// What a command prints for the next one in the pipe, if that is names.
+fn handed_on(words: &[WrittenWord], feed: Option<Vec<known::Touch>>) -> Option<Vec<known::Touch>> {
+    let literal = |word: &WrittenWord| word.literal.clone().map(Field::Literal);
+    let fields: Vec<Field> = words.iter().map(literal).collect::<Option<_>>()?;
+    match known::names_below(&fields) {
+        Some(places) => Some(places),
+        None => feed.filter(|_| known::passes_lines(&fields)),
+    }
+}
+
+/// Whether redirections do nothing but throw away what is printed.
+fn only_silences(redirects: &[Redirect]) -> bool {
+    redirects.iter().all(|it| {
+        it.operator == Operator::Write
+            && it.variable.is_none()
+            && it.target.literal().as_deref() == Some("/dev/null")
+    })
 }
 
 /// Whether the word behind `>&` stays what it is: the shell expands it twice

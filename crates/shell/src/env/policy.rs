@@ -73,7 +73,12 @@ const NON_INTERACTIVE: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     ("GIT_SEQUENCE_EDITOR", "true"),
     ("GIT_TERMINAL_PROMPT", "0"),
+    // A pager that only prints runs nothing for it.
+    ("LESS", ""),
+    ("LESSOPEN", ""),
+    ("LESSSECURE", "1"),
     ("MANPAGER", "cat"),
+    ("MORE", ""),
     ("PAGER", "cat"),
     ("PIP_NO_INPUT", "1"),
     ("SSH_ASKPASS_REQUIRE", "never"),

@@ -71,6 +71,7 @@ impl Collect<'_> {
                 (errors.as_fd(), 2),
                 (dump_end.as_fd(), self.dump),
             ],
+            terminal: None,
         };
         let pid = launch.start().inspect_err(|_| owner.forget(&mark))?;
         owner.started(&mark, pid);

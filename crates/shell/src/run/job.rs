@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
     own::{Lifetime, Owner, Process},
+    run::terminal,
     sandbox::Confinement,
 };
 
@@ -38,6 +39,18 @@ pub struct Spec {
     pub precious: Vec<PathBuf>,
     /// A descriptor of ours it gets as its number three, to talk with us.
     pub channel: Option<Arc<OwnedFd>>,
+    /// Whether somebody can type.
+    pub terminal: Terminal,
+}
+
+/// What a command finds where people sit at a keyboard.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Terminal {
+    /// Nobody: no terminal, and no input.
+    #[default]
+    None,
+    /// A terminal of its own; [`Job::send`] types.
+    Own,
 }
 
 /// Why a command was stopped.
@@ -130,6 +143,8 @@ pub(crate) struct Shared {
     pub(crate) wake: OwnedFd,
     /// The same for those who wait otherwise.
     pub(crate) asked: Notify,
+    /// Where to type, as long as it runs.
+    pub(crate) keyboard: Mutex<Option<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -150,6 +165,10 @@ impl Shared {
 
     pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn keyboard(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        self.keyboard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -316,6 +335,37 @@ impl Job {
     pub fn loss(&self) -> (u64, Option<String>) {
         let spool = self.0.spool();
         (spool.dropped(), spool.trouble().map(str::to_owned))
+    }
+
+    /// Types this at its terminal. Waits a few seconds for room if it does not
+    /// read.
+    pub async fn send(&self, bytes: Vec<u8>) -> std::io::Result<()> {
+        let keyboard = {
+            let keyboard = self.0.keyboard();
+            keyboard.as_ref().map(OwnedFd::try_clone).transpose()?
+        };
+        let Some(keyboard) = keyboard else {
+            return Err(std::io::ErrorKind::NotConnected.into());
+        };
+        tokio::task::spawn_blocking(move || terminal::type_all(&keyboard, &bytes)).await?
+    }
+
+    /// Waits until it has printed more than this many bytes and then nothing for
+    /// a while, as a program does that waits for an answer; or has ended; or
+    /// until patience is at its end.
+    pub async fn settled(&self, printed: u64, pause: Duration, patience: Duration) {
+        let quiet = async {
+            let mut seen = printed;
+            self.printed_more_than(seen).await;
+            while self.end().is_none() {
+                seen = self.printed().bytes;
+                let more = self.printed_more_than(seen);
+                if tokio::time::timeout(pause, more).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(patience, quiet).await.ok();
     }
 
     /// Lets what it starts go on after the session.

@@ -21,6 +21,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) directory: &'a CStr,
     /// Which of our descriptors the process gets under which number.
     pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+    /// The terminal it gets as its input and output, if it gets one.
+    pub(crate) terminal: Option<&'a CStr>,
 }
 
 impl Launch<'_> {
@@ -29,6 +31,12 @@ impl Launch<'_> {
     pub(crate) fn start(&self) -> io::Result<Pid> {
         let sources = self.clear_of_targets()?;
         let mut actions = Actions::new()?;
+        if let Some(path) = self.terminal {
+            // Whoever leads a session and has no terminal gets the first one it opens.
+            actions.open(path, 0)?;
+            actions.dup(0, 1)?;
+            actions.dup(0, 2)?;
+        }
         for (source, (_, target)) in sources.iter().zip(self.descriptors) {
             actions.dup(source.as_raw_fd(), *target)?;
         }
@@ -57,7 +65,9 @@ impl Launch<'_> {
     /// not close another.
     fn clear_of_targets(&self) -> io::Result<Vec<Source<'_>>> {
         let above = self.descriptors.iter().map(|(_, target)| target + 1).max().unwrap_or(0);
-        let is_target = |raw: RawFd| self.descriptors.iter().any(|(_, target)| *target == raw);
+        let standard = self.terminal.is_some();
+        let is_target =
+            |raw: RawFd| (standard && raw < 3) || self.descriptors.iter().any(|(_, target)| *target == raw);
         let moved = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, above);
         self.descriptors
             .iter()
@@ -98,6 +108,13 @@ impl Actions {
     fn dup(&mut self, source: RawFd, target: RawFd) -> io::Result<()> {
         // SAFETY: the value is initialised.
         check(unsafe { libc::posix_spawn_file_actions_adddup2(&mut self.0, source, target) })
+    }
+
+    fn open(&mut self, path: &CStr, target: RawFd) -> io::Result<()> {
+        // SAFETY: the value is initialised; the text is copied.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addopen(&mut self.0, target, path.as_ptr(), libc::O_RDWR, 0)
+        })
     }
 
     fn chdir(&mut self, directory: &CStr) -> io::Result<()> {

@@ -1,7 +1,8 @@
 //! Running commands.
 //!
 //! **Invariant:** a command gets exactly the bytes it was judged by, in a
-//! session of its own, without a terminal and without input.
+//! session of its own, without a terminal and without input unless it was asked
+//! to run with a terminal of its own.
 //!
 //! **Invariant:** a call never waits for what a command left behind, and never
 //! longer than its limit.
@@ -16,11 +17,12 @@ mod precious;
 mod shell;
 mod supervise;
 mod tasks;
+mod terminal;
 mod threads;
 mod wait;
 
 pub use cgroup::parse_bytes;
-pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop};
+pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
 pub use notice::{News, Notice, Status, signal_name};
 pub(crate) use precious::rm_guard;
 pub use shell::{Shell, ShellConfig};

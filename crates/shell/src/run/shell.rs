@@ -32,6 +32,7 @@ use crate::{
         job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
         launch::Launch,
         supervise::{Started, Supervisor},
+        terminal::Wires,
         threads,
     },
     sandbox::Numbers,
@@ -220,6 +221,7 @@ impl Shell {
             }),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             asked: Notify::new(),
+            keyboard: Mutex::new(None),
             spec,
         }))
     }
@@ -234,12 +236,9 @@ impl Shell {
 
     fn launch(&self, shared: &Shared, mark: &Mark) -> io::Result<Started> {
         let spec = &shared.spec;
-        let (output, output_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let wires = Wires::open(spec.terminal)?;
         let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&output, true)?;
         rustix::io::ioctl_fionbio(&status, true)?;
-        // More per wake-up; not everybody may.
-        rustix::pipe::fcntl_setpipe_size(&output_end, 1 << 20).ok();
         let definitions = self.prepared().definitions.needed_for(&spec.command);
         let cgroup = self.memory_group(shared);
         let door = cgroup.as_ref().and_then(|it| it.door().ok());
@@ -248,13 +247,11 @@ impl Shell {
         let command = CString::new(spec.command.as_bytes())?;
         let directory = CString::new(spec.cwd.as_os_str().as_bytes())?;
         let bash = CString::new(self.config.bash.as_os_str().as_bytes())?;
-        let mut descriptors = vec![
-            (self.null.as_fd(), 0),
-            (output_end.as_fd(), 1),
-            (output_end.as_fd(), 2),
+        let mut descriptors = wires.descriptors(&self.null);
+        descriptors.extend([
             (status_end.as_fd(), self.descriptors.status),
             (prelude.as_fd(), self.descriptors.prelude),
-        ];
+        ]);
         descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
         descriptors.extend(door.iter().map(|door| (door.as_fd(), self.descriptors.door())));
         let mut argv: Vec<&CStr> = Vec::new();
@@ -278,12 +275,15 @@ impl Shell {
             environment: &environment,
             directory: &directory,
             descriptors: &descriptors,
+            terminal: wires.terminal(),
         };
         let pid = launch.start()?;
         let root = self.owner.started(mark, pid);
         // It joins by itself, before it starts anything; this is for shells that do not get that far.
         cgroup.as_ref().map(|it| it.add(pid).ok());
+        drop(descriptors);
         let guard = wrapped.map(|it| it.guard);
+        let output = wires.ours(shared)?;
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 

@@ -17,7 +17,7 @@ use rustix::{
 use crate::{
     own::{Mark, Owner, ProcessId, describe},
     run::{
-        job::{Cwd, End, Exit, Phase, Shared, Stop},
+        job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
         wait,
     },
     sandbox::Guard,
@@ -27,8 +27,10 @@ use crate::{
 const DRAIN: Duration = Duration::from_millis(50);
 /// A stopped command is reported after this long, ended or not.
 const REPORT: Duration = Duration::from_millis(200);
-/// Whoever ignores a polite request is killed after this long.
+/// Whoever ignores a polite request is killed after this long; sooner where the
+/// time is up already.
 const PATIENCE: Duration = Duration::from_secs(1);
+const LITTLE_PATIENCE: Duration = Duration::from_millis(250);
 /// Killing takes this long at most; what survives it sits in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often a stopping command is looked at.
@@ -124,7 +126,7 @@ impl Supervisor {
         }
         if let Some(guard) = self.process.guard.take() {
             // Once more, for what was left running.
-            guard.violations();
+            drop(guard.violations());
         }
         drop(self.process.cgroup.take());
         self.shared.spool().settle();
@@ -172,7 +174,7 @@ impl Supervisor {
     /// print: nothing ever comes from there.
     fn waits_for_person(&mut self) -> bool {
         let now = Instant::now();
-        if self.exit.is_some() || now < self.watch.0 {
+        if self.exit.is_some() || now < self.watch.0 || self.shared.spec.terminal == Terminal::Own {
             return false;
         }
         let (printed, complains) = {
@@ -202,7 +204,8 @@ impl Supervisor {
         if stopping.all_gone {
             return;
         }
-        if PATIENCE <= now - stopping.since {
+        let patience = if stopping.why == Stop::TimedOut { LITTLE_PATIENCE } else { PATIENCE };
+        if patience <= now - stopping.since {
             self.signal(Signal::KILL);
         }
         let others = self.shared.owner.alive(&self.process.mark);
@@ -247,6 +250,7 @@ impl Supervisor {
             violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
         });
         self.end = Some(Arc::clone(&end));
+        self.shared.keyboard().take();
         self.shared.phase.send_replace(Phase::Ended(end));
     }
 

@@ -237,6 +237,11 @@ impl Tasks {
         Some(task.info())
     }
 
+    /// The job behind a task.
+    pub fn job(&self, id: &str) -> Option<Job> {
+        self.inner().named(id).map(|task| task.job.clone())
+    }
+
     /// Lets what a task started go on after the session.
     pub fn detach(&self, id: &str) -> Option<std::io::Result<bool>> {
         let job = self.inner().named(id)?.job.clone();

@@ -51,6 +51,9 @@ pub(super) fn arguments(bwrap: &Path, order: &Order, closed: bool) -> io::Result
             words.extend([OsString::from("--ro-bind"), OsString::from("/dev/null"), path.into()]);
         }
     }
+    for path in &order.cover {
+        words.extend([OsString::from("--ro-bind"), OsString::from("/dev/null"), path.into()]);
+    }
     // Root inside is root outside as far as these are concerned.
     for path in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
         if Path::new(path).exists() {

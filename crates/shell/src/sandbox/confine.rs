@@ -19,6 +19,7 @@ use crate::run::launch::Launch;
 use crate::sandbox::{
     Backend, Domains, Features, Lookup, Network, Policy, Report, SystemLookup, WITHOUT, bubblewrap,
     order::{HELPER, Net, Order, Walls},
+    sockets,
     space::Space,
     stand_in::{Held, StandIns},
 };
@@ -134,11 +135,14 @@ impl std::os::fd::AsFd for Shared {
 pub(crate) struct Guard {
     held: Held,
     quarantine: PathBuf,
-    space: Option<Arc<Space>>,
+    /// The way out, and how much it had refused when the command started.
+    space: Option<(Arc<Space>, u64)>,
 }
 
 impl Guard {
-    /// What the command did or tried against the policy, a line each.
+    /// What the command did or tried against the policy, a line each. What the
+    /// proxy refused since the command started may have been another one's that
+    /// ran beside it.
     pub(crate) fn violations(&self) -> Vec<String> {
         let taken = self.held.take_back(&self.quarantine);
         let mut lines: Vec<String> = taken
@@ -151,7 +155,7 @@ impl Guard {
                 )
             })
             .collect();
-        let refused = self.space.iter().flat_map(|space| space.proxy.take_refused());
+        let refused = self.space.iter().flat_map(|(space, since)| space.proxy.refused_since(*since));
         lines.extend(refused.map(|why| format!("connect: {why}")));
         lines
     }
@@ -259,6 +263,7 @@ impl Confinement {
             environment: &environment,
             directory: &directory,
             descriptors: &descriptors,
+            terminal: None,
         };
         let pid = launch.start()?;
         let status = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)?;
@@ -288,7 +293,8 @@ impl Confinement {
             descriptors.push((Shared::Net(Arc::clone(space)), numbers.net));
         }
         let quarantine = self.sandbox.config.state.join("quarantine");
-        let guard = Guard { held, quarantine, space: self.space.clone() };
+        let space = self.space.as_ref().map(|it| (Arc::clone(it), it.proxy.refusals()));
+        let guard = Guard { held, quarantine, space };
         Ok(Wrapped { program, arguments, descriptors, variables: self.variables(), guard })
     }
 
@@ -314,7 +320,8 @@ impl Confinement {
             protect,
             hide,
             network,
-            sockets: self.policy.sockets,
+            sockets: sockets::creation(&self.policy.sockets),
+            cover: sockets::to_cover(&self.policy.sockets),
             hollow: self.sandbox.config.state.join("hollow"),
             status: numbers.status,
         }

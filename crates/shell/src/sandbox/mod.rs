@@ -17,6 +17,7 @@ mod order;
 mod policy;
 mod proxy;
 mod report;
+mod sockets;
 mod space;
 mod stand_in;
 mod workspace;

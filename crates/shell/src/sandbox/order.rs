@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::UnixSockets;
-
 /// The word that makes a program the helper.
 pub(crate) const HELPER: &str = "__sandbox";
 
@@ -22,11 +20,22 @@ pub(crate) struct Order {
     pub(crate) hide: Vec<PathBuf>,
     /// Whom it may talk to.
     pub(crate) network: Net,
-    pub(crate) sockets: UnixSockets,
+    pub(crate) sockets: Sockets,
+    /// Sockets that are covered up, as far as they can be reached at all.
+    pub(crate) cover: Vec<PathBuf>,
     /// A directory of ours that nothing else is in.
     pub(crate) hollow: PathBuf,
     /// Where to say that it did not work.
     pub(crate) status: i32,
+}
+
+/// Whether Unix sockets can be made.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Sockets {
+    /// Only in pairs.
+    Pairs,
+    /// Any.
+    All,
 }
 
 /// How the walls are built.

@@ -84,11 +84,14 @@ pub struct Domains {
 
 /// Whether a command may open Unix sockets: through them it could have others
 /// do what it may not.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum UnixSockets {
     /// None but pairs of its own.
     #[default]
     Own,
+    /// These, and those in these directories; what else is there when a command
+    /// starts is out of reach.
+    Listed(Vec<PathBuf>),
     /// Any.
     All,
 }

@@ -99,13 +99,28 @@ impl Report {
             ));
         }
         self.fill_network(policy, backend);
-        if policy.sockets == UnixSockets::Own {
-            self.enforced.push(String::from("Unix sockets of the machine cannot be opened"));
-        }
+        self.fill_sockets(policy, backend);
         if 6 <= landlock {
             self.enforced.push(String::from("processes outside cannot be signalled or looked into"));
         } else {
             self.gaps.push(String::from("processes outside can be signalled"));
+        }
+    }
+
+    fn fill_sockets(&mut self, policy: &Policy, backend: Backend) {
+        match &policy.sockets {
+            UnixSockets::All => {}
+            UnixSockets::Own => {
+                self.enforced.push(String::from("Unix sockets of the machine cannot be opened"));
+            }
+            UnixSockets::Listed(_) if backend == Backend::Landlock => {
+                self.gaps.push(String::from("Unix sockets other than the allowed ones can be opened"));
+            }
+            UnixSockets::Listed(allowed) => {
+                let allowed = list(allowed.iter().map(|it| it.display()));
+                self.enforced.push(format!("Unix sockets other than {allowed} are out of reach"));
+                self.gaps.push(String::from("Unix sockets made while a command runs can be opened"));
+            }
         }
     }
 

@@ -55,6 +55,7 @@ impl Space {
             environment: &[],
             directory: c"/",
             descriptors: &[(theirs.as_fd(), 0)],
+            terminal: None,
         };
         let pid = launch.start()?;
         drop(theirs);

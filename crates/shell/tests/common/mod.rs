@@ -49,6 +49,7 @@ impl Rig {
             confinement: None,
             precious: Vec::new(),
             channel: None,
+            terminal: haft_shell::run::Terminal::None,
         }
     }
 

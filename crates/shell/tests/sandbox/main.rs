@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod escapes;
 mod inside;
 mod machine;
 mod reach;
@@ -23,7 +24,7 @@ use haft_shell::{
     run::{End, Exit, Job},
     sandbox::{
         Backend, Confinement, Domains, Hidden, Lookup, Network, PathKind, Policy, Protected, Sandbox,
-        SandboxConfig, Strictness, WhenAbsent, WorkspacePolicy, blocked,
+        SandboxConfig, Strictness, UnixSockets, WhenAbsent, WorkspacePolicy, blocked,
     },
 };
 

@@ -11,7 +11,10 @@ use haft_shell::{
 };
 use haft_tool::{Block, Content, ErrorKind, ToolError};
 
-use super::input::{Left, Output};
+use super::{
+    input::{Left, Output},
+    ports::{Said, Unattended},
+};
 
 /// Raw output up to this size is looked at for a picture.
 const LARGEST_PICTURE: u64 = 8 << 20;
@@ -139,7 +142,12 @@ fn footer(output: &Output) -> String {
 }
 
 /// The result of a command that failed.
-pub(crate) fn failure(end: &End, limit: Duration, mut output: Output) -> ToolError {
+pub(crate) fn failure(
+    end: &End,
+    limit: Duration,
+    mut output: Output,
+    unattended: Option<Unattended>,
+) -> ToolError {
     let (kind, first) = match (&end.stopped, &end.exit) {
         (Some(Stop::TimedOut), _) => {
             (ErrorKind::TimedOut, format!("Command timed out after {}", words(limit)))
@@ -148,7 +156,13 @@ pub(crate) fn failure(end: &End, limit: Duration, mut output: Output) -> ToolErr
         (_, Exit::NotStarted(why)) => (ErrorKind::Failed, format!("The command could not be started: {why}")),
         _ => (ErrorKind::Failed, sentence(&end.describe())),
     };
-    if let Some(hint) = hint(end, &output.stdout) {
+    if output.timed_out {
+        let took = words(Duration::from_millis(output.duration_ms));
+        output.notes.push(format!(
+            "timed_out: true, it was stopped after {took} with everything it had started; give it a longer timeout, or run_in_background"
+        ));
+    }
+    if let Some(hint) = hint(end, &output.stdout, unattended) {
         output.notes.push(hint);
     }
     let message = format!("{first}\n{}", text(&output));
@@ -174,32 +188,54 @@ pub(crate) fn words(duration: Duration) -> String {
 }
 
 /// What programs say that wanted to ask somebody.
-const ASKED: [&str; 14] = [
+const ASKED: [&str; 18] = [
     "a terminal is required",
     "aborting commit due to empty commit message",
+    "cannot perform an interactive login",
     "could not read password",
     "could not read username",
     "/dev/tty: no such device",
     "eof when reading a line",
+    "failed tty get",
+    "getpasswarning",
     "host key verification failed",
     "inappropriate ioctl for device",
     "input is not a terminal",
     "is not a terminal",
     "must be run from a terminal",
+    "no terminal",
     "no tty present",
     "not a tty",
     "terminal prompts disabled",
 ];
 
-fn hint(end: &End, printed: &str) -> Option<String> {
+fn hint(end: &End, printed: &str, unattended: Option<Unattended>) -> Option<String> {
     let tail = haft_types::text::tail(printed, 2_000).to_lowercase();
     let asked = ASKED.iter().any(|words| tail.contains(words)) || is_question(printed);
     let wanted = end.stopped == Some(Stop::WantsTerminal) || asked;
-    wanted.then(|| {
-        String::from(
-            "commands have no terminal and no input: give the answer as a flag (-y, -m, --no-input, --batch and the like), in a variable, or through a pipe",
-        )
-    })
+    let silent = end.stopped.is_none() && printed.trim().is_empty();
+    let instead = match unattended {
+        Some(it) if wanted || silent => it.instead,
+        _ if wanted => {
+            "give the answer as a flag (-y, -m, --no-input, --batch and the like), in a variable, or through a pipe"
+        }
+        _ => return None,
+    };
+    Some(format!("{NOBODY}: {instead}; or run it with interactive: true and answer with TaskInput"))
+}
+
+/// Why programs that ask behave as they do.
+const NOBODY: &str = "commands have no terminal and no input";
+
+/// What to say about a command that succeeded otherwise than with a person.
+pub(crate) fn unattended(printed: &str, unattended: Option<Unattended>) -> Option<String> {
+    let it = unattended?;
+    let worth = match it.when {
+        Said::Failed => false,
+        Said::Silent => printed.trim().is_empty(),
+        Said::Always => true,
+    };
+    worth.then(|| format!("{NOBODY}: {}", it.instead))
 }
 
 /// Whether the last thing printed waits for an answer on the same line.

@@ -2,7 +2,10 @@ use std::path::{Path, PathBuf};
 
 use haft_shell::analysis::{self, Analysis, Class, Doubt, ExitMeaning, Part, Place, Word};
 
-use super::ports::CommandFacts;
+use super::{
+    ports::{CommandFacts, Unattended},
+    unattended,
+};
 
 /// Facts from a full reading of the command line.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +70,12 @@ impl CommandFacts for AnalysedFacts {
             analysis.parts.first().is_some_and(|part| words(part).first() == Some(&"sleep"));
         let uses_git = analysis.parts.iter().any(|part| words(part).contains(&"git"));
         !analysis.doubts.iter().any(unclear) && !starts_with_pause && !uses_git
+    }
+
+    fn without_person(&self, command: &str) -> Option<Unattended> {
+        let analysis = self.anywhere(command);
+        // The last one is most likely the one that matters.
+        analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
     }
 
     fn is_silent(&self, command: &str) -> bool {

@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 /// Runs a command line in bash and returns what it printed, standard output and error in the order
 /// they came.
 ///
-/// Commands run without a terminal and without input: use flags such as `-y`, `-m` or `--no-input`.
+/// Commands run without a terminal and without input: use flags such as `-y`, `-m` or `--no-input`,
+/// or `interactive` where a program has to be answered.
 /// `cd` stays in effect for later calls inside the workspace; variables do not. Every result says
 /// which directory is current. Quote paths with spaces. Prefer Read, Grep, Glob, Edit and Write over
 /// cat, grep, find, sed and echo.
 ///
 /// Long output is cut in the middle and kept in a file that the result names. A command that does
-/// not end in time goes on in the background. Start servers and long builds with
+/// not end within the `timeout` it was given is stopped with everything it started; without one it
+/// goes on in the background after two minutes. Start servers and long builds with
 /// `run_in_background`: you are told when they end; do not wait with sleep.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -20,8 +22,8 @@ pub struct Input {
     /// The command line.
     #[schemars(length(min = 1))]
     pub command: String,
-    /// Milliseconds until it is stopped or goes on in the background; 120000 unless given, at most
-    /// 600000. In the background 1800000 unless given, at most 7200000.
+    /// Milliseconds until it is stopped, at most 600000. With run_in_background 1800000 unless
+    /// given, at most 7200000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// What it does, in 5 to 10 words and the active voice: "Install dependencies".
@@ -30,6 +32,10 @@ pub struct Input {
     /// Starts it and returns at once. Read its output with TaskOutput, end it with TaskStop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_in_background: Option<bool>,
+    /// Runs it with a terminal of its own and returns when it waits for an answer. Answer with
+    /// TaskInput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interactive: Option<bool>,
     /// Lets what it starts live on after this session. Asks the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detach: Option<bool>,
@@ -82,6 +88,9 @@ pub struct Output {
     /// A person sent it there.
     #[serde(skip_serializing_if = "is_false")]
     pub backgrounded_by_user: bool,
+    /// Its time was up, and it was stopped with everything it had started.
+    #[serde(skip_serializing_if = "is_false")]
+    pub timed_out: bool,
     /// It went there after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timed_out_after_ms: Option<u64>,

@@ -7,6 +7,7 @@ mod ports;
 mod preview;
 mod run;
 mod settings;
+mod unattended;
 pub mod undo;
 
 use std::sync::Arc;
@@ -21,9 +22,9 @@ pub use facts::AnalysedFacts;
 pub use input::{Input, Left, Output, Progress};
 pub use ports::{
     Choice, CommandFacts, Confine, Confined, Coverage, NoConfine, NoSnapshots, OPAQUE, Outside, Printed,
-    Snapshots, Upcoming, Workspace,
+    Said, Snapshots, Unattended, Upcoming, Workspace,
 };
-pub use settings::{Background, BashSettings, KeepsDirectory};
+pub use settings::{Background, BashSettings, KeepsDirectory, OnTimeout};
 
 pub(crate) use answer::words;
 use run::Run;
@@ -202,7 +203,7 @@ impl Bash {
 
 /// Asks for more than to be run.
 fn is_special(input: &Input) -> bool {
-    let asked = [input.run_in_background, input.detach, input.dangerously_disable_sandbox];
+    let asked = [input.run_in_background, input.interactive, input.detach, input.dangerously_disable_sandbox];
     asked.contains(&Some(true))
 }
 

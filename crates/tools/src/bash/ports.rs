@@ -20,6 +20,9 @@ pub trait CommandFacts: Send + Sync {
     /// next, and what was not understood is stopped.
     fn may_go_on(&self, command: &str) -> bool;
 
+    /// What to do instead where it would ask a person at a terminal.
+    fn without_person(&self, command: &str) -> Option<Unattended>;
+
     /// The place it would remove and that nobody may remove: the root of the file
     /// system, the home, a workspace, and what is above these. Links are
     /// followed.
@@ -39,6 +42,26 @@ pub trait CommandFacts: Send + Sync {
     /// A command has ended and printed this. Called beside the runtime, for
     /// whoever keeps track of what was seen; nobody does unless told so.
     fn printed(&self, _printed: &Printed) {}
+}
+
+/// What a program does that wants a person, and what to do instead.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unattended {
+    /// When to say it.
+    pub when: Said,
+    /// What to do instead.
+    pub instead: &'static str,
+}
+
+/// When a hint about a program that wants a person is worth its place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Said {
+    /// When it failed and complained about missing input, or said nothing.
+    Failed,
+    /// Also when it succeeded without a word: it found no input.
+    Silent,
+    /// Always: it behaved otherwise than it would have with a person.
+    Always,
 }
 
 /// What a command that has ended has shown.

@@ -9,7 +9,7 @@ use std::{
 use haft_shell::{
     output::Mark,
     own::Lifetime,
-    run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop},
+    run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},
     sandbox::Confinement,
 };
 use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
@@ -17,14 +17,25 @@ use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{Confined, Coverage, Outside, Upcoming},
-    settings::{Background, KeepsDirectory},
+    ports::{Confined, Coverage, OPAQUE, Outside, Upcoming},
+    settings::{Background, KeepsDirectory, OnTimeout},
 };
 
 /// How often a watcher sees something new.
 const GLANCE: Duration = Duration::from_millis(200);
 /// How long the walls of a command may take to come down.
 const SETTLING: Duration = Duration::from_secs(1);
+/// A program that asked something is silent for at least this long.
+const PAUSE: Duration = Duration::from_millis(400);
+/// And has asked within this time.
+const ASKS_SOON: Duration = Duration::from_secs(10);
+/// What lets programs ask that are kept from it otherwise.
+const ASKING: [(&str, &str); 4] = [
+    ("DEBIAN_FRONTEND", "readline"),
+    ("GCM_INTERACTIVE", "auto"),
+    ("GIT_TERMINAL_PROMPT", "1"),
+    ("PIP_NO_INPUT", "0"),
+];
 /// How many lines a watcher sees.
 const TAIL: usize = 5;
 
@@ -41,6 +52,17 @@ enum Waited {
     SentAway,
 }
 
+/// Why nobody waits for a command any more.
+#[derive(Clone, Copy)]
+enum Away {
+    /// It was asked to run in the background, or a person sent it there.
+    Asked,
+    /// It took longer than this.
+    TimedOut(Duration),
+    /// It has a terminal, and waits for somebody to type.
+    Asks,
+}
+
 /// Where a command runs, and what to say if that is not where it should.
 struct Start {
     dir: PathBuf,
@@ -51,18 +73,20 @@ impl Run<'_> {
     pub(crate) async fn run(self) -> Result<Outcome<Output>, ToolError> {
         let start = self.start()?;
         let background = self.input.run_in_background == Some(true);
-        if background && self.bash.settings.background == Background::Disabled {
+        let goes_on = background || self.is_interactive();
+        if goes_on && self.bash.settings.background == Background::Disabled {
             return Err(ToolError::invalid(
-                "Background commands are switched off. Run it without run_in_background",
+                "Background commands are switched off. Run it without run_in_background and interactive",
             ));
         }
         self.refuse_removal(&start)?;
-        let limit = self.limit(background);
-        let reads_only = self.bash.reads_only(self.input);
+        let limit = self.limit(goes_on);
+        // What will be typed is not known yet.
+        let reads_only = !self.is_interactive() && self.bash.reads_only(self.input);
         let about = Upcoming {
             call: &self.cx.call_id,
             tool: "Bash",
-            command: &self.input.command,
+            command: if self.is_interactive() { OPAQUE } else { &self.input.command },
             cwd: &start.dir,
             reads_only,
         };
@@ -78,15 +102,18 @@ impl Run<'_> {
             notes.push(what);
         }
         notes.extend(self.bash.tasks.shell().take_notices());
+        if self.is_interactive() {
+            return self.until_it_asks(&job, &start, limit, notes).await;
+        }
         if background {
-            return Ok(self.in_background(&job, &start, notes, None));
+            return Ok(self.in_background(&job, &start, notes, Away::Asked));
         }
         let waited = self.wait(&job, limit).await;
         match waited {
             Waited::Ended(end) => self.ended(&job, &end, &start, limit, notes).await,
-            Waited::TimeIsUp => Ok(self.in_background(&job, &start, notes, Some(limit))),
+            Waited::TimeIsUp => Ok(self.in_background(&job, &start, notes, Away::TimedOut(limit))),
             Waited::SentAway => {
-                let mut outcome = self.in_background(&job, &start, notes, None);
+                let mut outcome = self.in_background(&job, &start, notes, Away::Asked);
                 outcome.data.backgrounded_by_user = true;
                 Ok(outcome)
             }
@@ -122,10 +149,14 @@ impl Run<'_> {
     /// How long it may live in the background: as long as it asked for, if it
     /// was started there.
     fn life(&self) -> Duration {
-        match self.input.run_in_background {
-            Some(true) => self.limit(true),
-            _ => self.bash.settings.background_timeout(None, self.is_main()),
+        match self.input.run_in_background == Some(true) || self.is_interactive() {
+            true => self.limit(true),
+            false => self.bash.settings.background_timeout(None, self.is_main()),
         }
+    }
+
+    fn is_interactive(&self) -> bool {
+        self.input.interactive == Some(true)
     }
 
     fn is_main(&self) -> bool {
@@ -167,17 +198,52 @@ impl Run<'_> {
             command: self.input.command.clone(),
             cwd: start.dir.clone(),
             limit,
-            variables: Vec::new(),
+            variables: match self.is_interactive() {
+                true => ASKING.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+                false => Vec::new(),
+            },
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
             confinement,
             precious: self.bash.facts.precious(&self.input.command, &start.dir),
             channel: None,
+            terminal: if self.is_interactive() { Terminal::Own } else { Terminal::None },
         }
     }
 
+    /// Whether it goes on without anybody who waits when its time is up.
     fn may_go_on(&self) -> bool {
-        self.bash.settings.background == Background::Allowed
-            && (self.input.run_in_background == Some(true) || self.bash.facts.may_go_on(&self.input.command))
+        let settings = &self.bash.settings;
+        let wanted = match settings.on_timeout {
+            OnTimeout::Stop => false,
+            OnTimeout::GoOn => true,
+            OnTimeout::StopIfAsked => self.input.timeout.is_none(),
+        };
+        wanted && settings.background == Background::Allowed && self.bash.facts.may_go_on(&self.input.command)
+    }
+
+    /// Waits until a command with a terminal has ended, or has nothing more to
+    /// say for now.
+    async fn until_it_asks(
+        &self,
+        job: &Job,
+        start: &Start,
+        limit: Duration,
+        notes: Vec<String>,
+    ) -> Result<Outcome<Output>, ToolError> {
+        let guard = StopUnlessDone(job);
+        tokio::select! {
+            () = job.settled(0, PAUSE, ASKS_SOON.min(limit)) => {}
+            () = self.cx.cancel.cancelled() => job.stop(Stop::Interrupted),
+        }
+        let end = match self.cx.cancel.is_cancelled() {
+            true => Some(job.ended().await),
+            false => job.end(),
+        };
+        std::mem::forget(guard);
+        match end {
+            Some(end) => self.ended(job, &end, start, limit, notes).await,
+            None => Ok(self.in_background(job, start, notes, Away::Asks)),
+        }
     }
 
     async fn wait(&self, job: &Job, limit: Duration) -> Waited {
@@ -226,13 +292,7 @@ impl Run<'_> {
         }
     }
 
-    fn in_background(
-        &self,
-        job: &Job,
-        start: &Start,
-        mut notes: Vec<String>,
-        timed_out: Option<Duration>,
-    ) -> Outcome<Output> {
+    fn in_background(&self, job: &Job, start: &Start, mut notes: Vec<String>, why: Away) -> Outcome<Output> {
         let file = job.persist().ok();
         let about = About {
             kind: Kind::Command,
@@ -240,17 +300,22 @@ impl Run<'_> {
             agent: self.cx.agent_id.clone(),
         };
         job.set_limit(self.life());
-        let seen = if timed_out.is_some() { job.printed() } else { Mark::default() };
-        let printed = match timed_out {
-            Some(_) => answer::printed(job, self.bash.settings.shown_chars).stdout,
-            None => String::new(),
+        let (seen, printed) = match why {
+            Away::Asked => (Mark::default(), String::new()),
+            Away::TimedOut(_) | Away::Asks => {
+                let seen = job.printed();
+                (seen, answer::printed(job, self.bash.settings.shown_chars).stdout)
+            }
         };
         let id = self.bash.tasks.adopt(job.clone(), about, seen);
         self.finish_snapshot_later(job);
         let goes_on = answer::goes_on(&id, file.as_ref());
-        notes.insert(0, match timed_out {
-            None => format!("it runs in the background; {goes_on}"),
-            Some(limit) => format!(
+        notes.insert(0, match why {
+            Away::Asked => format!("it runs in the background; {goes_on}"),
+            Away::Asks => format!(
+                "it waits for an answer or is still at work; TaskInput {id} types at its terminal; {goes_on}"
+            ),
+            Away::TimedOut(limit) => format!(
                 "the command did not complete within its {}s timeout and was moved to the background; {goes_on}",
                 limit.as_secs_f64()
             ),
@@ -264,7 +329,10 @@ impl Run<'_> {
             cwd: start.dir.clone(),
             background_task_id: Some(id),
             background_cwd_hint: Some(start.dir.clone()),
-            timed_out_after_ms: timed_out.map(millis),
+            timed_out_after_ms: match why {
+                Away::TimedOut(limit) => Some(millis(limit)),
+                Away::Asked | Away::Asks => None,
+            },
             duration_ms: millis(job.elapsed()),
             dangerously_disable_sandbox: self.input.dangerously_disable_sandbox,
             notes,
@@ -325,9 +393,15 @@ impl Run<'_> {
             output.interrupted = true;
             return Ok(output.into());
         }
+        output.timed_out = end.stopped == Some(Stop::TimedOut);
+        let unattended = match self.is_interactive() {
+            true => None,
+            false => self.bash.facts.without_person(&self.input.command),
+        };
         if failed || lost_output {
-            return Err(answer::failure(end, limit, output));
+            return Err(answer::failure(end, limit, output, unattended));
         }
+        output.notes.extend(answer::unattended(&output.stdout, unattended));
         if let Some(meaning) = meaning {
             output.notes.insert(0, format!("exit code {}: {meaning}", output.exit_code.unwrap_or_default()));
             output.return_code_interpretation = Some(meaning.to_owned());

@@ -17,6 +17,8 @@ pub struct BashSettings {
     pub shown_chars: usize,
     /// Whether commands run in the background at all.
     pub background: Background,
+    /// What becomes of a command whose time is up.
+    pub on_timeout: OnTimeout,
     /// Whether `cd` has an effect on later commands.
     pub directory: KeepsDirectory,
 }
@@ -28,6 +30,22 @@ pub enum Background {
     Allowed,
     /// Never.
     Disabled,
+}
+
+/// What becomes of a command that was to be waited for and did not end in time.
+///
+/// Whatever this says, a command is stopped that starts with a pause, uses git
+/// or was not understood.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OnTimeout {
+    /// A limit the call names is an order: the command is stopped with everything
+    /// it started. The usual limit only says how long a call waits: the command
+    /// goes on in the background.
+    StopIfAsked,
+    /// It is always stopped.
+    Stop,
+    /// It goes on in the background.
+    GoOn,
 }
 
 /// What becomes of the directory a command changed to.
@@ -49,6 +67,7 @@ impl Default for BashSettings {
             subagent_background_timeout: Duration::from_secs(60 * 60),
             shown_chars: 30_000,
             background: Background::Allowed,
+            on_timeout: OnTimeout::StopIfAsked,
             directory: KeepsDirectory::Yes,
         }
     }
@@ -85,6 +104,11 @@ impl BashSettings {
                 Background::Disabled
             } else {
                 usual.background
+            },
+            on_timeout: match variable("HAFT_BASH_ON_TIMEOUT").as_deref() {
+                Some("stop") => OnTimeout::Stop,
+                Some("background") => OnTimeout::GoOn,
+                _ => usual.on_timeout,
             },
             directory: if is_on("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR") {
                 KeepsDirectory::No
@@ -132,6 +156,7 @@ mod tests {
                 "BASH_MAX_OUTPUT_LENGTH" => "999999",
                 "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "1",
                 "HAFT_DISABLE_BACKGROUND_TASKS" => "true",
+                "HAFT_BASH_ON_TIMEOUT" => "stop",
                 _ => return None,
             };
             Some(value.to_owned())
@@ -141,6 +166,7 @@ mod tests {
             max_timeout: Duration::from_secs(1_000),
             shown_chars: 150_000,
             background: Background::Disabled,
+            on_timeout: OnTimeout::Stop,
             directory: KeepsDirectory::No,
             ..BashSettings::default()
         };

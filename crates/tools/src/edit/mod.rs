@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{
     blocking, canonical, check_path,
-    edits::{Planned, Request, Target, line_edits},
+    edits::{Planned, Refusal, Request, Target, line_edits},
     errors::{Doing, explain},
     granted,
     guard::ConfigCheck,
+    marks::Marks,
     matching::Wanted,
     report::{self, Sizes, diff_for_model},
     viewer,
@@ -28,7 +29,8 @@ use crate::files::{
 /// true: copy it from what Read shows, without the line number and the tab after it, and take enough
 /// surrounding lines to make it unique. Read the file first. Encoding, line endings and everything
 /// outside of the replaced text stay as they are. To create a file use Write; for several
-/// replacements at once use MultiEdit.
+/// replacements at once use MultiEdit. Instead of copying text, `lines` may name whole lines by the
+/// marks that Read shows with `marks: true`; `old_string` is then empty.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -41,6 +43,10 @@ pub struct Input {
     /// Replace every occurrence instead of exactly one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
+    /// Marks of the lines to replace, such as "12:4fk0a" or "12:4fk0a-15:9m2qr". A non-empty
+    /// `old_string` is looked for only in these lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<String>,
 }
 
 /// What an edit did.
@@ -123,7 +129,12 @@ impl Tool for Edit {
 
     fn validate(&self, input: &Input, cx: &CallContext) -> Result<(), ToolError> {
         check_path(&input.file_path, cx)?;
-        if input.old_string == input.new_string {
+        let marks = input.lines.as_deref().map(Marks::parse);
+        if let Some(Err(problem)) = &marks {
+            return Err(ToolError::invalid(problem.clone()));
+        }
+        let removes_lines = marks.is_some() && input.old_string.is_empty();
+        if input.old_string == input.new_string && !removes_lines {
             return Err(ToolError::invalid("old_string and new_string are the same; nothing to change."));
         }
         Ok(())
@@ -200,20 +211,18 @@ impl Job {
     }
 
     fn edit(&self, locked: &Locked<'_>, snapshot: &Snapshot, bytes: Vec<u8>) -> Result<Output, Failure> {
-        let Input { file_path, old_string, new_string, replace_all } = &self.input;
+        let Input { file_path, old_string, new_string, replace_all, lines } = &self.input;
         let old_bytes = bytes.len() as u64;
         let text = Text::decode(bytes).map_err(|_| {
             ToolError::failed(format!("{} is not a text file; use Bash to change it.", file_path.display()))
         })?;
-        if old_string.is_empty() {
+        if old_string.is_empty() && lines.is_none() {
             return self.fill_empty(locked, snapshot, &text);
         }
-        let wanted = if *replace_all { Wanted::All } else { Wanted::One };
-        let request = Request { old: old_string, new: new_string, wanted };
         let target =
             Target { files: &self.files, viewer: &self.viewer, snapshot, on_disk: &text, text: &text };
-        let planned = target
-            .plan(&request)
+        let planned = self
+            .plan(&target)
             .map_err(|refusal| ToolError::failed(format!("{}: {}", file_path.display(), refusal.message)))?;
         let content = text.splice(&planned.splices).map_err(|err| ToolError::failed(err.to_string()))?;
         self.check_config(&content, &text)?;
@@ -230,7 +239,7 @@ impl Job {
             self.files.reads().edited(&self.viewer, &self.real, hash, &edits);
         }
         self.notify();
-        let old_lines = haft_workspace::count_lines(text.view());
+        let old_lines = text.line_count();
         let (added, removed) = haft_workspace::counts(&hunks);
         let Planned { places, mut notes, .. } = planned;
         notes.extend(done.notes);
@@ -252,6 +261,14 @@ impl Job {
             undo_id: done.entry.map(|id| id.to_string()),
             notes,
         })
+    }
+
+    fn plan(&self, target: &Target<'_>) -> Result<Planned, Refusal> {
+        let wanted = if self.input.replace_all { Wanted::All } else { Wanted::One };
+        // What are no marks was refused before.
+        let marks = self.input.lines.as_deref().and_then(|it| Marks::parse(it).ok());
+        let within = marks.map(|marks| target.marked(&marks)).transpose()?;
+        target.plan(&Request { old: &self.input.old_string, new: &self.input.new_string, wanted, within })
     }
 
     fn check_config(&self, content: &Bytes<'_>, text: &Text) -> Result<(), ToolError> {
@@ -287,7 +304,7 @@ impl Job {
     }
 
     fn put_whole(&self, locked: &Locked<'_>, base: Option<&Snapshot>, old: &[u8]) -> Result<Output, Failure> {
-        let Input { file_path, old_string, new_string, replace_all } = &self.input;
+        let Input { file_path, old_string, new_string, replace_all, .. } = &self.input;
         if let Some(problem) = self.config.problem(&self.real, new_string) {
             return Err(Failure::Tool(ToolError::failed(format!(
                 "{} was not written: {problem}.",

@@ -13,15 +13,19 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
     guard::stub_in,
-    matching::{Found, NotFound, Wanted, find, nearest, rewrite},
+    marks::{Marked, Marks, mark},
+    matching::{Found, NotFound, Wanted, find, find_within, nearest, rewrite},
 };
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
     pub(crate) wanted: Wanted,
+    /// The lines that are meant, where they are named by their marks: `old` is
+    /// looked for only in them, and without it all of them are replaced.
+    pub(crate) within: Option<Marked>,
 }
 
 /// A replacement ready to be made.
@@ -103,8 +107,20 @@ impl Target<'_> {
             false => (request.old.to_owned(), request.new.to_owned()),
         };
         let view = self.text.view();
-        let found = find(view, &old, request.wanted).map_err(|err| self.not_found(&old, &err))?;
+        let found = match &request.within {
+            None => find(view, &old, request.wanted),
+            Some(marked) if old.is_empty() => Ok(Found::lines(view, &marked.span, &new)),
+            Some(marked) => find_within(view, &old, request.wanted, &marked.span),
+        };
+        let found = found.map_err(|err| self.not_found(&old, &err))?;
         let mut notes = self.check_freshness(&found, &old)?;
+        if let Some(marked) = request.within.as_ref().filter(|it| it.moved) {
+            notes.push(format!(
+                "the lines you named are now lines {}-{}.",
+                marked.lines.start,
+                marked.lines.end - 1
+            ));
+        }
         let rewrite = rewrite(view, &found, &new);
         if rewrite.splices.is_empty() {
             return Err(Refusal::new(
@@ -124,6 +140,31 @@ impl Target<'_> {
         }
         self.text.splice(&rewrite.splices).map_err(|err| unencodable(&err))?;
         Ok(Planned { splices: rewrite.splices, places: found.spans.len(), notes })
+    }
+
+    /// Finds lines that are named by their marks.
+    pub(crate) fn marked(&self, marks: &Marks) -> Result<Marked, Refusal> {
+        marks.find(self.text.view()).ok_or_else(|| {
+            let view = self.text.view();
+            let total = self.text.line_count();
+            let stated = marks.stated();
+            let start = stated.start.saturating_sub(CONTEXT).clamp(1, total.max(1));
+            let end = (stated.end + CONTEXT).min(total + 1).min(start + SHOWN);
+            self.saw(start..end);
+            let lines = view.lines().zip(1_u64..).skip(index_of(start)).take(index_of(end) - index_of(start));
+            let shown: Vec<String> = lines
+                .map(|(line, number)| format!("{}\t{}", mark(number, line), haft_types::text::head(line, LINE_WIDTH)))
+                .collect();
+            let message = match shown.is_empty() {
+                true => "lines: the file is empty.".to_owned(),
+                false => format!(
+                    "lines: what the marks name is not there any more. The file has there now:\n{}\nTake the marks \
+                     from this text, or give old_string.",
+                    shown.join("\n")
+                ),
+            };
+            Refusal::new(RefusalKind::Stale, message)
+        })
     }
 
     fn not_found(&self, old: &str, why: &NotFound) -> Refusal {
@@ -337,6 +378,11 @@ pub(crate) fn plan_in(text: &Text, request: &Request<'_>) -> Result<Planned, Ref
     })?;
     let rewrite = rewrite(text.view(), &found, request.new);
     Ok(Planned { splices: rewrite.splices, places: found.spans.len(), notes: Vec::new() })
+}
+
+/// The index of a line that is counted from one.
+fn index_of(line: u64) -> usize {
+    usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
 /// How much of a line an error shows.

@@ -3,6 +3,7 @@
 pub(crate) mod edits;
 pub(crate) mod errors;
 pub(crate) mod guard;
+pub(crate) mod marks;
 pub(crate) mod matching;
 pub(crate) mod report;
 pub(crate) mod seen_commands;

@@ -6,7 +6,7 @@ use std::{
 use haft_shell::analysis::{Place, views};
 use haft_workspace::{Files, Viewer};
 
-use crate::bash::{CommandFacts, Printed, Workspace};
+use crate::bash::{CommandFacts, Printed, Unattended, Workspace};
 
 /// Facts about commands, and an eye on what they show: lines that `cat`,
 /// `sed -n` and their kind print count as read.
@@ -42,6 +42,10 @@ impl CommandFacts for SeenCommands {
 
     fn may_go_on(&self, command: &str) -> bool {
         self.facts.may_go_on(command)
+    }
+
+    fn without_person(&self, command: &str) -> Option<Unattended> {
+        self.facts.without_person(command)
     }
 
     fn is_silent(&self, command: &str) -> bool {

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_shell::{
     own::Lifetime,
-    run::{About, Kind, Spec, Tasks},
+    run::{About, Kind, Spec, Tasks, Terminal},
 };
 use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
@@ -53,6 +53,7 @@ impl Monitor {
             confinement: None,
             precious: Vec::new(),
             channel: None,
+            terminal: Terminal::None,
         }
     }
 }

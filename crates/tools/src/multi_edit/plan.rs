@@ -148,7 +148,7 @@ impl Job {
             return Verdict::refused("not_found", "the file does not exist; an empty old_string creates it.");
         }
         let wanted = if edit.replace_all { Wanted::All } else { Wanted::One };
-        let request = Request { old: &edit.old_string, new: &edit.new_string, wanted };
+        let request = Request { old: &edit.old_string, new: &edit.new_string, wanted, within: None };
         let planned = match &sheet.snapshot {
             Some(snapshot) => Target {
                 files: &self.files,

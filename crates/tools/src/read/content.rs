@@ -51,17 +51,35 @@ fn numbered(file: &TextFile) -> String {
     let mut text =
         String::with_capacity(file.content.len() + 8 * usize::try_from(file.num_lines).unwrap_or(0));
     if file.num_lines != 0 {
-        for (line, number) in file.content.split('\n').zip(file.start_line..) {
-            if number != file.start_line {
+        let mut start = 0;
+        let ends = memchr::memchr_iter(b'\n', file.content.as_bytes()).chain([file.content.len()]);
+        for ((at, end), number) in ends.enumerate().zip(file.start_line..) {
+            let line = &file.content[start..end];
+            start = end + 1;
+            if at != 0 {
                 text.push('\n');
             }
-            text.push_str(&number.to_string());
+            push_number(&mut text, number);
+            if let Some(Some(letters)) = file.marks.get(at) {
+                text.push(':');
+                text.push_str(letters);
+            }
             text.push('\t');
             text.push_str(line);
         }
     }
     append(&mut text, &file.notices);
     text
+}
+
+/// Writes a number without a detour over a text of its own: there is one per
+/// line.
+fn push_number(text: &mut String, number: u64) {
+    let rest = number / 10;
+    if rest != 0 {
+        push_number(text, rest);
+    }
+    text.push(char::from_digit(u32::try_from(number % 10).unwrap_or(0), 10).unwrap_or('0'));
 }
 
 fn append(text: &mut String, notices: &[String]) {

@@ -18,7 +18,7 @@ use std::{
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
-use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file};
+use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file, text::Text};
 pub use media_work::{MediaWork, MediaWorker, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
@@ -29,7 +29,7 @@ pub use page::ReadLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sniff::Format;
-use text::{Range, Reading, TextJob};
+use text::{Numbers, Range, Reading, TextJob};
 
 use crate::files::{
     blocking, canonical, check_path,
@@ -62,6 +62,9 @@ pub struct Input {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub column: Option<u64>,
+    /// Show marks (`12:4fk0a`) instead of plain line numbers, to name lines in Edit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
     /// Show more than usual at once. Only when the parts are useless by themselves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_large: bool,
@@ -136,21 +139,18 @@ impl Tool for Read {
         let limits = if input.allow_large { self.limits.large() } else { self.limits };
         let (files, media) = (Arc::clone(&self.files), self.media.clone());
         let job = Job { files, viewer: viewer(cx), input, real, limits, media };
+        if let Some(reading) = job.at_hand() {
+            return Ok(outcome(reading));
+        }
         let context = cx.clone();
         let reading =
             blocking(move || job.run(&|path| context.may_read(path), &|| context.cancel.is_cancelled()));
-        let Reading { output, record } = tokio::select! {
-            reading = reading => reading?,
+        tokio::select! {
+            reading = reading => Ok(outcome(reading?)),
             () = cx.cancel.cancelled() => {
-                return Err(ToolError::new(ErrorKind::Interrupted, "the read was interrupted."));
+                Err(ToolError::new(ErrorKind::Interrupted, "the read was interrupted."))
             }
-        };
-        let mut outcome = Outcome::from(output);
-        // The session log restores from this what was seen.
-        outcome.meta = record
-            .and_then(|record| serde_json::to_value(record).ok())
-            .map(|record| serde_json::json!({ "haft/seen": record }));
-        Ok(outcome)
+        }
     }
 
     fn to_content(&self, output: &Output) -> Content {
@@ -172,6 +172,16 @@ impl Tool for Read {
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }
+}
+
+fn outcome(reading: Reading) -> Outcome<Output> {
+    let mut outcome = Outcome::from(reading.output);
+    // The session log restores from this what was seen.
+    outcome.meta = reading
+        .record
+        .and_then(|record| serde_json::to_value(record).ok())
+        .map(|record| serde_json::json!({ "haft/seen": record }));
+    outcome
 }
 
 /// Pages of a PDF that are asked for, as ranges from one.
@@ -203,7 +213,54 @@ struct Job {
     media: MediaWork,
 }
 
+/// Files up to this size are read at once if they are in memory.
+const SMALL: usize = 128 * 1024;
+
 impl Job {
+    /// The usual case, a small text that is in memory, without the detour over a
+    /// thread that may wait. `None` leaves everything to the usual way.
+    fn at_hand(&self) -> Option<Reading> {
+        if self.input.pages.is_some() || self.is_notebook() {
+            return None;
+        }
+        let (file, bytes) = haft_workspace::read_at_hand(&self.real, SMALL)?;
+        // What takes a closer look takes its time.
+        if sniff::format(&bytes) != Format::Other {
+            return None;
+        }
+        let text = Text::decode_plain(bytes)?;
+        let snapshot = self.files.reads().snapshot(file, text.raw());
+        let reading = self.text_job(&|| false).whole(&snapshot, &text);
+        self.notify();
+        Some(reading)
+    }
+
+    fn is_notebook(&self) -> bool {
+        self.real.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"))
+    }
+
+    fn notify(&self) {
+        let event = FileEvent::Read { path: self.real.clone(), viewer: self.viewer.clone() };
+        self.files.reads().notify(&event);
+    }
+
+    fn text_job<'a>(&'a self, cancelled: &'a dyn Fn() -> bool) -> TextJob<'a> {
+        let range = Range {
+            offset: self.input.offset.unwrap_or(1),
+            limit: self.input.limit,
+            column: self.input.column.filter(|it| 1 < *it),
+        };
+        TextJob {
+            files: &self.files,
+            viewer: &self.viewer,
+            asked: &self.input.file_path,
+            range,
+            limits: self.limits,
+            numbers: if self.input.marks { Numbers::Marks } else { Numbers::Plain },
+            cancelled,
+        }
+    }
+
     fn run(
         &self,
         may_read: &dyn Fn(&Path) -> bool,
@@ -213,19 +270,17 @@ impl Job {
             Failure::File(err) => explain(&err, Doing::Reading, &self.input.file_path, may_read),
             Failure::Tool(err) => err,
         })?;
-        let event = FileEvent::Read { path: self.real.clone(), viewer: self.viewer.clone() };
-        self.files.reads().notify(&event);
+        self.notify();
         Ok(reading)
     }
 
     fn read(&self, cancelled: &dyn Fn() -> bool) -> Result<Reading, Failure> {
         let file = OpenFile::open(&self.real)?;
         let head = file.head(4096)?;
-        let is_notebook = self.real.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"));
         match sniff::format(&head) {
             Format::Image(format) => return self.image(&file, format, cancelled),
             Format::Pdf => return self.pdf(&file, cancelled),
-            Format::Other if is_notebook => {
+            Format::Other if self.is_notebook() => {
                 if let Some(reading) = self.notebook(&file, cancelled)? {
                     return Ok(reading);
                 }
@@ -238,21 +293,8 @@ impl Job {
                 self.input.file_path.display()
             ))));
         }
-        let range = Range {
-            offset: self.input.offset.unwrap_or(1),
-            limit: self.input.limit,
-            column: self.input.column.filter(|it| 1 < *it),
-        };
-        let job = TextJob {
-            files: &self.files,
-            viewer: &self.viewer,
-            asked: &self.input.file_path,
-            range,
-            limits: self.limits,
-            cancelled,
-        };
         let len = file.stamp().len;
-        match job.run(file)? {
+        match self.text_job(cancelled).run(file)? {
             Some(reading) => Ok(reading),
             None => self.binary(len, &head, Vec::new()),
         }

@@ -40,6 +40,10 @@ pub struct TextFile {
     /// Whether the budget ended the page.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated_by_token_cap: bool,
+    /// The letters of each line's mark, where marks were asked for and the line
+    /// is shown whole.
+    #[serde(skip)]
+    pub marks: Vec<Option<String>>,
     /// How the file is spelt, where it is not plain UTF-8 with line feeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,

@@ -45,16 +45,18 @@ pub(super) const LINE_WIDTH: usize = 2000;
 /// A rough count: code has about three ASCII characters per token, other
 /// scripts about one.
 pub(super) fn tokens(text: &str) -> usize {
-    let wide = text.chars().filter(|it| !it.is_ascii()).count();
+    if text.is_ascii() {
+        return text.len().div_ceil(3);
+    }
     let narrow = text.bytes().filter(u8::is_ascii).count();
-    wide + narrow.div_ceil(3)
+    text.chars().count() - narrow + narrow.div_ceil(3)
 }
 
 /// What one page shows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Page {
+pub(super) struct Page<'a> {
     /// The lines, without numbers; what is cut is cut.
-    pub(super) lines: Vec<String>,
+    pub(super) lines: Vec<&'a str>,
     /// Lines of which only a part is shown, with how to see more.
     pub(super) cuts: Vec<Cut>,
     /// Where to go on; nothing when everything asked for is shown.
@@ -96,7 +98,7 @@ pub(super) struct Ask {
 
 /// Puts lines on a page until it is full. The first line is taken from the
 /// column asked for.
-pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page {
+pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page<'a> {
     let mut page = Page::default();
     let mut left = ask.max_tokens;
     for (line, number) in lines.zip(ask.first..) {
@@ -106,8 +108,9 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page 
         }
         let skip = if number == ask.first { ask.column.saturating_sub(1) } else { 0 };
         let rest = after(line, skip);
-        let width = if ask.alone && number == ask.first { usize::MAX } else { LINE_WIDTH };
-        let shown = haft_types::text::head(rest, width.min(left.saturating_mul(3)));
+        let most = if ask.alone && number == ask.first { usize::MAX } else { LINE_WIDTH };
+        let width = most.min(left.saturating_mul(3));
+        let shown = if rest.len() <= width { rest } else { haft_types::text::head(rest, width) };
         let cost = tokens(shown) + 2;
         if left < cost && !page.lines.is_empty() {
             page.over_budget = true;
@@ -115,7 +118,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page 
             break;
         }
         let shown = if left < cost { fit(shown, left) } else { shown };
-        page.lines.push(shown.to_owned());
+        page.lines.push(shown);
         left = left.saturating_sub(cost);
         if shown.len() < rest.len() {
             let next_column = skip + shown.chars().count() as u64 + 1;
@@ -125,7 +128,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page 
                 more: Some(rest[shown.len()..].chars().count() as u64),
             });
             // A line that fills the page is continued before the next one.
-            if left <= 2 || width == usize::MAX {
+            if left <= 2 || most == usize::MAX {
                 page.over_budget = true;
                 page.next = Some(Next { line: number, column: Some(next_column) });
                 break;

@@ -45,7 +45,7 @@ pub(super) fn format(head: &[u8]) -> Format {
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Format::Image(ImageFormat::Gif),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Format::Image(ImageFormat::WebP),
         // The header may follow a little garbage.
-        _ if head[..head.len().min(1024)].windows(5).any(|it| it == b"%PDF-") => Format::Pdf,
+        _ if memchr::memmem::find(&head[..head.len().min(1024)], b"%PDF-").is_some() => Format::Pdf,
         _ => Format::Other,
     }
 }
@@ -87,6 +87,13 @@ pub(super) fn describe(head: &[u8]) -> &'static str {
         (b"!<arch>\n", "a static library"),
         (b"\x80\x04\x95", "a Python pickle"),
     ];
+    match haft_workspace::text::shifted(head) {
+        Some("HZ") => return "text in HZ, which cannot be edited in place (convert it with iconv)",
+        Some(_) => {
+            return "text in an ISO-2022 encoding, which cannot be edited in place (convert it with iconv)";
+        }
+        None => (),
+    }
     if head.get(4..8) == Some(b"ftyp") {
         return "MP4, QuickTime, HEIC or AVIF media";
     }

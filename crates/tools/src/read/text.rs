@@ -13,7 +13,7 @@ use super::{
     page::{Ask, Cut, Next, Page, ReadLimits, fill},
     sniff,
 };
-use crate::files::{PARTIAL_MARK, thousands};
+use crate::files::{PARTIAL_MARK, marks, thousands};
 
 /// Which lines are asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,6 +26,15 @@ pub(super) struct Range {
     pub(super) column: Option<u64>,
 }
 
+/// What stands before each line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Numbers {
+    /// Its number.
+    Plain,
+    /// Its mark.
+    Marks,
+}
+
 /// Everything a read of text needs.
 pub(super) struct TextJob<'a> {
     pub(super) files: &'a Files,
@@ -33,6 +42,7 @@ pub(super) struct TextJob<'a> {
     pub(super) asked: &'a Path,
     pub(super) range: Range,
     pub(super) limits: ReadLimits,
+    pub(super) numbers: Numbers,
     pub(super) cancelled: &'a dyn Fn() -> bool,
 }
 
@@ -49,6 +59,28 @@ pub(super) struct Reading {
     pub(super) record: Option<SeenRecord>,
 }
 
+/// The lines of a text. Own code because the general splitting of strings takes
+/// longer than everything else about a small file.
+fn lines(text: &Text) -> Vec<&str> {
+    let view = text.view();
+    let mut lines = Vec::with_capacity(usize::try_from(text.line_count()).unwrap_or(0));
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', view.as_bytes()) {
+        lines.push(without_return(&view[start..end]));
+        start = end + 1;
+    }
+    if start < view.len() {
+        lines.push(&view[start..]);
+    }
+    lines
+}
+
+/// As `str::lines` has it: a carriage return before a line feed belongs to the
+/// line end.
+fn without_return(line: &str) -> &str {
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
 impl TextJob<'_> {
     /// Reads a page; `None` when the file is no text.
     pub(super) fn run(&self, file: OpenFile) -> Result<Option<Reading>, FileError> {
@@ -62,8 +94,9 @@ impl TextJob<'_> {
         }
     }
 
-    fn whole(&self, snapshot: &Snapshot, text: &Text) -> Reading {
-        let all: Vec<&str> = text.view().lines().collect();
+    /// A page of a text that is loaded.
+    pub(super) fn whole(&self, snapshot: &Snapshot, text: &Text) -> Reading {
+        let all = lines(text);
         let total = all.len() as u64;
         let first = self.first_line(total);
         let skip = usize::try_from(first - 1).unwrap_or(usize::MAX).min(all.len());
@@ -140,7 +173,7 @@ impl TextJob<'_> {
 
     /// Corrects what the page could not know: it was given only a part of the
     /// last line, or the first line from a later column on.
-    fn mend(&self, page: &mut Page, first: u64, column: u64, cut: bool) {
+    fn mend(&self, page: &mut Page<'_>, first: u64, column: u64, cut: bool) {
         for cut in page.cuts.iter_mut().filter(|cut| cut.line == first) {
             cut.next_column += column - 1;
             cut.more = None;
@@ -178,9 +211,11 @@ impl TextJob<'_> {
         }
     }
 
-    fn finish(&self, page: Page, view: &View<'_>, encoding: Option<String>) -> Reading {
+    fn finish(&self, page: Page<'_>, view: &View<'_>, encoding: Option<String>) -> Reading {
         let reads = self.files.reads();
-        if !view.clipped
+        // An earlier result may have been without marks.
+        if self.numbers == Numbers::Plain
+            && !view.clipped
             && !view.lines.is_empty()
             && let Some(call) = reads.still_shown(&self.viewer.agent, view)
         {
@@ -198,14 +233,28 @@ impl TextJob<'_> {
             total_lines: view.total,
             truncated_by_token_cap: page.over_budget,
             content: page.lines.join("\n"),
+            marks: self.marks(&page, view),
             encoding,
             notices,
         });
         Reading { output, record }
     }
 
+    /// The marks of the lines that are shown whole.
+    fn marks(&self, page: &Page<'_>, view: &View<'_>) -> Vec<Option<String>> {
+        if self.numbers == Numbers::Plain {
+            return Vec::new();
+        }
+        let is_whole = |number: u64| {
+            page.cuts.iter().all(|cut| cut.line != number)
+                && (self.range.column.is_none() || number != view.first)
+        };
+        let lines = page.lines.iter().zip(view.first..);
+        lines.map(|(line, number)| is_whole(number).then(|| marks::letters(line))).collect()
+    }
+
     /// What the model has to know beside the lines.
-    fn notices(&self, page: &Page, view: &View<'_>, encoding: Option<&str>) -> Vec<String> {
+    fn notices(&self, page: &Page<'_>, view: &View<'_>, encoding: Option<&str>) -> Vec<String> {
         let mut notices = Vec::new();
         let total = view.total;
         if total == 0 {

@@ -10,7 +10,7 @@ use std::{
 use haft_shell::{
     output::{Mark, View},
     own::Lifetime,
-    run::{Job, Shell, Spec, Stop},
+    run::{Job, Shell, Spec, Stop, Terminal},
     sandbox::Confinement,
 };
 use haft_tool::CallContext;
@@ -91,6 +91,7 @@ impl Interpreter {
             confinement,
             precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
+            terminal: Terminal::None,
         })?;
         let channel = UnixStream::from_std(ours)?;
         Ok(Self { language, job, channel, waiting: Vec::new(), used: Instant::now() })

@@ -157,36 +157,12 @@ impl Tool for TaskOutput {
             _ = self.tasks.wait(id, Until::Ended, patience) => {}
             () = cx.cancel.cancelled() => {}
         }
-        let read = self.tasks.read(id, self.shown_chars);
-        let read = read.ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))?;
-        let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
-        let ended = match &status {
-            Status::Running => None,
-            Status::LeftRunning(end) => {
-                Some(format!("its command has ended ({}), what it started runs on", end.describe()))
-            }
-            Status::Ended(end) => Some(end.describe()),
-        };
-        let (task_type, status) = (about.kind.name().to_owned(), status.name().to_owned());
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        let output = read.fresh.text;
-        Ok(Output { task_id: id, task_type, status, ended, output, output_path: file, elapsed_ms }.into())
+        let read = fresh(&self.tasks, id, self.shown_chars);
+        read.map(Outcome::from).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))
     }
 
     fn to_content(&self, output: &Output) -> Content {
-        let mut text = match output.output.trim_end_matches('\n') {
-            "" => String::from("(no new output)"),
-            printed => printed.to_owned(),
-        };
-        let state = match &output.ended {
-            Some(how) => format!("{}: {how}", output.status),
-            None => output.status.clone(),
-        };
-        text.push_str(&format!("\n[{} {state}]", output.task_id));
-        if let Some(path) = &output.output_path {
-            text.push_str(&format!("\n[all of its output: {}]", path.display()));
-        }
-        Content::text(text)
+        told(output)
     }
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
@@ -200,6 +176,40 @@ impl Tool for TaskOutput {
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }
+}
+
+/// What a task printed since somebody asked the last time, and how far it is.
+pub(crate) fn fresh(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Output> {
+    let read = tasks.read(id, shown_chars)?;
+    let TaskInfo { id, about, status, elapsed, file, .. } = read.info;
+    let ended = match &status {
+        Status::Running => None,
+        Status::LeftRunning(end) => {
+            Some(format!("its command has ended ({}), what it started runs on", end.describe()))
+        }
+        Status::Ended(end) => Some(end.describe()),
+    };
+    let (task_type, status) = (about.kind.name().to_owned(), status.name().to_owned());
+    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let output = read.fresh.text;
+    Some(Output { task_id: id, task_type, status, ended, output, output_path: file, elapsed_ms })
+}
+
+/// The state of a task as the model reads it.
+pub(crate) fn told(output: &Output) -> Content {
+    let mut text = match output.output.trim_end_matches('\n') {
+        "" => String::from("(no new output)"),
+        printed => printed.to_owned(),
+    };
+    let state = match &output.ended {
+        Some(how) => format!("{}: {how}", output.status),
+        None => output.status.clone(),
+    };
+    text.push_str(&format!("\n[{} {state}]", output.task_id));
+    if let Some(path) = &output.output_path {
+        text.push_str(&format!("\n[all of its output: {}]", path.display()));
+    }
+    Content::text(text)
 }
 
 /// The id under whichever name it came.

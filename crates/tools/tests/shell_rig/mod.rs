@@ -14,6 +14,7 @@ use haft_tool::{
 };
 use haft_tools::{
     bash::{AnalysedFacts, Bash, BashSettings},
+    task_input::TaskInput,
     task_output::{NoOtherTasks, TaskOutput},
     task_stop::TaskStop,
 };
@@ -56,6 +57,10 @@ impl Rig {
 
     pub fn task_output(&self) -> Arc<dyn DynTool> {
         erase(TaskOutput::new(self.tasks.clone(), Arc::new(NoOtherTasks), 30_000))
+    }
+
+    pub fn task_input(&self) -> Arc<dyn DynTool> {
+        erase(TaskInput::new(self.tasks.clone(), 30_000))
     }
 
     pub fn task_stop(&self) -> Arc<dyn DynTool> {

@@ -3,14 +3,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::RenameFlags, io::Errno};
+use rustix::{
+    fs::{Advice, RenameFlags, fadvise},
+    io::Errno,
+};
 
 use super::{
     Change, CommitError, Committed, CommittedFile, Slot, Way,
     in_place::{open_for_writing, overwrite},
     parents::remove_created,
-    plan::Planned,
-    slot::{Swapped, open_temp, swap_or_rename},
+    plan::{LARGE, Planned},
+    slot::{Exchange, exchange, open_temp},
     stage::{StageError, Staged, link_open_file, sync_dir},
 };
 use crate::{
@@ -53,6 +56,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
         }
         return Err(err);
     }
+    batch.clean_up();
     let files = batch.planned.iter().zip(changes).map(committed_file).collect();
     let mut entry = None;
     if let (Some(journal), Some(mut active)) = (record.journal, record.active) {
@@ -62,6 +66,10 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
             Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
         }
     }
+    // Last: where home and workspace are on one disk, the names have reached it
+    // together with the entry, and there is nothing left to wait for.
+    batch.sync_names();
+    batch.forget_replaced();
     Ok(Committed { entry, files, notes })
 }
 
@@ -99,14 +107,14 @@ impl<'a> Batch<'a> {
         let mut created: Vec<PathBuf> = self.planned.iter().flat_map(Planned::missing_dirs).collect();
         created.sort();
         created.dedup();
-        let mut changes = Vec::new();
+        let (mut changes, mut unsynced) = (Vec::new(), Vec::new());
         for path in &created {
             let after = FileState::Directory { mode: 0o755 };
             changes.push(FileChange { path: path.clone(), before: FileState::Absent, after });
         }
         for (change, planned) in self.changes.iter().zip(&self.planned) {
             if let (Some(old), Some(base)) = (&planned.old, change.base) {
-                journal.store().keep(old, base.hash())?;
+                unsynced.extend(journal.store().keep(old, base.hash())?);
             }
             if let Some(content) = change.content.as_ref().filter(|content| content.len() < WORTH_SHOWING) {
                 journal.store().put_soon(planned.slots[0].after, content)?;
@@ -116,7 +124,7 @@ impl<'a> Batch<'a> {
         changes.extend(setting.further.iter().cloned());
         let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());
         let slots = self.planned.iter().flat_map(|it| it.slots.clone()).collect();
-        journal.begin(Plan { entry, slots, created })
+        journal.begin(Plan { entry, slots, created }, unsynced)
     }
 
     /// Stages everything, then moves everything into place. An error takes back
@@ -147,7 +155,6 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        self.settle();
         Ok(())
     }
 
@@ -158,12 +165,29 @@ impl<'a> Batch<'a> {
         order
     }
 
-    /// Drops the old objects and makes the names durable.
-    fn settle(&self) {
-        for planned in &self.planned {
-            planned.slots.iter().filter(|slot| slot.way != Way::Create).for_each(Slot::clean_up);
-            planned.dirs().for_each(sync_dir);
+    /// Drops the old objects.
+    fn clean_up(&self) {
+        for (planned, at) in self.planned.iter().flat_map(|it| (0..it.slots.len()).map(move |at| (it, at))) {
+            match planned.dir(at) {
+                Ok(dir) if planned.slots[at].way != Way::Create => planned.slots[at].forget_temp(dir),
+                _ => (),
+            }
         }
+    }
+
+    /// What was replaced by large files need not fill the memory any longer: it
+    /// is only for undo.
+    fn forget_replaced(&self) {
+        for old in self.planned.iter().filter_map(|it| it.old.as_ref()) {
+            if LARGE as u64 <= old.stamp().len {
+                fadvise(old.file(), 0, None, Advice::DontNeed).ok();
+            }
+        }
+    }
+
+    /// Makes the names durable.
+    fn sync_names(&self) {
+        self.planned.iter().flat_map(Planned::dirs).for_each(sync_dir);
         for parent in self.created.iter().filter_map(|path| path.parent()) {
             if let Ok(dir) = open_dir(parent) {
                 sync_dir(&dir);
@@ -215,6 +239,9 @@ fn stage(
     record: &mut Record<'_>,
 ) -> Result<Option<Staged>, FileError> {
     let Some(content) = &change.content else { return Ok(None) };
+    if let Some(ahead) = planned.ahead.take() {
+        return Ok(Some(ahead));
+    }
     let temp = planned.slots[0].temp.clone();
     let Some(old) = &planned.old else {
         return Staged::create(planned.dir(0)?, &temp, &change.path, content, change.mode).map(Some);
@@ -289,15 +316,19 @@ fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileE
     let failed = |errno| FileError::from_errno(&path, "write", errno);
     let Some(base) = base else { return Err(failed(Errno::INVAL)) };
     let changed = || FileError::Changed { path: path.clone(), expected: Some(base.hash()) };
-    match open_in(dir, &slot.name, &path) {
-        Ok(found) if base.is_current(&found)? => (),
+    let found = match open_in(dir, &slot.name, &path) {
+        Ok(found) if base.seems_current(&found)? => found,
         Ok(_) | Err(FileError::NotFound { .. } | FileError::Moved { .. }) => return Err(changed()),
         Err(err) => return Err(err),
-    }
-    match swap_or_rename(dir, &slot.temp, &slot.name).map_err(failed)? {
-        // Without a trade there is nothing to compare.
-        Swapped::Renamed => return Ok(()),
-        Swapped::Exchanged => (),
+    };
+    match exchange(dir, &slot.temp, &slot.name).map_err(failed)? {
+        Exchange::Done => (),
+        // Without a trade there is nothing to compare afterwards, so the look
+        // before is the one that counts.
+        Exchange::Unsupported if !base.is_current(&found)? => return Err(changed()),
+        Exchange::Unsupported => {
+            return rustix::fs::renameat(dir, &*slot.temp, dir, &slot.name).map_err(failed);
+        }
     }
     if open_temp(dir, slot).and_then(|swapped_out| base.is_current(&swapped_out)).unwrap_or(false) {
         return Ok(());
@@ -334,6 +365,7 @@ fn switch_to_in_place(
         if let Some(content) = &change.content {
             journal.store().put(&content.to_vec())?;
         }
+        journal.store().sync(active.take_unsynced())?;
         active.set_in_place(planned.slots[0].change)?;
     }
     Ok(())
@@ -382,12 +414,12 @@ mod tests {
         assert!(swap(&dir, &slot, Some(&base)).unwrap_err().is_race());
         assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
         // The last look saw nothing: undo what the trade did.
-        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        exchange(&dir, "t", Path::new("f")).unwrap();
         slot.take_back().unwrap();
         assert_eq!(fs::read(root.join("f")).unwrap(), b"edit");
         // And once more, with a further writer on top of ours.
         fs::write(root.join("t"), "ours").unwrap();
-        swap_or_rename(&dir, "t", Path::new("f")).unwrap();
+        exchange(&dir, "t", Path::new("f")).unwrap();
         fs::write(root.join("f"), "later").unwrap();
         slot.take_back().unwrap();
         assert_eq!(fs::read(root.join("f")).unwrap(), b"later");

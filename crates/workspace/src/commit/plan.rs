@@ -10,11 +10,12 @@ use super::{
     in_place::{open_for_writing, overwrite},
     links::{Names, other_names},
     parents::{missing, open_or_create},
-    stage::temporary_name,
+    stage::{Staged, temporary_name},
 };
 use crate::{
-    FileError, FileState, OpenFile,
+    ContentHash, FileError, FileState, OpenFile,
     open::{open_dir, open_in, split},
+    text::Bytes,
 };
 
 /// A change whose place has been looked at, and how it will be made.
@@ -28,9 +29,14 @@ pub(super) struct Planned {
     /// Directories of the further names, in the order of their slots.
     other_dirs: Vec<OwnedFd>,
     pub(super) note: Option<String>,
+    /// Large new content that is written already.
+    pub(super) ahead: Option<Staged>,
     /// What was overwritten in place.
     pub(super) overwritten: Option<Vec<u8>>,
 }
+
+/// Content of this size is written and fingerprinted at the same time.
+pub(super) const LARGE: usize = 4 * 1024 * 1024;
 
 impl Planned {
     /// Looks at the place of a change and checks that it may be made. Nothing is
@@ -51,8 +57,16 @@ impl Planned {
             (Some(_), None) => Way::Remove,
             (Some(_), Some(_)) => Way::Swap,
         };
-        let slots = vec![slot(index, change, parent, name, way)];
-        let mut planned = Self { dir, old, slots, other_dirs: Vec::new(), note: None, overwritten: None };
+        let (ahead, after) = match (&dir, &old, &change.content) {
+            (Some(dir), Some(old), Some(content)) if LARGE <= content.len() => {
+                let (ahead, after) = Staged::ahead(dir, old, content, change.mode);
+                (ahead, Some(after))
+            }
+            (_, _, content) => (None, content.as_ref().map(Bytes::hash)),
+        };
+        let slots = vec![slot(index, change, after, parent, name, way)];
+        let other_dirs = Vec::new();
+        let mut planned = Self { dir, old, slots, other_dirs, note: None, ahead, overwritten: None };
         if way == Way::Swap {
             planned.add_other_names(change, roots)?;
         }
@@ -141,14 +155,21 @@ fn found<T>(result: Result<T, FileError>) -> Result<Option<T>, FileError> {
     }
 }
 
-fn slot(index: usize, change: &Change<'_>, dir: &Path, name: &Path, way: Way) -> Slot {
+fn slot(
+    index: usize,
+    change: &Change<'_>,
+    after: Option<ContentHash>,
+    dir: &Path,
+    name: &Path,
+    way: Way,
+) -> Slot {
     Slot {
         change: index,
         dir: dir.to_owned(),
         name: name.to_owned(),
         temp: temporary_name(),
         before: change.base.map(crate::Snapshot::hash),
-        after: change.content.as_ref().map(crate::text::Bytes::hash),
+        after,
         way,
     }
 }
@@ -156,7 +177,7 @@ fn slot(index: usize, change: &Change<'_>, dir: &Path, name: &Path, way: Way) ->
 fn check_base(change: &Change<'_>, found: Option<&OpenFile>) -> Result<(), FileError> {
     let current = match (change.base, found) {
         (None, None) => true,
-        (Some(base), Some(found)) => base.is_current(found)?,
+        (Some(base), Some(found)) => base.is_untouched(found)?,
         (Some(_), None) | (None, Some(_)) => false,
     };
     if current {

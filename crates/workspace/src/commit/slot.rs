@@ -117,32 +117,39 @@ impl Slot {
         }
     }
 
-    fn forget_temp(&self, dir: &OwnedFd) {
+    /// The same, in its directory that is already open.
+    pub(super) fn forget_temp(&self, dir: &OwnedFd) {
         if self.way != Way::InPlace {
             unlinkat(dir, &*self.temp, AtFlags::empty()).ok();
         }
     }
 }
 
-/// Lets two names trade places. A file system that cannot do that gets a plain
-/// rename, which leaves the old object without a name.
-pub(crate) fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<Swapped, Errno> {
+/// Lets two names trade places.
+pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<Exchange, Errno> {
     match renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(Swapped::Exchanged),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            renameat(dir, temp, dir, name).map(|()| Swapped::Renamed)
-        }
+        Ok(()) => Ok(Exchange::Done),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(Exchange::Unsupported),
         Err(errno) => Err(errno),
     }
 }
 
-/// What became of the old object.
+/// Whether two names could trade places.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Swapped {
-    /// It is at the temporary name.
-    Exchanged,
-    /// It is gone.
-    Renamed,
+pub(crate) enum Exchange {
+    /// The old object is at the temporary name.
+    Done,
+    /// The file system cannot do that; nothing has happened.
+    Unsupported,
+}
+
+/// The same for what is taken back. A file system that cannot trade gets a plain
+/// rename, which leaves the other object without a name.
+fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<(), Errno> {
+    match exchange(dir, temp, name)? {
+        Exchange::Done => Ok(()),
+        Exchange::Unsupported => renameat(dir, temp, dir, name),
+    }
 }
 
 /// What a name holds; `None` when there is nothing.

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{FileError, OpenFile, Stamp, text::Bytes};
+use crate::{ContentHash, FileError, OpenFile, Stamp, text::Bytes};
 
 /// New content on the way to its place: a file without a name where the file
 /// system can do that, so that a crash leaves nothing, else one with a name
@@ -94,13 +94,36 @@ impl Staged {
         staged.or_discard(dir, temp, done).map_err(StageError::Failed)
     }
 
+    /// Writes large content before the change is written down, and fingerprints
+    /// it meanwhile. Nothing of that can be left behind, because it has no name.
+    /// Whatever prevents it, the usual way will name.
+    pub(super) fn ahead(
+        dir: impl AsFd,
+        old: &OpenFile,
+        content: &Bytes<'_>,
+        mode: Option<u32>,
+    ) -> (Option<Self>, ContentHash) {
+        ContentHash::beside(|hand_on| {
+            content.pieces().for_each(hand_on);
+            let staged = Self::unnamed(&dir, Mode::from_raw_mode(0o600)).ok()?;
+            copy_attributes(old, &staged.file, mode).ok()?;
+            staged.fill(content, old.path()).and_then(|()| staged.sync(old.path())).ok()?;
+            Some(staged)
+        })
+    }
+
+    fn unnamed(dir: impl AsFd, mode: Mode) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
+        openat(dir, ".", flags, mode).map(|fd| Self { file: File::from(fd), named: false })
+    }
+
     fn empty(dir: impl AsFd, temp: &str, mode: Mode, path: &Path) -> Result<Self, FileError> {
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        match openat(&dir, ".", flags | OFlags::TMPFILE, mode) {
-            Ok(fd) => return Ok(Self { file: File::from(fd), named: false }),
+        match Self::unnamed(&dir, mode) {
+            Ok(staged) => return Ok(staged),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => (),
             Err(errno) => return Err(FileError::from_errno(path, "write", errno)),
         }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let fd =
             openat(&dir, temp, flags, mode).map_err(|errno| FileError::from_errno(path, "write", errno))?;

@@ -38,6 +38,8 @@ pub(crate) struct Active {
     plan: Plan,
     /// Holds the lock.
     file: File,
+    /// Kept contents on their way to the disk.
+    unsynced: Vec<File>,
 }
 
 /// Writes a record and locks it before it has its name, so that nobody takes it
@@ -63,10 +65,15 @@ fn write_locked(path: &Path, plan: &Plan) -> Result<File, FileError> {
 }
 
 impl Active {
-    pub(super) fn begin(dir: &Path, plan: Plan) -> Result<Self, FileError> {
+    pub(super) fn begin(dir: &Path, plan: Plan, unsynced: Vec<File>) -> Result<Self, FileError> {
         let path = dir.join(plan.entry.id.as_str());
         let file = write_locked(&path, &plan)?;
-        Ok(Self { path, plan, file })
+        Ok(Self { path, plan, file, unsynced })
+    }
+
+    /// Kept contents that somebody has to wait for.
+    pub(crate) fn take_unsynced(&mut self) -> Vec<File> {
+        std::mem::take(&mut self.unsynced)
     }
 
     /// A file of the batch will be overwritten in place, unlike planned: the
@@ -214,7 +221,8 @@ mod tests {
             way: Way::InPlace,
         };
         let entry = new_entry(origin, changes, Vec::new());
-        let active = journal.begin(Plan { entry, slots: vec![slot], created: Vec::new() }).unwrap();
+        let active =
+            journal.begin(Plan { entry, slots: vec![slot], created: Vec::new() }, Vec::new()).unwrap();
         journal.recover(&locks);
         assert_eq!(fs::read(&path).unwrap(), found, "a living owner is left alone");
         drop(active);

@@ -37,6 +37,17 @@ impl Journal {
         Ok(FileState::File { hash, len, mode: stamp.permissions() })
     }
 
+    /// Keeps the content of a file that nobody changes in place, such as an
+    /// object of git: by giving it a second name where that is possible.
+    pub fn keep_immutable(&self, file: &OpenFile) -> Result<FileState, FileError> {
+        let stamp = file.stamp();
+        let hash = crate::snapshot::hash_open(file)?;
+        if !self.has(&hash, stamp.len) && !self.store().link(file, hash) {
+            return self.keep_soon(file);
+        }
+        Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
+    }
+
     /// Whether some content is kept, as far as its size tells.
     pub fn has(&self, hash: &ContentHash, len: u64) -> bool {
         self.store().has(hash, len)

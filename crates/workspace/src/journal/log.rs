@@ -43,8 +43,14 @@ impl Log {
         }
     }
 
-    /// Adds an entry. A line that does not fit on the disk is taken back.
+    /// Adds an entry and waits until it is on the disk.
     pub(crate) fn append(&self, entry: &Entry) -> Result<(), FileError> {
+        self.write(entry)?.sync_data().map_err(self.failed("write"))
+    }
+
+    /// Adds an entry; the file that comes back has yet to be synced. A line that
+    /// does not fit on the disk is taken back.
+    pub(crate) fn write(&self, entry: &Entry) -> Result<File, FileError> {
         let failed = self.failed("write");
         let mut line = serde_json::to_vec(entry).map_err(|err| failed(err.into()))?;
         line.push(b'\n');
@@ -53,11 +59,13 @@ impl Log {
         if end != 0 && last_byte(&mut file).map_err(&failed)? != b'\n' {
             line.insert(0, b'\n');
         }
-        let done = file.write_all(&line).and_then(|()| file.sync_data());
-        done.map_err(|err| {
+        if let Err(err) = file.write_all(&line) {
             file.set_len(end).ok();
-            failed(err)
-        })
+            return Err(failed(err));
+        }
+        // Others need not wait for the disk.
+        flock(&file, FlockOperation::Unlock).map_err(|errno| failed(errno.into()))?;
+        Ok(file)
     }
 
     /// All entries, oldest first.

@@ -5,6 +5,7 @@
 //! goes through the same careful writes as every other change.
 
 mod active;
+mod attributes;
 mod bulk;
 mod entry;
 mod log;
@@ -13,12 +14,14 @@ mod prune;
 mod store;
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     sync::atomic::AtomicU64,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 pub(crate) use active::{Active, Plan};
+pub use attributes::{AttributeChange, Attributes};
 pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
 use log::Log;
 pub use prune::JournalLimits;
@@ -68,7 +71,7 @@ impl Journal {
     /// Keeps the content of an open file.
     pub fn keep_file(&self, file: &OpenFile) -> Result<FileState, FileError> {
         let hash = crate::snapshot::hash_open(file)?;
-        self.store.keep(file, hash)?;
+        self.store.sync(self.store.keep(file, hash)?)?;
         let stamp = file.stamp();
         Ok(FileState::File { hash, len: stamp.len, mode: stamp.permissions() })
     }
@@ -97,17 +100,21 @@ impl Journal {
         Ok(entry)
     }
 
-    /// Writes down a change that is about to be made.
-    pub(crate) fn begin(&self, plan: Plan) -> Result<Active, FileError> {
-        Active::begin(&self.active_dir(), plan)
+    /// Writes down a change that is about to be made. `unsynced` are kept
+    /// contents that are still on their way to the disk.
+    pub(crate) fn begin(&self, plan: Plan, unsynced: Vec<File>) -> Result<Active, FileError> {
+        Active::begin(&self.active_dir(), plan, unsynced)
     }
 
-    /// The change is made.
-    pub(crate) fn finish(&self, active: Active) -> Result<Entry, FileError> {
+    /// The change is made. What it replaced and the entry reach the disk
+    /// together, after the change itself: up to here a power cut leaves either
+    /// content in place, and from here on it can be undone.
+    pub(crate) fn finish(&self, mut active: Active) -> Result<Entry, FileError> {
         let entry = active.entry().clone();
         // Should the log be out of reach, the record of the change under way
         // stays, and the next process completes it.
-        self.log.append(&entry)?;
+        let log = self.log.write(&entry)?;
+        self.store.sync(active.take_unsynced().into_iter().chain([log]))?;
         active.end();
         self.prune_if_grown(kept_by(&entry));
         Ok(entry)

@@ -82,6 +82,7 @@ impl Journal {
         let Ok(remaining) = self.log.retain(keep) else { return };
         let mut referenced: HashSet<ContentHash> = remaining.iter().flat_map(hashes).collect();
         referenced.extend(held(&self.dir.join("commands")));
+        self.prune_attributes(&remaining.iter().map(|entry| entry.id.as_str()).collect());
         let young = i64::try_from(now.saturating_sub(YOUNG).as_secs()).unwrap_or(0);
         for object in objects {
             let wanted = object.hash.is_some_and(|hash| referenced.contains(&hash));

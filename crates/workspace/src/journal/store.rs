@@ -42,22 +42,27 @@ impl Store {
     /// Keeps some content.
     pub(crate) fn put(&self, bytes: &[u8]) -> Result<ContentHash, FileError> {
         let hash = ContentHash::of(bytes);
-        self.put_as(hash, bytes.len() as u64, |file| {
-            file.write_all(bytes)?;
-            file.sync_data()
-        })?;
+        let written = self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes))?;
+        self.sync(written)?;
         Ok(hash)
     }
 
     /// Keeps content that would be nice to have, without waiting for the disk.
     pub(crate) fn put_soon(&self, hash: Option<ContentHash>, content: &Bytes<'_>) -> Result<(), FileError> {
         let Some(hash) = hash else { return Ok(()) };
-        self.put_as(hash, content.len() as u64, |file| content.pieces().try_for_each(|it| file.write_all(it)))
+        let write = |file: &mut File| content.pieces().try_for_each(|it| file.write_all(it));
+        self.put_as(hash, content.len() as u64, write).map(drop)
     }
 
     /// Keeps bytes whose fingerprint is known, without waiting for the disk.
     pub(crate) fn put_bytes_soon(&self, hash: ContentHash, bytes: &[u8]) -> Result<(), FileError> {
-        self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes))
+        self.put_as(hash, bytes.len() as u64, |file| file.write_all(bytes)).map(drop)
+    }
+
+    /// Waits until something written is on the disk.
+    pub(crate) fn sync(&self, written: impl IntoIterator<Item = File>) -> Result<(), FileError> {
+        let mut written = written.into_iter();
+        written.try_for_each(|it| it.sync_data()).map_err(|err| FileError::from_io(&self.dir, "write", err))
     }
 
     /// Keeps the content of an open file, read once, without waiting for the
@@ -84,23 +89,22 @@ impl Store {
     }
 
     /// Keeps the content of an open file whose fingerprint is known and that is
-    /// about to lose its place.
-    pub(crate) fn keep(&self, file: &OpenFile, hash: ContentHash) -> Result<(), FileError> {
+    /// about to lose its place. What was written is not waited for: the file that
+    /// comes back has yet to be synced.
+    pub(crate) fn keep(&self, file: &OpenFile, hash: ContentHash) -> Result<Option<File>, FileError> {
         let stamp = file.stamp();
         if self.has(&hash, stamp.len) {
-            return Ok(());
+            return Ok(None);
         }
         // A file with further names lives on and may change.
         if WORTH_LINKING <= stamp.len && stamp.links == 1 && self.link(file, hash) {
-            return Ok(());
+            return Ok(None);
         }
-        self.put_as(hash, stamp.len, |to| {
-            io::copy(&mut file.from_start(), to)?;
-            to.sync_data()
-        })
+        self.put_as(hash, stamp.len, |to| io::copy(&mut file.from_start(), to).map(drop))
     }
 
-    fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
+    /// Gives the file a second name in the store; false where that cannot be done.
+    pub(super) fn link(&self, file: &OpenFile, hash: ContentHash) -> bool {
         let path = self.path_of(&hash);
         let Some(parent) = path.parent() else { return false };
         private_dir(parent).is_ok()
@@ -111,15 +115,16 @@ impl Store {
     }
 
     /// Writes content under a temporary name and renames it, so that what has
-    /// the right name is always complete.
+    /// the right name is always complete, unless the power fails. The file comes
+    /// back for whoever wants to wait for the disk; nothing if it was there.
     fn put_as(
         &self,
         hash: ContentHash,
         len: u64,
         write: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<(), FileError> {
+    ) -> Result<Option<File>, FileError> {
         if self.has(&hash, len) {
-            return Ok(());
+            return Ok(None);
         }
         let path = self.path_of(&hash);
         let dir = private_dir(path.parent().unwrap_or(&self.dir))?;
@@ -127,7 +132,8 @@ impl Store {
         let done = (|| {
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
             write(&mut file)?;
-            fs::rename(&temp, &path)
+            fs::rename(&temp, &path)?;
+            Ok(Some(file))
         })();
         done.map_err(|err| {
             fs::remove_file(&temp).ok();

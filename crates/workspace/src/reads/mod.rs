@@ -7,6 +7,7 @@
 
 mod freshness;
 mod printed;
+mod recent;
 mod seen;
 mod shown;
 
@@ -23,11 +24,12 @@ use serde::{Deserialize, Serialize};
 
 pub use freshness::{Freshness, WholeSeen, count_lines};
 pub(crate) use printed::printed_lines;
+use recent::Recent;
 use seen::Seen;
 pub use seen::{LinePrint, line_print};
 use shown::Shown;
 
-use crate::ContentHash;
+use crate::{ContentHash, OpenFile, Snapshot};
 
 /// Which results the next request still contains. Whoever builds the request
 /// knows; the read state only asks.
@@ -135,6 +137,7 @@ type Listener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
 pub struct ReadState {
     files: Mutex<HashMap<(AgentId, PathBuf), Seen>>,
     shown: Mutex<Shown>,
+    recent: Mutex<Recent>,
     context: Box<dyn ContextView>,
     listeners: RwLock<Vec<Listener>>,
 }
@@ -151,6 +154,7 @@ impl ReadState {
         Self {
             files: Mutex::default(),
             shown: Mutex::default(),
+            recent: Mutex::default(),
             context: Box::new(context),
             listeners: RwLock::default(),
         }
@@ -179,6 +183,14 @@ impl ReadState {
     fn peek<T>(&self, agent: &AgentId, path: &Path, look: impl FnOnce(Option<&Seen>) -> T) -> T {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         look(files.get(&(agent.clone(), path.to_owned())))
+    }
+
+    /// The snapshot of a file whose whole content has just been read.
+    pub fn snapshot(&self, file: OpenFile, bytes: &[u8]) -> Snapshot {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = recent.hash(file.path(), bytes);
+        drop(recent);
+        Snapshot::of(file, hash)
     }
 
     /// Some lines were shown.

@@ -1,4 +1,7 @@
-use std::{collections::VecDeque, path::PathBuf};
+use std::{
+    collections::{HashMap, VecDeque},
+    path::{Path, PathBuf},
+};
 
 use haft_types::{AgentId, CallId};
 
@@ -8,62 +11,151 @@ use crate::ContentHash;
 /// Which call showed what. Bounded: what falls out is merely shown again.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    views: VecDeque<ShownView>,
+    files: HashMap<AgentId, HashMap<PathBuf, VecDeque<ShownView>>>,
+    /// Views altogether.
+    count: usize,
+    /// Counts up with every view, so that the oldest can be told.
+    clock: u64,
 }
 
 #[derive(Debug)]
 struct ShownView {
-    viewer: Viewer,
-    path: PathBuf,
-    version: Option<ContentHash>,
-    first: u64,
-    last: u64,
-    text: ContentHash,
+    call: CallId,
+    time: u64,
+    what: Shape,
 }
 
+/// What two views of a file must agree in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Shape {
+    version: Version,
+    first: u64,
+    last: u64,
+}
+
+/// Which content was shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Version {
+    /// This one.
+    Known(ContentHash),
+    /// A file too large to fingerprint: only the lines themselves tell.
+    Lines(ContentHash),
+}
+
+/// Views remembered altogether, and of one file.
 const REMEMBERED: usize = 4096;
+const REMEMBERED_OF_ONE: usize = 64;
 
 impl Shown {
     pub(super) fn add(&mut self, viewer: &Viewer, view: &View<'_>) {
-        if self.views.len() == REMEMBERED {
-            self.views.pop_front();
+        if REMEMBERED <= self.count {
+            self.forget_older_half();
         }
-        let (first, last) = extent(view);
-        self.views.push_back(ShownView {
-            viewer: viewer.clone(),
-            path: view.path.to_owned(),
-            version: view.version,
-            first,
-            last,
-            text: text_hash(view),
-        });
+        self.clock += 1;
+        let shape = Shape::of(view);
+        let files = self.files.entry(viewer.agent.clone()).or_default();
+        let views = match files.get_mut(view.path) {
+            Some(views) => views,
+            None => files.entry(view.path.to_owned()).or_default(),
+        };
+        let before = views.len();
+        views.retain(|it| it.call != viewer.call || it.what != shape);
+        if REMEMBERED_OF_ONE <= views.len() {
+            views.pop_front();
+        }
+        views.push_back(ShownView { call: viewer.call.clone(), time: self.clock, what: shape });
+        self.count = self.count + views.len() - before;
     }
 
     /// The calls that showed at least these lines of the same content, latest
     /// first.
     pub(super) fn covering(&self, agent: &AgentId, view: &View<'_>) -> Vec<CallId> {
-        let (first, last) = extent(view);
-        let text = text_hash(view);
-        let covers = |it: &&ShownView| {
-            it.viewer.agent == *agent
-                && it.path == view.path
-                && it.first <= first
-                && last <= it.last
-                && match (it.version, view.version) {
-                    (Some(a), Some(b)) => a == b,
-                    // A file too large to fingerprint: the same lines with the
-                    // same text.
-                    _ => (it.first, it.last, it.text) == (first, last, text),
-                }
-        };
-        self.views.iter().rev().filter(covers).map(|it| it.viewer.call.clone()).collect()
+        let Some(views) = self.views_of(agent, view.path) else { return Vec::new() };
+        let wanted = Shape::of(view);
+        views.iter().rev().filter(|it| it.what.covers(&wanted)).map(|it| it.call.clone()).collect()
+    }
+
+    fn views_of(&self, agent: &AgentId, path: &Path) -> Option<&VecDeque<ShownView>> {
+        self.files.get(agent)?.get(path)
+    }
+
+    fn forget_older_half(&mut self) {
+        let mut times: Vec<u64> =
+            self.files.values().flat_map(HashMap::values).flatten().map(|it| it.time).collect();
+        times.sort_unstable();
+        let Some(&limit) = times.get(times.len() / 2) else { return };
+        for files in self.files.values_mut() {
+            files.retain(|_, views| {
+                views.retain(|it| limit <= it.time);
+                !views.is_empty()
+            });
+        }
+        self.files.retain(|_, files| !files.is_empty());
+        self.count = self.files.values().flat_map(HashMap::values).map(VecDeque::len).sum();
     }
 }
 
-fn extent(view: &View<'_>) -> (u64, u64) {
-    (view.first, view.first + view.lines.len() as u64)
+impl Shape {
+    fn of(view: &View<'_>) -> Self {
+        let version = match view.version {
+            Some(version) => Version::Known(version),
+            None => Version::Lines(ContentHash::of_pieces(
+                view.lines.iter().flat_map(|line| [line.as_bytes(), b"\n"]),
+            )),
+        };
+        Self { version, first: view.first, last: view.first + view.lines.len() as u64 }
+    }
+
+    /// Whether a view of this shape shows all of another. Lines that are only
+    /// known by themselves must be the very same.
+    fn covers(&self, wanted: &Self) -> bool {
+        match self.version {
+            Version::Known(_) => {
+                self.version == wanted.version && self.first <= wanted.first && wanted.last <= self.last
+            }
+            Version::Lines(_) => self == wanted,
+        }
+    }
 }
 
-fn text_hash(view: &View<'_>) -> ContentHash {
-    ContentHash::of_pieces(view.lines.iter().flat_map(|line| [line.as_bytes(), b"\n"]))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_the_latest_stay() {
+        let mut shown = Shown::default();
+        let agent = AgentId::from("main");
+        let view = |path: &'static str, first| View {
+            path: Path::new(path),
+            version: Some(ContentHash::of(b"x")),
+            first,
+            lines: vec!["line"],
+            total: 10_000,
+            clipped: false,
+            text: None,
+        };
+        for number in 0..3 * REMEMBERED as u64 {
+            let viewer = Viewer { agent: agent.clone(), call: format!("call-{number}").into() };
+            let path = ["/a", "/b", "/c", "/d"][usize::try_from(number % 4).unwrap()];
+            shown.add(&viewer, &view(path, number + 1));
+            assert_eq!(shown.covering(&agent, &view(path, number + 1)), [viewer.call]);
+            assert!(shown.count <= REMEMBERED);
+        }
+        assert_eq!(shown.views_of(&agent, Path::new("/a")).map(VecDeque::len), Some(REMEMBERED_OF_ONE));
+        assert_eq!(shown.covering(&AgentId::from("other"), &view("/a", 1)), []);
+        // The same again takes no further room.
+        let count = shown.count;
+        let viewer = Viewer { agent: agent.clone(), call: "again".into() };
+        for _ in 0..10 {
+            shown.add(&viewer, &view("/e", 1));
+        }
+        assert_eq!(shown.count, count + 1);
+        // Many files: the older ones are forgotten.
+        for number in 0..2 * REMEMBERED {
+            let path = PathBuf::from(format!("/many/{number}"));
+            shown.add(&viewer, &View { path: &path, ..view("/a", 1) });
+            assert!(shown.count <= REMEMBERED);
+        }
+    }
 }

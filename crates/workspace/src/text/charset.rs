@@ -11,6 +11,9 @@ pub enum Charset {
     Utf16Be,
     /// One of the older ones. Every one of them spells ASCII as ASCII.
     Legacy(&'static encoding_rs::Encoding),
+    /// One byte for each character, but nobody can tell which: only ASCII is
+    /// known, and only ASCII can be written.
+    Unknown,
 }
 
 /// The spelling of one file: the character set, and whether it opens with a
@@ -52,6 +55,7 @@ impl fmt::Display for Charset {
             Self::Utf16Le => "UTF-16LE",
             Self::Utf16Be => "UTF-16BE",
             Self::Legacy(encoding) => encoding.name(),
+            Self::Unknown => "unknown 8-bit encoding",
         })
     }
 }
@@ -99,6 +103,10 @@ impl Charset {
             Self::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
             Self::Utf16Be => Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
             Self::Legacy(encoding) => encode_legacy(encoding, text),
+            Self::Unknown => match text.chars().find(|it| !it.is_ascii()) {
+                None => Ok(Cow::Borrowed(text.as_bytes())),
+                Some(character) => Err(Unencodable { character, charset: *self }),
+            },
         }
     }
 }

@@ -1,8 +1,8 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{EUC_KR, GBK, SHIFT_JIS, WINDOWS_1252};
+use encoding_rs::{EUC_KR, GBK, IBM866, ISO_8859_15, SHIFT_JIS, WINDOWS_1252};
 use memchr::memchr;
 
-use super::{Charset, Encoding, plausible::plausibility, view::literal};
+use super::{Charset, Encoding, plausible::plausibility, shifted::shifted, view::literal};
 
 /// How much of a file the bytes at hand are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,7 +22,8 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Option<Encoding> {
     if memchr(0, head).is_some() {
         return utf16_without_bom(head).map(|charset| Encoding { charset, bom: false });
     }
-    if looks_binary(head) {
+    // Text that changes its meaning by shift sequences cannot be cut anywhere.
+    if looks_binary(head) || shifted(bytes).is_some() {
         return None;
     }
     let charset = match Utf8Census::of(bytes, extent) {
@@ -34,6 +35,13 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Option<Encoding> {
         census => legacy(bytes, extent, &census),
     };
     Some(Encoding { charset, bom: false })
+}
+
+/// Whether a file has no byte order mark and does not look like anything but
+/// text. If it is valid UTF-8 as well, nothing else needs to be asked.
+pub(super) fn is_unmarked_text(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(8192)];
+    from_bom(bytes).is_none() && memchr(0, head).is_none() && !looks_binary(head) && shifted(bytes).is_none()
 }
 
 /// The outer `Option` says whether there is a mark, the inner one whether it is
@@ -68,8 +76,12 @@ fn utf16_without_bom(head: &[u8]) -> Option<Charset> {
 
 /// Text has hardly any control characters.
 fn looks_binary(head: &[u8]) -> bool {
-    let is_control = |it: &&u8| matches!(**it, 1..=6 | 14..=26 | 28..=31 | 127);
-    let controls = head.iter().filter(is_control).count();
+    // Without branches, so that the compiler takes many bytes at a time.
+    let is_control = |it: u8| {
+        (it.wrapping_sub(1) < 6) | (it.wrapping_sub(14) < 13) | (it.wrapping_sub(28) < 4) | (it == 127)
+    };
+    let in_part = |part: &[u8]| part.iter().map(|it| u8::from(is_control(*it))).sum::<u8>();
+    let controls: usize = head.chunks(255).map(|part| usize::from(in_part(part))).sum();
     head.len() / 10 < controls
 }
 
@@ -132,8 +144,11 @@ fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     detector.feed(sample, /*last*/ whole);
     let guess = detector.guess(/*tld*/ None, Utf8Detection::Deny);
     let unusual = sample.iter().filter(|it| !it.is_ascii()).count();
+    // Whatever reads like nothing that people write is better left alone.
+    let damaged_utf8 = 0 < census.sequences && census.strays <= census.sequences;
+    let otherwise = if damaged_utf8 { Charset::Utf8 } else { Charset::Unknown };
     if unusual <= FEW || is_monotonous(sample) {
-        return likeliest(sample, unusual, guess, whole);
+        return likeliest(sample, unusual, guess, whole, otherwise);
     }
     if census.strays * 2 <= census.sequences {
         return Charset::Utf8;
@@ -141,7 +156,46 @@ fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     // A guess that cannot read the file is worse than the one that reads
     // anything.
     let readable = decodes(guess, sample, whole);
-    Charset::Legacy(if readable { guess } else { WINDOWS_1252 })
+    let guess = if readable { guess } else { WINDOWS_1252 };
+    match () {
+        () if !guess.is_single_byte() => Charset::Legacy(guess),
+        () if guess == WINDOWS_1252 => western(sample, unusual),
+        () if guess != IBM866 && has_frames(sample) => Charset::Unknown,
+        () => Charset::Legacy(guess),
+    }
+}
+
+/// What the detector calls Western: three encodings that share most letters, or
+/// one of the many it does not know.
+fn western(sample: &[u8], unusual: usize) -> Charset {
+    // Bytes to which Windows gives no character (one may be damage), and the
+    // frames of DOS.
+    let undefined = sample.iter().filter(|it| matches!(it, 0x81 | 0x8d | 0x8f | 0x90 | 0x9d)).count();
+    if unusual < undefined * 20 || has_frames(sample) || has_no_letters(sample) {
+        return Charset::Unknown;
+    }
+    let readings = [WINDOWS_1252, ISO_8859_15].map(Charset::Legacy);
+    // The range where only Windows has characters decides by itself.
+    if sample.iter().any(|it| matches!(it, 0x80..=0x9f)) {
+        return readings[0];
+    }
+    let [windows, latin] = readings.map(|it| plausibility(&literal(it, sample), unusual));
+    readings[usize::from(windows < latin)]
+}
+
+/// Lines and shades, as the code pages of DOS have them: the same byte again and
+/// again.
+fn has_frames(sample: &[u8]) -> bool {
+    sample.windows(4).any(|it| {
+        matches!(it[0], 0xb0..=0xb2 | 0xb3 | 0xba | 0xc4 | 0xcd | 0xdb | 0xdc | 0xdf)
+            && it.iter().all(|other| *other == it[0])
+    })
+}
+
+/// A Western text without a single plain letter is none: EBCDIC, for example.
+fn has_no_letters(sample: &[u8]) -> bool {
+    let letters = sample.iter().filter(|it| it.is_ascii_alphabetic()).count();
+    letters * 4 < sample.iter().filter(|it| !it.is_ascii()).count()
 }
 
 /// Whether the same few bytes come again and again: however often, they are no
@@ -155,10 +209,19 @@ fn is_monotonous(sample: &[u8]) -> bool {
 }
 
 /// The best reading of a few unusual bytes. The order breaks ties.
-fn likeliest(sample: &[u8], unusual: usize, guess: &'static encoding_rs::Encoding, whole: bool) -> Charset {
+fn likeliest(
+    sample: &[u8],
+    unusual: usize,
+    guess: &'static encoding_rs::Encoding,
+    whole: bool,
+    otherwise: Charset,
+) -> Charset {
     let mut readings = vec![Charset::Legacy(guess), Charset::Utf8];
-    readings.extend([SHIFT_JIS, GBK, EUC_KR].map(Charset::Legacy));
-    let mut best = (Charset::Legacy(WINDOWS_1252), i64::MIN);
+    readings.extend([SHIFT_JIS, GBK, EUC_KR, ISO_8859_15].map(Charset::Legacy));
+    if has_frames(sample) && guess != IBM866 {
+        return Charset::Unknown;
+    }
+    let mut best = (otherwise, -1);
     for charset in [Charset::Legacy(WINDOWS_1252)].into_iter().chain(readings) {
         if let Charset::Legacy(encoding) = charset
             && !decodes(encoding, sample, whole)

@@ -41,6 +41,8 @@ fn of_char(before: char, character: char, next: char) -> i64 {
     match character {
         char::REPLACEMENT_CHARACTER => -8,
         '\u{80}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' => -10,
+        // Nobody writes these within a word of another script.
+        '\u{3000}'..='\u{d7a3}' if before.is_ascii_alphabetic() && next.is_ascii_alphabetic() => -3,
         // Kana, ideographic punctuation, full-width forms.
         '\u{3041}'..='\u{30ff}' => 6,
         '\u{3000}'..='\u{3020}' | '\u{ff01}'..='\u{ff5e}' => 4,

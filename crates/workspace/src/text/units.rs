@@ -65,6 +65,8 @@ fn character(charset: Charset, bytes: &[u8]) -> Unit {
         Charset::Utf16Le => utf16(bytes, u16::from_le_bytes),
         Charset::Utf16Be => utf16(bytes, u16::from_be_bytes),
         Charset::Legacy(encoding) => legacy(encoding, bytes),
+        Charset::Unknown if bytes[0].is_ascii() => Unit::new(char::from(bytes[0]), 1),
+        Charset::Unknown => Unit::stray(1),
     }
 }
 

@@ -2,6 +2,7 @@ use std::{fmt, ops::Range};
 
 use super::{
     Charset, Encoding, Extent, detect,
+    detect::is_unmarked_text,
     units::{self, Returns},
 };
 
@@ -67,27 +68,46 @@ impl fmt::Display for LineBreaks {
 impl Text {
     /// Reads a file as text. Bytes that are no text come back as they are.
     pub fn decode(raw: Vec<u8>) -> Result<Self, Vec<u8>> {
+        let raw = match is_unmarked_text(&raw) {
+            // The usual case: a large file is looked through only once.
+            true => match Self::decode_utf8(raw, Encoding::UTF_8) {
+                Ok(text) => return Ok(text),
+                Err(raw) => raw,
+            },
+            false => raw,
+        };
         match detect(&raw, Extent::Whole) {
             Some(encoding) => Ok(Self::decode_as(raw, encoding)),
             None => Err(raw),
         }
     }
 
+    /// Reads the plainest kind of text: UTF-8 with line feeds, without a mark.
+    pub fn decode_plain(raw: Vec<u8>) -> Option<Self> {
+        is_unmarked_text(&raw).then(|| Self::decode_utf8(raw, Encoding::UTF_8).ok()).flatten()
+    }
+
+    /// Reads valid UTF-8 without carriage returns, whose view is the file.
+    fn decode_utf8(raw: Vec<u8>, encoding: Encoding) -> Result<Self, Vec<u8>> {
+        if memchr::memchr(b'\r', &raw).is_some() {
+            return Err(raw);
+        }
+        let text = String::from_utf8(raw).map_err(std::string::FromUtf8Error::into_bytes)?;
+        let lf = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+        let breaks = LineBreaks { lf, ..LineBreaks::default() };
+        Ok(Self { source: Source::Plain(text), encoding, returns: Returns::Paired, strays: 0, breaks })
+    }
+
     /// Reads a file whose encoding is known. Never fails: bytes that spell
     /// nothing are strays.
     pub fn decode_as(raw: Vec<u8>, encoding: Encoding) -> Self {
         let start = encoding.bom_bytes().len();
-        let raw = match (encoding.charset, memchr::memchr(b'\r', &raw)) {
-            (Charset::Utf8, None) => match String::from_utf8(raw) {
-                Ok(text) => {
-                    let lf = memchr::memchr_iter(b'\n', text.as_bytes()).count();
-                    let breaks = LineBreaks { lf, ..LineBreaks::default() };
-                    let source = Source::Plain(text);
-                    return Self { source, encoding, returns: Returns::Paired, strays: 0, breaks };
-                }
-                Err(err) => err.into_bytes(),
+        let raw = match encoding.charset {
+            Charset::Utf8 => match Self::decode_utf8(raw, encoding) {
+                Ok(text) => return text,
+                Err(raw) => raw,
             },
-            _ => raw,
+            Charset::Utf16Le | Charset::Utf16Be | Charset::Legacy(_) | Charset::Unknown => raw,
         };
         let returns = returns_of(encoding.charset, &raw[start..]);
         let mut builder = Builder { view: String::with_capacity(raw.len()), ..Builder::default() };
@@ -135,6 +155,13 @@ impl Text {
         self.breaks
     }
 
+    /// How many lines there are; one without an end counts.
+    pub fn line_count(&self) -> u64 {
+        let LineBreaks { lf, crlf, cr } = self.breaks;
+        let open = !self.view().is_empty() && !self.view().ends_with('\n');
+        (lf + crlf + cr) as u64 + u64::from(open)
+    }
+
     /// The bytes of the file behind a part of the view.
     pub fn raw_range(&self, view: &Range<usize>) -> Range<usize> {
         let mut locator = self.locator();
@@ -172,8 +199,8 @@ fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
             }
             Returns::Alone
         }
-        Charset::Utf8 | Charset::Legacy(_) if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
-        Charset::Utf8 | Charset::Legacy(_) => Returns::Alone,
+        _ if memchr::memchr(b'\n', bytes).is_some() => Returns::Paired,
+        Charset::Utf8 | Charset::Legacy(_) | Charset::Unknown => Returns::Alone,
     }
 }
 
@@ -189,7 +216,7 @@ impl Builder {
     fn run(&mut self, raw: &[u8], start: usize, charset: Charset, returns: Returns) {
         let mut at = start;
         let mut next_mark = 0;
-        let one_byte_ascii = matches!(charset, Charset::Utf8 | Charset::Legacy(_));
+        let one_byte_ascii = !matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
         while at < raw.len() {
             if next_mark <= self.view.len() {
                 self.marks.push(Mark { view: self.view.len(), raw: at });

@@ -3,6 +3,7 @@
 //! Only what is still as the change left it is taken back. A file that somebody
 //! has changed since is reported and stays.
 
+mod attributes;
 mod history;
 mod plan;
 mod restore;

@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
-    Conflict, UndoError, UndoReport,
+    Conflict, UndoError, UndoReport, attributes,
     plan::Step,
     restore::{beside, replace_by_link, to_change},
 };
@@ -34,6 +34,7 @@ pub(super) fn restore(
     mut report: UndoReport,
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
+    let attributes = attributes::Wanted::of(journal, &undone);
     let mut work = Work { journal, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
@@ -58,7 +59,11 @@ pub(super) fn restore(
         return Ok(report);
     }
     let changes: Vec<FileChange> = done.iter().map(|step| to_change(step)).collect();
-    report.entry = Some(journal.record_as(origin, changes, undone.clone())?.id);
+    let entry = journal.record_as(origin, changes, undone.clone())?.id;
+    let restored: HashSet<&Path> = done.iter().map(|step| step.path.as_path()).collect();
+    // For a redo; without it, contents and modes come back all the same.
+    journal.record_attributes(&entry, &attributes.apply(&restored)).ok();
+    report.entry = Some(entry);
     report.restored = done.into_iter().map(|step| step.path.clone()).collect();
     report.undone = undone;
     Ok(report)

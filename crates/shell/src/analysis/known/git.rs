@@ -141,16 +141,45 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     if !known {
         return None;
     }
-    let global = args
-        .iter()
-        .take_while(|arg| {
-            matches!(arg.literal(), Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs"))
-        })
-        .count();
-    let (subcommand, args) = args.get(global..)?.split_first()?;
+    let (args, place) = global_options(args)?;
+    let (subcommand, args) = args.split_first()?;
     let mut touches = subcommand_touches(subcommand.literal()?, args)?;
     touches.push(Touch::here(Access::Obey, Reach::Itself));
+    if let Some(place) = place {
+        touches.iter_mut().for_each(|touch| move_below(&place, touch));
+        touches.push(Touch::new(Access::Enter, &Field::Literal(place)));
+    }
     Some(Verdict::reads(touches))
+}
+
+/// What follows the options in front of the subcommand, and the directory it
+/// was told to go to.
+fn global_options(mut args: &[Field]) -> Option<(&[Field], Option<String>)> {
+    let mut place: Option<String> = None;
+    loop {
+        match args.first()?.literal() {
+            Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => args = &args[1..],
+            Some("-C") => {
+                let next = args.get(1)?.literal().filter(|it| !it.is_empty())?;
+                let below = |place: String| match next.starts_with('/') {
+                    true => next.to_owned(),
+                    false => format!("{place}/{next}"),
+                };
+                place = Some(place.map_or_else(|| next.to_owned(), below));
+                args = &args[2..];
+            }
+            _ => return Some((args, place)),
+        }
+    }
+}
+
+/// Words mean what they mean in the directory git was told to go to.
+fn move_below(place: &str, touch: &mut Touch) {
+    if let Field::Literal(text) = &mut touch.field
+        && !text.starts_with('/')
+    {
+        *text = format!("{place}/{text}");
+    }
 }
 
 fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
@@ -163,6 +192,11 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
     }
     match name {
         "--version" | "-v" => args.is_empty().then(Vec::new),
+        "help" => match &super::literals(args)?[..] {
+            [] | ["-a" | "--all" | "-g" | "--guides" | "-c" | "--config"] => Some(Vec::new()),
+            [topic] => is_name(topic).then(Vec::new),
+            _ => None,
+        },
         "branch" => branch(args),
         "tag" => tag(args),
         "config" => config(args),
@@ -192,6 +226,10 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
         },
         _ => None,
     }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.starts_with('-') && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {

@@ -12,6 +12,7 @@ mod search;
 mod sed;
 mod simple;
 mod tools;
+mod xargs;
 
 use super::{
     facts::{Access, Class, Reach, Verb},
@@ -102,6 +103,7 @@ pub(crate) fn removals(words: &[Field]) -> Vec<Touch> {
 pub(crate) use builtins::target_of_cd;
 pub(crate) use search::sole_file;
 pub(crate) use sed::is_print_range;
+pub(crate) use xargs::{classify as classify_xargs, names_below, passes_lines};
 
 fn literals(args: &[Field]) -> Option<Vec<&str>> {
     args.iter().map(Field::literal).collect()

@@ -9,7 +9,7 @@ use crate::analysis::{
     field::Field,
 };
 
-const GREP: &str = "-abcEFGhHiIlLnoPqrRsTuUvVwxyzZ -# -A: -B: -C: -d: -D: -e: -f:R -m: --extended-regexp \
+pub(super) const GREP: &str = "-abcEFGhHiIlLnoPqrRsTuUvVwxyzZ -# -A: -B: -C: -d: -D: -e: -f:R -m: --extended-regexp \
     --fixed-strings --basic-regexp --perl-regexp --regexp: --file:R --ignore-case --no-ignore-case --word-regexp \
     --line-regexp --null-data --no-messages --invert-match --version --help --max-count: --byte-offset --line-number \
     --line-buffered --with-filename --no-filename --label: --only-matching --quiet --silent --binary-files: --text \
@@ -17,7 +17,7 @@ const GREP: &str = "-abcEFGhHiIlLnoPqrRsTuUvVwxyzZ -# -A: -B: -C: -d: -D: -e: -f
     --exclude-dir: --files-without-match --files-with-matches --count --initial-tab --null --before-context: \
     --after-context: --context: --color? --colour? --binary";
 
-const RG: &str = "-abcFHhiIlLnNopPqsSuUvVwx0 -A: -B: -C: -d: -e: -E: -f:R -g: -j: -m: -M: -r: -t: -T: --after-context: \
+pub(super) const RG: &str = "-abcFHhiIlLnNopPqsSuUvVwx0 -A: -B: -C: -d: -e: -E: -f:R -g: -j: -m: -M: -r: -t: -T: --after-context: \
     --auto-hybrid-regex --before-context: --binary --block-buffered --byte-offset --case-sensitive --color: --colors: \
     --column --context: --context-separator: --count --count-matches --crlf --debug --dfa-size-limit: --encoding: \
     --engine: --field-context-separator: --field-match-separator: --file:R --files --files-with-matches \
@@ -32,7 +32,7 @@ const RG: &str = "-abcFHhiIlLnNopPqsSuUvVwx0 -A: -B: -C: -d: -e: -E: -f:R -g: -j
     --stats --stop-on-nonmatch --text --threads: --trim --type: --type-add: --type-clear: --type-list --type-not: \
     --unrestricted --version --vimgrep --with-filename --word-regexp";
 
-const FD: &str = "-HIuisgFaLp01q -d: -t: -e: -E: -c: -S: -o: -j: --hidden --no-ignore --unrestricted --case-sensitive \
+pub(super) const FD: &str = "-HIuisgFaLp01q -d: -t: -e: -E: -c: -S: -o: -j: --hidden --no-ignore --unrestricted --case-sensitive \
     --ignore-case --glob --fixed-strings --absolute-path --follow --full-path --print0 --max-depth: --min-depth: \
     --exact-depth: --type: --extension: --exclude: --size: --changed-within: --changed-before: --owner: --color: \
     --max-results: --quiet --show-errors --strip-cwd-prefix? --no-ignore-vcs --no-ignore-parent --one-file-system \
@@ -53,6 +53,7 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         "find" => find(args),
         "fd" | "fdfind" => fd(args),
         "jq" => jq(args),
+        "yq" => yq(args),
         "bat" | "batcat" => {
             let parsed = parse(BAT, args, Surprise::Refused)?;
             let pager = parsed.values(&["paging"]).any(|value| value.literal() != Some("never"));
@@ -266,4 +267,28 @@ fn jq(args: &[Field]) -> Option<Verdict> {
         if parsed.has(&["args", "jsonargs"]) { Vec::new() } else { files(rest, Access::Read, Reach::Itself) };
     touches.append(&mut extra);
     Some(Verdict::reads(touches))
+}
+
+/// Two programs of this name; what only one of them reads as harmless is not
+/// listed (`-s` writes files in one of them, `-i` in both).
+const YQ: &str = "-rnPCMNejcyYhV -o: -p: -I: --raw-output --null-input --prettyPrint --colors --no-colors --no-doc \
+    --exit-status --tojson --output-format: --input-format: --indent: --unwrapScalar? --help --version";
+
+/// An expression can read files and run programs by name.
+fn yq(args: &[Field]) -> Option<Verdict> {
+    let parsed = parse(YQ, args, Surprise::Refused)?;
+    let operands = match parsed.operands.split_first() {
+        Some((first, rest)) if matches!(first.literal(), Some("e" | "eval" | "ea" | "eval-all")) => rest,
+        _ => &parsed.operands[..],
+    };
+    let calls = ["load", "import", "include", "system", "exec", "split"];
+    let expression = match operands.first() {
+        Some(first) => first.literal()?,
+        None => "",
+    };
+    if calls.iter().any(|word| expression.contains(word)) {
+        return None;
+    }
+    // The first may be a file as well.
+    Some(Verdict::reads(files(operands, Access::Read, Reach::Itself)))
 }

@@ -279,7 +279,6 @@ const SPECS: &[Spec] = &[
     spec(&["lsmod"], Nothing, ""),
     spec(&["lsb_release"], Nothing, "-adsirc --all --description --short --id --release --codename"),
     spec(&["hostnamectl", "timedatectl", "localectl"], Nothing, "--no-pager"),
-    spec(&["top"], Nothing, "-bcHi -n: -d: -o: -p: -u: -w:"),
     spec(
         &["ss", "netstat"],
         Text,
@@ -293,6 +292,13 @@ const SPECS: &[Spec] = &[
     spec(&["whereis"], Text, "-bmsu"),
     spec(&["whatis", "apropos"], Text, "-ael -s: --exact --wildcard --regex"),
     spec(&["clear", "reset"], Nothing, ""),
+    free(
+        &["pr"],
+        Files,
+        "-abcdfFJmrtTv -# -D: -e? -h: -i? -l: -n? -N: -o: -s? -S? -w: -W: --across --columns: --double-space \
+         --date-format: --header: --length: --merge --number-lines? --indent: --omit-header --omit-pagination --width: \
+         --page-width: --help --version",
+    ),
 ];
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
@@ -354,6 +360,8 @@ fn special(name: &str, args: &[Field]) -> Option<Option<Verdict>> {
         "unzip" => unzip(args),
         "getent" => getent(args),
         "xxd" => xxd(args),
+        "less" | "more" => pager(args),
+        "tput" => tput(args),
         _ => return None,
     };
     Some(verdict)
@@ -478,4 +486,38 @@ fn xxd(args: &[Field]) -> Option<Verdict> {
         }
     }
     (operands.len() < 2).then(|| Verdict::reads(files(&operands, Access::Read, Reach::Itself)))
+}
+
+/// Without a terminal it prints. A word with `+` in front is a command, and
+/// some options write or run what they name.
+fn pager(args: &[Field]) -> Option<Verdict> {
+    let options = "-eEFgGiIJKmMnNqQrRsSuUwWX -# -x: -z: --chop-long-lines --LINE-NUMBERS --RAW-CONTROL-CHARS \
+                   --quit-if-one-screen --no-init --ignore-case --squeeze-blank-lines --version --help";
+    let parsed = parse(options, args, Surprise::Refused)?;
+    let plain = |field: &Field| match field {
+        Field::Literal(text) | Field::Glob(text) => !text.starts_with(['+', '*', '?', '[']),
+        _ => false,
+    };
+    parsed
+        .operands
+        .iter()
+        .all(plain)
+        .then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
+}
+
+/// `init` and `reset` run what the description of the terminal names.
+fn tput(args: &[Field]) -> Option<Verdict> {
+    let words = super::literals(args)?;
+    let words = match &words[..] {
+        ["-T", kind, rest @ ..] if !kind.contains('/') => rest,
+        all => all,
+    };
+    let (capability, values) = words.split_first()?;
+    let known = [
+        "bel", "blink", "bold", "civis", "clear", "cnorm", "colors", "cols", "cup", "cuu1", "dim", "ed",
+        "el", "el1", "home", "it", "lines", "longname", "op", "rc", "rev", "rmso", "rmul", "sc", "setab",
+        "setaf", "sgr0", "sitm", "smso", "smul", "xenl",
+    ];
+    let numbers = values.iter().all(|word| word.bytes().all(|b| b.is_ascii_digit()));
+    (known.contains(capability) && numbers).then(Verdict::harmless)
 }

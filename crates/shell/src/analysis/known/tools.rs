@@ -119,6 +119,11 @@ const QUERIES: &[Query] = &[
         "-alg --all --long --json --parseable --global --depth: --prod --dev --omit: --include:",
     ),
     local(NPM, &["explain"], Text, "--json"),
+    local(NPM, &["help"], Text, ""),
+    local(NPM, &["view"], Text, "--json"),
+    local(NPM, &["info"], Text, "--json"),
+    local(NPM, &["show"], Text, "--json"),
+    local(NPM, &["outdated"], Text, "-alg --all --long --json --parseable --global --depth:"),
     local(NPM, &["why"], Text, "--json"),
     local(NPM, &["query"], Text, ""),
     local(NPM, &["root"], Nothing, "-g --global"),
@@ -291,6 +296,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     if asks_version {
         return Some(Verdict::harmless());
     }
+    if name == "cargo" && asks_cargo_for_help(args) {
+        return Some(Verdict::reads(vec![Touch::here(Access::Obey, Reach::Itself)]));
+    }
     let query = QUERIES.iter().find(|query| {
         query.program.contains(&name)
             && query.words.iter().enumerate().all(|(idx, want)| word(idx) == Some(want))
@@ -311,6 +319,58 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     Some(Verdict::reads(touches))
 }
 
+/// Commands that belong to cargo itself: no other program of a project or a
+/// person can stand behind their names.
+const CARGO_COMMANDS: &[&str] = &[
+    "add",
+    "bench",
+    "build",
+    "check",
+    "clean",
+    "config",
+    "doc",
+    "fetch",
+    "fix",
+    "generate-lockfile",
+    "info",
+    "init",
+    "install",
+    "locate-project",
+    "login",
+    "logout",
+    "metadata",
+    "new",
+    "owner",
+    "package",
+    "pkgid",
+    "publish",
+    "read-manifest",
+    "remove",
+    "report",
+    "run",
+    "rustc",
+    "rustdoc",
+    "search",
+    "test",
+    "tree",
+    "uninstall",
+    "update",
+    "vendor",
+    "verify-project",
+    "version",
+    "yank",
+];
+
+/// `cargo help build`, `cargo build --help`
+fn asks_cargo_for_help(args: &[Field]) -> bool {
+    let words: Option<Vec<&str>> = args.iter().map(Field::literal).collect();
+    match words.as_deref() {
+        Some(["help" | "--help" | "-h"]) => true,
+        Some(["help", command] | [command, "--help" | "-h"]) => CARGO_COMMANDS.contains(command),
+        _ => false,
+    }
+}
+
 /// Options and operands that turn a query into something else.
 fn reaches_out(name: &str, query: &Query, parsed: &Parsed) -> bool {
     let any =
@@ -323,6 +383,15 @@ fn reaches_out(name: &str, query: &Query, parsed: &Parsed) -> bool {
                 || parsed.values(&["o", "output"]).any(from_file)
         }
         // A URL names another host.
+        // A package by name and version: everything else is a place it is fetched from.
+        "npm" if matches!(query.words, ["view" | "info" | "show" | "outdated" | "help"]) => {
+            let named = |text: &str| {
+                let (scope, rest) =
+                    text.strip_prefix('@').and_then(|it| it.split_once('/')).unwrap_or(("", text));
+                !scope.contains(['/', ':']) && !rest.contains(['/', ':', '#'])
+            };
+            any(&|text| !named(text))
+        }
         "gh" => any(&|text| text.contains("://") || text.matches('/').count() > 1),
         "rustup" => {
             query.words == ["show"] && any(&|text| !matches!(text, "active-toolchain" | "home" | "profile"))

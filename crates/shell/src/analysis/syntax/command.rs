@@ -134,12 +134,15 @@ impl Parser<'_> {
             }
         }
         let mut commands = vec![self.command()?];
+        let mut errors_too = false;
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'|') || self.peek_at(1) == Some(b'|') {
-                return Ok(Pipeline { commands });
+                return Ok(Pipeline { commands, errors_too });
             }
-            self.pos += 1 + usize::from(self.peek_at(1) == Some(b'&'));
+            let both = self.peek_at(1) == Some(b'&');
+            errors_too |= both;
+            self.pos += 1 + usize::from(both);
             self.settle_operator()?;
             self.skip_lines()?;
             commands.push(self.command()?);

@@ -45,6 +45,8 @@ pub(crate) enum Join {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) commands: Vec<Command>,
+    /// Some of them by `|&`.
+    pub(crate) errors_too: bool,
 }
 
 /// A command with its redirections.

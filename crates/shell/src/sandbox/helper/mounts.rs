@@ -56,6 +56,13 @@ pub(super) fn build(order: &Order) -> Result<(), String> {
     for path in &order.hide {
         hollow.put_over(path).map_err(|err| format!("hide {}: {err}", path.display()))?;
     }
+    for path in &order.cover {
+        match hollow.put_over(path) {
+            // Gone, or out of reach anyway.
+            Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => (),
+            done => done.map_err(|err| format!("cover {}: {err}", path.display()))?,
+        }
+    }
     Ok(())
 }
 

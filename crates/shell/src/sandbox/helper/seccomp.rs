@@ -8,10 +8,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule as Rule, TargetArch,
 };
 
-use crate::sandbox::{
-    UnixSockets,
-    order::{Net, Order},
-};
+use crate::sandbox::order::{Net, Order, Sockets};
 
 /// Refused whatever the arguments are.
 const REFUSED: &[i64] = &[
@@ -105,7 +102,7 @@ fn refused(order: &Order) -> Result<Rules, seccompiler::BackendError> {
 fn sockets(order: &Order) -> Result<Vec<Rule>, seccompiler::BackendError> {
     let domain = |op: Op, value: i32| Condition::new(0, Len::Dword, op, value.unsigned_abs().into());
     let mut known = vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-    if order.sockets == UnixSockets::All {
+    if order.sockets == Sockets::All {
         known.push(libc::AF_UNIX);
     }
     let unknown: Result<Vec<Condition>, _> = known.iter().map(|it| domain(Op::Ne, *it)).collect();

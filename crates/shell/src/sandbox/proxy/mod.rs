@@ -7,6 +7,7 @@ mod http;
 mod socks;
 
 use std::{
+    collections::VecDeque,
     io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
@@ -26,7 +27,7 @@ use domains::{Destination, Host};
 const MOST: usize = 256;
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Refusals that wait to be told.
+/// Refusals that can be told.
 const TOLD: usize = 100;
 
 /// Looks up the addresses of a name.
@@ -55,7 +56,14 @@ impl Lookup for SystemLookup {
 pub(crate) struct Proxy {
     domains: Mutex<Domains>,
     lookup: Arc<dyn Lookup>,
-    refused: Mutex<Vec<String>>,
+    refused: Mutex<Refused>,
+}
+
+/// The last refusals, and how many there were.
+#[derive(Default)]
+struct Refused {
+    count: u64,
+    last: VecDeque<String>,
 }
 
 impl std::fmt::Debug for Proxy {
@@ -74,9 +82,23 @@ impl Proxy {
         *self.domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
     }
 
-    /// What was refused since somebody asked the last time.
-    pub(crate) fn take_refused(&self) -> Vec<String> {
-        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+    /// How often somebody was refused.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// What was refused since there were this many refusals, each once. Nothing
+    /// is taken away: commands run beside each other.
+    pub(crate) fn refused_since(&self, count: u64) -> Vec<String> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = usize::try_from(refused.count.saturating_sub(count)).unwrap_or(usize::MAX);
+        let mut told: Vec<String> = Vec::new();
+        for why in refused.last.iter().skip(refused.last.len().saturating_sub(news)) {
+            if !told.contains(why) {
+                told.push(why.clone());
+            }
+        }
+        told
     }
 
     /// Serves connections until the listener is gone.
@@ -141,9 +163,11 @@ impl Proxy {
 
     fn refuse(&self, why: String) -> Refusal {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.len() < TOLD && !refused.contains(&why) {
-            refused.push(why.clone());
+        refused.count += 1;
+        if TOLD <= refused.last.len() {
+            refused.last.pop_front();
         }
+        refused.last.push_back(why.clone());
         Refusal::Forbidden(why)
     }
 }

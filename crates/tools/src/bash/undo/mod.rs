@@ -11,6 +11,7 @@ mod tree;
 use std::{
     collections::HashMap,
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
@@ -18,7 +19,9 @@ use std::{
 
 use haft_shell::analysis::{self, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
-use haft_workspace::{FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace};
+use haft_workspace::{
+    AttributeChange, Attributes, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
+};
 
 use super::ports::{Coverage, Snapshots, Upcoming};
 use record::{Pending, Record};
@@ -56,7 +59,7 @@ struct State {
 /// What was kept, and when the store was last seen to hold it.
 #[derive(Default)]
 struct Known {
-    files: HashMap<PathBuf, (FileStamp, FileState)>,
+    files: HashMap<PathBuf, (FileStamp, FileState, Attributes)>,
     /// The times of the store's directories: whatever is added or removed
     /// changes them.
     store: Vec<Option<SystemTime>>,
@@ -151,7 +154,7 @@ impl Inner {
             Ok(taken) => (starts, taken, false),
             // What the command names is better than nothing.
             Err(TooMuch) => match taker.take(&scope.named, Vec::new()) {
-                Ok(taken) => (scope.named, taken, true),
+                Ok(taken) => (scope.named.clone(), taken, true),
                 Err(TooMuch) => return self.too_much(),
             },
         };
@@ -161,10 +164,16 @@ impl Inner {
             notes.push(note);
         }
         notes.extend(notes_of(&taken));
+        let names = |it: &PathBuf| scope.named.iter().any(|named| it.starts_with(named));
+        let urgent = taken.left_out.iter().any(names);
         let pending = Pending { origin, starts, left_out: taken.left_out, since: now_millis() };
         let call = pending.origin.call.clone();
         state.begin(call, pending, taken.tree, record);
-        state.told(notes)
+        match urgent {
+            // It names what cannot come back: that is said every time.
+            true => Coverage::Partial(notes.join("; ")),
+            false => state.told(notes),
+        }
     }
 
     fn too_much(&self) -> Coverage {
@@ -191,7 +200,7 @@ impl Inner {
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 for (path, node) in known.flatten() {
                     if let Some(stamp) = node.stamp {
-                        state.known.files.insert(path, (stamp, node.state));
+                        state.known.files.insert(path, (stamp, node.state, node.attributes));
                     }
                 }
                 drop(state);
@@ -274,18 +283,34 @@ impl Taker<'_> {
     fn take(&mut self, starts: &[PathBuf], left_out: Vec<PathBuf>) -> Result<Taken, TooMuch> {
         let now = now();
         let except = [self.workspace.state_dir().to_owned()];
-        let mut walk = Walk::new(self.limits, &except, left_out);
+        let mut limits = self.limits;
+        let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
+        let store = device(self.journal.dir());
+        if starts.iter().any(|start| device(start).is_some_and(|it| Some(it) != store)) {
+            // Nothing gets a second name on another disk.
+            limits.objects = limits.generated;
+        }
+        let mut walk = Walk::new(limits, &except, left_out);
+        let roots = self.workspace.roots();
         for start in starts {
             walk.add(start)?;
+            if !roots.contains(start) {
+                walk.add_around(start);
+            }
         }
         let times = self.journal.store_times();
         let untouched = self.known.store == times;
-        let mut nodes: Vec<(PathBuf, Node)> =
-            walk.others.into_iter().map(|(path, state)| (path, Node { state, stamp: None })).collect();
+        let mut nodes: Vec<(PathBuf, Node)> = walk
+            .others
+            .into_iter()
+            .map(|(path, state, attributes)| (path, Node { state, stamp: None, attributes }))
+            .collect();
         let (mut left_out, mut unreadable) = (walk.left_out, walk.unreadable);
         for found in walk.files {
             match self.content(&found, now, untouched) {
-                Ok(state) => nodes.push((found.path, Node { state, stamp: Some(found.stamp) })),
+                Ok((state, attributes)) => {
+                    nodes.push((found.path, Node { state, stamp: Some(found.stamp), attributes }));
+                }
                 Err(_) => unreadable.push(found.path),
             }
         }
@@ -300,30 +325,42 @@ impl Taker<'_> {
         Ok(Taken { tree: nodes.into_iter().collect(), left_out, unreadable: count })
     }
 
-    fn content(&mut self, found: &Found, now: (i64, i64), untouched: bool) -> io::Result<FileState> {
-        if let Some((stamp, state)) = self.known.files.get(&found.path)
+    fn content(
+        &mut self,
+        found: &Found,
+        now: (i64, i64),
+        untouched: bool,
+    ) -> io::Result<(FileState, Attributes)> {
+        if let Some((stamp, state, attributes)) = self.known.files.get(&found.path)
             && *stamp == found.stamp
             && let FileState::File { hash, len, .. } = state
             && (untouched || self.journal.has(hash, *len))
         {
-            return Ok(FileState::File { hash: *hash, len: *len, mode: found.mode });
+            return Ok((FileState::File { hash: *hash, len: *len, mode: found.mode() }, attributes.clone()));
         }
         let file = OpenFile::open(&found.path).map_err(|err| io::Error::other(err.to_string()))?;
-        let state = self.journal.keep_soon(&file).map_err(|err| io::Error::other(err.to_string()))?;
+        let attributes = Attributes::of(&found.path, &found.meta);
+        let kept = match found.immutable {
+            true => self.journal.keep_immutable(&file),
+            false => self.journal.keep_soon(&file),
+        };
+        let state = kept.map_err(|err| io::Error::other(err.to_string()))?;
         // A change in the same tick of the clock would not show.
         let stamp = fs::symlink_metadata(&found.path).map(|it| FileStamp::of(&it))?;
-        if stamp == found.stamp && stamp.is_settled(now) {
-            self.known.files.insert(found.path.clone(), (stamp, state.clone()));
+        // A second name is a change, too, and not one of the content.
+        let same = stamp == found.stamp || (found.immutable && stamp.has_content_of(&found.stamp));
+        if same && (found.immutable || stamp.is_settled(now)) {
+            self.known.files.insert(found.path.clone(), (stamp, state.clone(), attributes.clone()));
         } else {
             self.known.files.remove(&found.path);
         }
-        Ok(state)
+        Ok((state, attributes))
     }
 }
 
 /// The difference goes into the journal, but for what other calls did meanwhile.
 fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tree) {
-    let mut changes = differences(before, after);
+    let mut changes = differences(before, &after);
     if changes.is_empty() {
         return;
     }
@@ -336,23 +373,45 @@ fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tr
             entry.changes.iter().map(|it| (it.path.as_path(), &it.after)).collect();
         changes.retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
     }
-    if !changes.is_empty() {
-        journal.record(&pending.origin, changes).ok();
+    if changes.is_empty() {
+        return;
+    }
+    let attributes = attributes(before, &after, &changes);
+    if let Ok(entry) = journal.record(&pending.origin, changes) {
+        journal.record_attributes(&entry.id, &attributes).ok();
     }
 }
 
-fn differences(before: &Tree, mut after: Tree) -> Vec<FileChange> {
+/// Times, owners and the like of what changed, and of the directories around it.
+fn attributes(before: &Tree, after: &Tree, changes: &[FileChange]) -> Vec<AttributeChange> {
+    let around = changes.iter().filter_map(|it| it.path.parent());
+    let mut paths: Vec<&Path> = changes.iter().map(|it| it.path.as_path()).chain(around).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let of = |tree: &Tree, path: &Path| tree.get(path).map(|it| it.attributes.clone());
+    let change = |path: &Path| {
+        let (before, after) = (of(before, path), of(after, path));
+        (before.is_some() || after.is_some()).then(|| AttributeChange {
+            path: path.to_owned(),
+            before,
+            after,
+        })
+    };
+    paths.into_iter().filter_map(change).collect()
+}
+
+fn differences(before: &Tree, after: &Tree) -> Vec<FileChange> {
     let mut changes = Vec::new();
     for (path, old) in before {
-        let new = after.remove(path).map_or(FileState::Absent, |node| node.state);
-        if new != old.state {
+        let found = after.get(path);
+        let new = found.map_or(FileState::Absent, |node| node.state.clone());
+        let given_away = found.is_some_and(|it| it.attributes.differs_from(&old.attributes));
+        if new != old.state || given_away {
             changes.push(FileChange { path: path.clone(), before: old.state.clone(), after: new });
         }
     }
-    let created = after.into_iter().map(|(path, node)| FileChange {
-        path,
-        before: FileState::Absent,
-        after: node.state,
+    let created = after.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(path, node)| {
+        FileChange { path: path.clone(), before: FileState::Absent, after: node.state.clone() }
     });
     changes.extend(created);
     changes.sort_by(|a, b| a.path.cmp(&b.path));
@@ -380,7 +439,6 @@ fn notes_of(taken: &Taken) -> Vec<String> {
         .left_out
         .iter()
         .take(taken.left_out.len() - taken.unreadable)
-        .filter(|it| !it.ends_with(".git"))
         .map(|it| it.display().to_string())
         .collect();
     if !large.is_empty() {

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::FileState;
+use haft_workspace::{Attributes, FileState};
 use serde::{Deserialize, Serialize};
 
 /// Everything below some starting points, by path.
@@ -21,6 +21,9 @@ pub(crate) struct Node {
     pub(crate) state: FileState,
     /// Which version of a file this is.
     pub(crate) stamp: Option<FileStamp>,
+    /// What else it has.
+    #[serde(default)]
+    pub(crate) attributes: Attributes,
 }
 
 /// Tells two versions of a file apart. The last number cannot be set by anybody.
@@ -42,6 +45,11 @@ impl FileStamp {
         }
     }
 
+    /// Whether only what is not content may be different: names and modes.
+    pub(crate) fn has_content_of(&self, other: &Self) -> bool {
+        (self.id, self.len, self.modified) == (other.id, other.len, other.modified)
+    }
+
     /// Whether a change after this moment would surely show in the stamp. Clocks
     /// of file systems tick every few milliseconds, some only every two seconds.
     pub(crate) fn is_settled(&self, now: (i64, i64)) -> bool {
@@ -60,13 +68,17 @@ pub struct SnapshotLimits {
     /// Bytes in files.
     pub bytes: u64,
     /// The same for one directory that can be made again (dependencies, build
-    /// output), and for git's own; larger ones are left out.
+    /// output); larger ones are left out.
     pub generated: (usize, u64),
+    /// The same for the objects of one git repository. They never change, so
+    /// they are kept by a second name where the store is on the same disk;
+    /// where it is not, as much as of other directories that can be made again.
+    pub objects: (usize, u64),
 }
 
 impl Default for SnapshotLimits {
     fn default() -> Self {
-        Self { entries: 50_000, bytes: 512 << 20, generated: (5_000, 64 << 20) }
+        Self { entries: 50_000, bytes: 512 << 20, generated: (5_000, 64 << 20), objects: (20_000, 1 << 30) }
     }
 }
 
@@ -74,7 +86,15 @@ impl Default for SnapshotLimits {
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) stamp: FileStamp,
-    pub(crate) mode: u32,
+    pub(crate) meta: Metadata,
+    /// Whether its content can never change.
+    pub(crate) immutable: bool,
+}
+
+impl Found {
+    pub(crate) fn mode(&self) -> u32 {
+        self.meta.mode() & 0o7777
+    }
 }
 
 /// Walks starting points within limits.
@@ -87,8 +107,10 @@ pub(crate) struct Walk<'a> {
     /// Directories that cannot be looked into.
     pub(crate) unreadable: Vec<PathBuf>,
     pub(crate) files: Vec<Found>,
-    pub(crate) others: Vec<(PathBuf, FileState)>,
+    pub(crate) others: Vec<(PathBuf, FileState, Attributes)>,
     bytes: u64,
+    /// Whether all of this is git's objects.
+    immutable: bool,
 }
 
 /// There is more than the limits allow.
@@ -104,6 +126,7 @@ impl<'a> Walk<'a> {
             files: Vec::new(),
             others: Vec::new(),
             bytes: 0,
+            immutable: false,
         }
     }
 
@@ -115,6 +138,17 @@ impl<'a> Walk<'a> {
         }
         self.note(start.to_owned(), &meta);
         if meta.is_dir() { self.below(start.to_owned()) } else { Ok(()) }
+    }
+
+    /// Adds the directory something is in, without what else is there: its time
+    /// changes with what comes and goes in it.
+    pub(crate) fn add_around(&mut self, start: &Path) {
+        let around = start.parent().filter(|it| !self.others.iter().any(|(path, ..)| path == it));
+        if let Some((path, meta)) = around.and_then(|it| Some((it, fs::symlink_metadata(it).ok()?)))
+            && meta.is_dir()
+        {
+            self.note(path.to_owned(), &meta);
+        }
     }
 
     fn below(&mut self, dir: PathBuf) -> Result<(), TooMuch> {
@@ -131,8 +165,10 @@ impl<'a> Walk<'a> {
                     // Its own existence is not noted either: nothing of it is touched.
                 } else if !meta.is_dir() {
                     self.note(path, &meta);
+                } else if is_objects(&path) {
+                    self.bounded(path, &meta, self.limits.objects, true);
                 } else if is_generated(&path) {
-                    self.generated(path, &meta)?;
+                    self.bounded(path, &meta, self.limits.generated, false);
                 } else {
                     self.note(path.clone(), &meta);
                     open.push(path);
@@ -147,47 +183,58 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// A directory that can be made again is only worth a small effort.
-    fn generated(&mut self, dir: PathBuf, meta: &Metadata) -> Result<(), TooMuch> {
-        let (entries, bytes) = self.limits.generated;
-        let limits = SnapshotLimits { entries, bytes, generated: (entries, bytes) };
+    /// A directory that has bounds of its own.
+    fn bounded(&mut self, dir: PathBuf, meta: &Metadata, bounds: (usize, u64), immutable: bool) {
+        let (entries, bytes) = bounds;
+        let limits = SnapshotLimits { entries, bytes, generated: bounds, objects: bounds };
         let mut inner = Walk::new(limits, self.except, Vec::new());
+        inner.immutable = immutable;
         inner.note(dir.clone(), meta);
         match inner.below(dir.clone()) {
             Err(TooMuch) => self.left_out.push(dir),
             Ok(()) => {
-                self.bytes += inner.bytes;
+                // What only gets a second name takes no room.
+                self.bytes += if immutable { 0 } else { inner.bytes };
                 self.files.append(&mut inner.files);
                 self.others.append(&mut inner.others);
                 self.left_out.append(&mut inner.left_out);
                 self.unreadable.append(&mut inner.unreadable);
             }
         }
-        Ok(())
     }
 
     fn note(&mut self, path: PathBuf, meta: &Metadata) {
         let mode = meta.mode() & 0o7777;
         if meta.is_dir() {
-            self.others.push((path, FileState::Directory { mode }));
+            let attributes = Attributes::of(&path, meta);
+            self.others.push((path, FileState::Directory { mode }, attributes));
         } else if meta.is_symlink() {
             if let Ok(target) = fs::read_link(&path) {
-                self.others.push((path, FileState::Symlink { target }));
+                let attributes = Attributes::of(&path, meta);
+                self.others.push((path, FileState::Symlink { target }, attributes));
             }
         } else if meta.is_file() {
             self.bytes += meta.len();
-            self.files.push(Found { path, stamp: FileStamp::of(meta), mode });
+            let (stamp, meta) = (FileStamp::of(meta), meta.clone());
+            self.files.push(Found { path, stamp, meta, immutable: self.immutable });
         }
         // Pipes, sockets and devices hold nothing that could be brought back.
     }
 }
 
-/// Whether a directory holds what programs make from something else, or git's
-/// own files.
+/// Whether a directory holds the objects of a git repository or one of its
+/// submodules.
+fn is_objects(dir: &Path) -> bool {
+    dir.file_name().is_some_and(|name| name == "objects")
+        && dir.ancestors().any(|it| it.file_name().is_some_and(|name| name == ".git"))
+        && dir.parent().is_some_and(|git| git.join("HEAD").is_file() || git.ends_with("lfs"))
+}
+
+/// Whether a directory holds what programs make from something else.
 fn is_generated(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     match name {
-        ".git" | "node_modules" | "__pycache__" => true,
+        "node_modules" | "__pycache__" => true,
         "target" | "build" | "dist" | "out" | ".cache" | "coverage" => dir.join("CACHEDIR.TAG").is_file(),
         ".venv" | "venv" | "env" => dir.join("pyvenv.cfg").is_file(),
         _ => name.starts_with('.') && dir.join("CACHEDIR.TAG").is_file(),

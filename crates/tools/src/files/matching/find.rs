@@ -20,6 +20,21 @@ pub(crate) struct Found {
     pub(crate) old: String,
 }
 
+impl Found {
+    /// Whole lines, whatever they say. Those that go go with their end.
+    pub(crate) fn lines(view: &str, span: &Range<usize>, new: &str) -> Self {
+        let mut span = span.clone();
+        if new.is_empty() {
+            match view.as_bytes().get(span.end) {
+                Some(b'\n') => span.end += 1,
+                _ => span.start -= usize::from(view[..span.start].ends_with('\n')),
+            }
+        }
+        let old = view[span.clone()].to_owned();
+        Self { spans: vec![span], folds: Folds::default(), transform: Transform::None, old }
+    }
+}
+
 /// Why a text was not found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum NotFound {
@@ -77,6 +92,24 @@ pub(crate) fn find(view: &str, old: &str, wanted: Wanted) -> Result<Found, NotFo
         }
     }
     Err(NotFound::Missing)
+}
+
+/// The same in a part of the view that begins and ends with whole lines.
+pub(crate) fn find_within(
+    view: &str,
+    old: &str,
+    wanted: Wanted,
+    part: &Range<usize>,
+) -> Result<Found, NotFound> {
+    let moved = |at: usize| at + part.start;
+    match find(&view[part.clone()], old, wanted) {
+        Ok(mut found) => {
+            found.spans.iter_mut().for_each(|span| *span = moved(span.start)..moved(span.end));
+            Ok(found)
+        }
+        Err(NotFound::Ambiguous(places)) => Err(NotFound::Ambiguous(places.into_iter().map(moved).collect())),
+        Err(NotFound::Missing) => Err(NotFound::Missing),
+    }
 }
 
 /// Every place, also where two overlap: both would be meant.

@@ -12,7 +12,7 @@ mod rewrite;
 mod tests;
 mod transform;
 
-pub(crate) use find::{Found, NotFound, Wanted, find};
+pub(crate) use find::{Found, NotFound, Wanted, find, find_within};
 pub(crate) use fold::Folds;
 pub(crate) use nearest::nearest;
 pub(crate) use rewrite::rewrite;

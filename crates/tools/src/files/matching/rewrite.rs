@@ -132,6 +132,10 @@ impl Place<'_> {
                 out.flush(start);
             }
         }
+        if self.folds.line_ends && trailing(old_part) == trailing(new_part) {
+            // The model did not mean to change it, so the file's stays.
+            (old_part, new_part) = (trim_end(old_part), trim_end(new_part));
+        }
         let end = if self.folds.line_ends { file.start + trim_end(text).len() } else { file.end }.max(start);
         let aligned = Aligned::new(&self.view[start..end], start, old_part, self.folds);
         let same_start = common_prefix(old_part, new_part);

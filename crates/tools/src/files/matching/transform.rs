@@ -1,6 +1,8 @@
 //! Mistakes that run through a whole text: what a model copied along with it,
 //! or spelt once too often.
 
+use crate::files::marks::is_letters;
+
 /// What was done to a text before it was looked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Transform {
@@ -70,12 +72,18 @@ pub(crate) fn without_line_numbers(text: &str) -> Option<String> {
     expected.map(|_| lines.join("\n"))
 }
 
-/// Splits `  12→text`, `12<tab>text`, `12 | text` and `12: text`.
+/// Splits `  12→text`, `12<tab>text`, `12 | text`, `12: text` and, with a mark,
+/// `12:4fk0a<tab>text`.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start_matches(' ');
     let digits = line.len() - line.trim_start_matches(|it: char| it.is_ascii_digit()).len();
     let number = line[..digits].parse().ok()?;
     let rest = &line[digits..];
+    if let Some((mark, text)) = rest.strip_prefix(':').and_then(|it| it.split_once('\t'))
+        && is_letters(mark)
+    {
+        return Some((number, text));
+    }
     for mark in ["→", "\t", " | ", " |", "| ", "|", ": "] {
         if let Some(rest) = rest.strip_prefix(mark) {
             return Some((number, rest));

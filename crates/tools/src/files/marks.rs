@@ -1,0 +1,167 @@
+//! Marks: a line number with a few letters that depend on what the line says.
+//!
+//! A model that names lines by their marks need not copy them, and cannot mean
+//! a line that has become another one meanwhile: the letters would not fit.
+
+use std::ops::Range;
+
+/// Letters of a mark, five bits each.
+const LETTERS: usize = 5;
+
+/// How far from its number a line may have moved.
+const REACH: usize = 1000;
+
+/// The letters for a line.
+pub(crate) fn letters(line: &str) -> String {
+    // FNV-1a: anything that tells lines apart will do; nobody gains by forging
+    // the mark of a line.
+    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = line.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
+    let mut rest = hash ^ (hash >> 25) ^ (hash >> 50);
+    let mut letters = String::with_capacity(LETTERS);
+    for _ in 0..LETTERS {
+        letters
+            .push(char::from(b"0123456789abcdefghijklmnopqrstuv"[usize::try_from(rest % 32).unwrap_or(0)]));
+        rest /= 32;
+    }
+    letters
+}
+
+/// Whether a text could be the letters of a mark.
+pub(crate) fn is_letters(text: &str) -> bool {
+    text.len() == LETTERS && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'v'))
+}
+
+/// The mark of a line: `12:4fk0a`.
+pub(crate) fn mark(number: u64, line: &str) -> String {
+    format!("{number}:{}", letters(line))
+}
+
+/// Some lines, by the marks of the first and the last.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Marks {
+    first: (usize, String),
+    last: (usize, String),
+}
+
+/// Where marked lines are now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Marked {
+    /// Their text, without the last line end.
+    pub(crate) span: Range<usize>,
+    /// Their numbers, from one.
+    pub(crate) lines: Range<u64>,
+    /// Whether they have other numbers than their marks say.
+    pub(crate) moved: bool,
+}
+
+impl Marks {
+    /// Reads `12:4fk0a` or `12:4fk0a-15:9m2qr`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let problem = || {
+            format!(
+                "lines: \"{text}\" are no marks; give one or two as Read shows them with marks: true, such as \
+                 \"12:4fk0a\" or \"12:4fk0a-15:9m2qr\"."
+            )
+        };
+        let one = |text: &str| {
+            let (number, letters) = text.trim().split_once(':')?;
+            let number: usize = number.parse().ok().filter(|it| 0 < *it)?;
+            is_letters(letters).then(|| (number, letters.to_owned()))
+        };
+        let (first, last) = match text.split_once('-') {
+            Some((first, last)) => (one(first), one(last)),
+            None => (one(text), one(text)),
+        };
+        match (first, last) {
+            (Some(first), Some(last)) if last.0 < first.0 => {
+                Err(format!("lines: the first line ({}) comes after the last ({}).", first.0, last.0))
+            }
+            (Some(first), Some(last)) => Ok(Self { first, last }),
+            _ => Err(problem()),
+        }
+    }
+
+    /// The numbers the marks state, from one.
+    pub(crate) fn stated(&self) -> Range<u64> {
+        self.first.0 as u64..self.last.0 as u64 + 1
+    }
+
+    /// Finds the lines: where their numbers say, or in the one place nearby where
+    /// they have moved to.
+    pub(crate) fn find(&self, view: &str) -> Option<Marked> {
+        let all: Vec<&str> = view.lines().collect();
+        let count = self.last.0 - self.first.0;
+        let fits = |at: usize| {
+            let line = |at: usize| all.get(at).map(|line| letters(line));
+            line(at).as_ref() == Some(&self.first.1) && line(at + count).as_ref() == Some(&self.last.1)
+        };
+        let stated = self.first.0 - 1;
+        let at = if fits(stated) {
+            stated
+        } else {
+            let mut places = (stated.saturating_sub(REACH)..stated.saturating_add(REACH).min(all.len()))
+                .filter(|at| fits(*at));
+            let only = places.next()?;
+            if places.next().is_some() {
+                return None;
+            }
+            only
+        };
+        let start: usize = all[..at].iter().map(|line| line.len() + 1).sum();
+        let text: usize = all[at..=at + count].iter().map(|line| line.len() + 1).sum();
+        let lines = at as u64 + 1..(at + count) as u64 + 2;
+        Some(Marked { span: start..start + text - 1, lines, moved: at != stated })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, first: usize, last: usize) -> Marks {
+        let mark = |number: usize| mark(number as u64, text.lines().nth(number - 1).unwrap());
+        Marks::parse(&format!("{}-{}", mark(first), mark(last))).unwrap()
+    }
+
+    #[test]
+    fn lines_are_found_where_they_are() {
+        let text = "one\ntwo\n\nthree\ntwo\n";
+        for (first, last, want) in [(1, 1, "one"), (2, 4, "two\n\nthree"), (4, 5, "three\ntwo"), (3, 3, "")] {
+            let marks = of(text, first, last);
+            let found = marks.find(text).unwrap();
+            assert_eq!((&text[found.span.clone()], found.moved), (want, false));
+            // Others came before them.
+            let later = format!("zero\n{text}");
+            let found = marks.find(&later).unwrap();
+            assert_eq!((&later[found.span.clone()], found.moved), (want, true));
+            assert_eq!(found.lines, first as u64 + 1..last as u64 + 2);
+        }
+        // No longer there, or in two places.
+        assert_eq!(of(text, 1, 1).find("ONE\ntwo\n"), None);
+        assert_eq!(of(text, 1, 1).find("x\none\none\n"), None);
+        assert_eq!(of(text, 1, 2).find(""), None);
+        // White space counts.
+        assert_eq!(of(text, 1, 1).find(" one\n"), None);
+    }
+
+    #[test]
+    fn what_is_no_mark_is_said() {
+        for bad in [
+            "",
+            "12",
+            "12:",
+            "x:4fk0a",
+            "0:4fk0a",
+            "12:4fk0",
+            "12:4fk0az",
+            "12:4fkWa",
+            "1:4fk0a-",
+            "1:4fk0a 2:4fk0a",
+        ] {
+            assert!(Marks::parse(bad).unwrap_err().contains("marks: true"), "{bad}");
+        }
+        assert!(Marks::parse("3:00000-2:00000").unwrap_err().contains("after"));
+        assert_eq!(Marks::parse(" 3:00000 - 4:0000v ").unwrap().stated(), 3..5);
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading what is already in memory, without waiting for anything.
+//!
+//! Most files a model reads are small and were touched a moment ago. Handing
+//! such a read to a thread that may wait costs several times as much as the
+//! read itself, so it is tried where we are first: only with what the kernel
+//! has at hand, and only on file systems of this machine. A network that does
+//! not answer is waited for elsewhere.
+
+use std::{
+    io::IoSliceMut,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::{PoisonError, RwLock},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatFs, StatxFlags, makedev, openat2, statx},
+    io::{Errno, ReadWriteFlags, preadv2},
+};
+
+use crate::OpenFile;
+
+/// The whole content of a regular file of at most `max` bytes, if that takes no
+/// waiting. `None` says nothing about the file: ask where waiting is allowed.
+pub fn read_at_hand(path: &Path, max: usize) -> Option<(OpenFile, Vec<u8>)> {
+    let probe = open_cached(path, OFlags::PATH)?;
+    let id = local_file(&probe, max)?;
+    let fd = open_cached(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    let file = OpenFile::checked(fd, path, id).ok()?;
+    let bytes = read_now(&file)?;
+    Some((file, bytes))
+}
+
+/// Opens a path only if the kernel knows all of it by heart.
+fn open_cached(path: &Path, flags: OFlags) -> Option<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    openat2(CWD, path, flags, Mode::empty(), resolve).ok()
+}
+
+/// One byte more than the file claims to have is asked for: less than asked for
+/// means that this was all.
+fn read_now(file: &OpenFile) -> Option<Vec<u8>> {
+    let claimed = usize::try_from(file.stamp().len).ok()?;
+    let mut bytes = vec![0; claimed + 1];
+    let mut flags = ReadWriteFlags::NOWAIT;
+    let len = loop {
+        match preadv2(file.file(), &mut [IoSliceMut::new(&mut bytes)], 0, flags) {
+            Ok(len) => break len,
+            Err(Errno::INTR) => (),
+            // Not every file system can tell; a small local file is no wait
+            // worth speaking of.
+            Err(Errno::OPNOTSUPP) if !flags.is_empty() => flags = ReadWriteFlags::empty(),
+            Err(_) => return None,
+        }
+    };
+    // Less may also mean that only a part is in memory, and more that the file
+    // is growing: both are for the patient way.
+    (len == claimed).then(|| {
+        bytes.truncate(len);
+        bytes
+    })
+}
+
+/// Devices that are known to be of this machine. A device is noted when the
+/// patient way meets it first.
+static LOCAL: RwLock<Vec<u64>> = RwLock::new(Vec::new());
+
+/// ext, XFS, Btrfs, tmpfs, overlay, F2FS, ZFS.
+const LOCAL_MAGIC: [u64; 7] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1];
+
+/// Remembers what kind of file system a device has.
+pub(crate) fn note(device: u64, file_system: &StatFs) {
+    const MOST: usize = 256;
+    let magic = file_system.f_type as u64 & 0xffff_ffff;
+    if !LOCAL_MAGIC.contains(&magic) || is_noted(device) {
+        return;
+    }
+    let mut local = LOCAL.write().unwrap_or_else(PoisonError::into_inner);
+    if local.len() < MOST {
+        local.push(device);
+    }
+}
+
+/// Whether a device is known to be of this machine.
+pub(crate) fn is_noted(device: u64) -> bool {
+    LOCAL.read().unwrap_or_else(PoisonError::into_inner).contains(&device)
+}
+
+/// Which object this is, if it is a regular file of at most `max` bytes on a
+/// device of this machine. Judged by what the kernel has at hand: an ordinary
+/// `fstat` may ask a server.
+fn local_file(fd: impl AsFd, max: usize) -> Option<(u64, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = statx(fd, "", flags, StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE).ok()?;
+    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+    let is_regular = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+    // The kernel's own files are on none of the devices that are noted.
+    (is_regular && found.stx_size <= max as u64 && is_noted(device)).then_some((device, found.stx_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_whole_small_files_without_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::write(root.join("f"), "content").unwrap();
+        fs::write(root.join("empty"), "").unwrap();
+        fs::write(root.join("large"), vec![b'x'; 101]).unwrap();
+        fs::create_dir(root.join("d")).unwrap();
+        std::os::unix::fs::symlink("f", root.join("link")).unwrap();
+        std::os::unix::fs::symlink(".", root.join("here")).unwrap();
+        rustix::fs::mkfifoat(CWD, root.join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        // The device is known from now on.
+        OpenFile::open(&root.join("f")).unwrap();
+        for name in ["large", "d", "link", "here/f", "pipe", "gone", "f/x"] {
+            assert!(read_at_hand(&root.join(name), 100).is_none(), "{name}");
+        }
+        for path in ["/proc/self/status", "/dev/null", "/sys/kernel/mm"] {
+            assert!(read_at_hand(Path::new(path), 100_000).is_none(), "{path}");
+        }
+        // Where the kernel or the file system cannot do this, nothing is wrong.
+        for (name, want) in [("f", "content"), ("empty", "")] {
+            if let Some((file, bytes)) = read_at_hand(&root.join(name), 100) {
+                assert_eq!((bytes.as_slice(), file.stamp().len), (want.as_bytes(), want.len() as u64));
+            }
+        }
+    }
+}
