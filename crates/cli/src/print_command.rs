@@ -17,7 +17,7 @@ use crate::{
     args::{Options, OutputFormat, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
-    telemetry::{RunInfoOf, Telemetry},
+    telemetry::{RunInfoOf, Settings, Telemetry},
     watch::{Detail, Look, Watcher, width},
     wiring::{self, Attended, ServerFlags, ServerTools, Setup, Signals},
 };
@@ -71,7 +71,8 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         provider: &built.provider_name,
         prompt: &prompt,
     };
-    let mut telemetry = Telemetry::from_env(&|name| setup.variable(name, run), about);
+    let telemetry = Settings::from_env(&|name| setup.variable(name, run));
+    let mut telemetry = telemetry.map(|settings| Telemetry::new(settings, about));
     let shown = show(built.events, shower(run, &agent, frames), &interrupt, &mut telemetry);
     let end = async {
         let end = agent.run(UserInput::text(prompt), &interrupt.cancel).await;
@@ -82,11 +83,13 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         (end, spent, model)
     };
     let ((end, spent, model), shown) = tokio::join!(end, shown);
-    if let Some(telemetry) = telemetry
-        && let Err(problem) = telemetry.send(&end).await
-        && run.verbose
-    {
-        complain(&format!("telemetry was not sent: {problem}"));
+    if let Some(mut telemetry) = telemetry {
+        telemetry.end(&end);
+        if let Err(problem) = telemetry.send().await
+            && run.verbose
+        {
+            complain(&format!("telemetry was not sent: {problem}"));
+        }
     }
     shown?;
     let (code, outcome) = outcome(&end, run.allow_denials, &interrupt);

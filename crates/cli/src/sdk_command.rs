@@ -13,6 +13,7 @@ mod finish;
 mod lines;
 mod main_agent;
 mod mentions;
+mod observe;
 mod requests;
 mod rewind;
 mod server_requests;

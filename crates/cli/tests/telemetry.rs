@@ -176,3 +176,57 @@ async fn content_only_when_asked_and_nothing_when_off() {
     run(&haft, &[("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")])
         .await;
 }
+
+/// A program that embeds us has a trace per prompt.
+#[tokio::test]
+async fn a_session_with_a_host_is_observed_too() {
+    let haft = Haft::new();
+    haft.write("a.txt", "content-0815\n");
+    let (url, posts) = collector().await;
+    let model = MockModel::start(Script::of([
+        Turn::of([Piece::tool("Read", json!({"file_path": "a.txt"}))]),
+        Turn::text("Read."),
+        Turn::text("Again."),
+    ]))
+    .await
+    .unwrap();
+    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+        .args(["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"])
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", haft.home())
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .env("ANTHROPIC_API_KEY", "k")
+        .env("HAFT_ENABLE_TELEMETRY", "1")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
+    for prompt in ["Read it.", "Once more."] {
+        let line = json!({"type": "user", "message": {"role": "user", "content": prompt}});
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(r#""type":"result""#) {
+                break;
+            }
+        }
+    }
+    drop(stdin);
+    assert!(child.wait().await.unwrap().success());
+    let posts = posts.lock().unwrap().clone();
+    let traces: Vec<&Value> =
+        posts.iter().filter(|(path, _)| path == "/v1/traces").map(|(_, body)| body).collect();
+    assert_eq!(traces.len(), 2);
+    let spans = |trace: &Value| -> Vec<String> {
+        let spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+        spans.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(traces.iter().any(|trace| spans(trace).contains(&"execute_tool Read".to_owned())));
+    assert!(traces.iter().all(|trace| spans(trace).contains(&"invoke_agent haft".to_owned())));
+}

@@ -27,6 +27,7 @@ use super::{
     extensions::{Extensions, Kind, skill_tool},
     lines::Writer,
     mentions::names_something,
+    observe::Observer,
     states::{Bypass, Checkpoints, Commands, LeftForLater, Seen, StateFrames},
     tasks::{Background, patience},
     turn::{Ending, Running, Servers, Surroundings},
@@ -59,6 +60,7 @@ pub(super) struct Driver {
     /// Nothing while a turn has it.
     pub(super) agent: Option<Box<Agent>>,
     pub(super) events: mpsc::UnboundedReceiver<AgentEvent>,
+    pub(super) observer: Observer,
     pub(super) partial: Option<Partial>,
     pub(super) replay: bool,
     pub(super) state_frames: StateFrames,
@@ -149,6 +151,7 @@ impl Driver {
             self.manager.shutdown().await;
         };
         tokio::time::timeout(LAST_WORDS * 3, closing).await.ok();
+        self.observer.finish().await;
         let patience = match over {
             Over::Done => Duration::from_secs(30),
             Over::Now(_) => Duration::from_millis(200),
@@ -291,6 +294,7 @@ impl Driver {
         self.tell_lifecycle(prompt.name(), "started");
         self.seen = Seen::default();
         self.snapshot = Snapshot::of(&agent);
+        self.observer.begin(self.frames.session_id.as_str(), &agent.settings.model, &prompt.text());
         let mut around = self.surroundings();
         let command = self.typed_command(&prompt);
         self.running = Some(match command {

@@ -72,6 +72,7 @@ impl Driver {
             agent.note_interruption();
             self.drain();
         }
+        self.observer.end(&end);
         match &end.reason {
             EndReason::Failed(error) => {
                 self.out.frame(&self.frames.api_error(&ApiFailure::of(error)));

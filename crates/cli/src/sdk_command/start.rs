@@ -24,6 +24,7 @@ use super::{
     driver::Driver,
     extensions::Extensions,
     lines::{Writer, read_lines},
+    observe::Observer,
     states::{Bypass, Checkpoints, Commands, LeftForLater, Seen, StateFrames},
     tasks::Background,
     turn::Servers,
@@ -32,6 +33,7 @@ use super::{
 use crate::{
     args::{Options, RunArgs},
     output::Failure,
+    telemetry,
     wiring::{Built, Logs, Readers, Setup, Signals},
 };
 
@@ -146,6 +148,10 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         snapshot: Snapshot::of(&agent),
         agent: Some(Box::new(agent)),
         events: built.events,
+        observer: Observer::new(
+            telemetry::Settings::from_env(&|name| setup.variable(name, run)),
+            built.provider_name,
+        ),
         partial: run.sdk.include_partial_messages.then(Partial::default),
         replay: run.sdk.replay_user_messages,
         state_frames: StateFrames::from_env(),

@@ -79,6 +79,7 @@ impl Driver {
 
     pub(super) fn tell(&mut self, event: &AgentEvent) {
         self.watch(event);
+        self.observer.hear(event);
         if let (Some(partial), AgentEvent::Model(event)) = (&mut self.partial, event) {
             for event in partial.events(event) {
                 self.out.frame(&self.frames.stream_event(&event));

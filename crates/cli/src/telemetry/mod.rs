@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where to, and how much.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Settings {
+pub(crate) struct Settings {
     endpoint: String,
     headers: Vec<(String, String)>,
     content: Content,
@@ -47,9 +47,8 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// If the environment asks for it.
-    pub(crate) fn from_env(env: &dyn Fn(&str) -> Option<String>, info: RunInfoOf<'_>) -> Option<Self> {
-        let settings = Settings::from_env(env)?;
+    /// Listens to a run that begins now.
+    pub(crate) fn new(settings: Settings, info: RunInfoOf<'_>) -> Self {
         let info = RunInfo {
             session: info.session.to_owned(),
             model: info.model.to_owned(),
@@ -57,7 +56,7 @@ impl Telemetry {
             prompt: (settings.content == Content::On).then(|| info.prompt.to_owned()),
         };
         let run = Run::new(info, settings.traceparent.as_deref(), SystemTime::now());
-        Some(Self { settings, run })
+        Self { settings, run }
     }
 
     /// Hears an event.
@@ -65,9 +64,13 @@ impl Telemetry {
         self.run.hear(event, SystemTime::now(), self.settings.content == Content::On);
     }
 
-    /// Sends everything. Says what went wrong, for those who want to know.
-    pub(crate) async fn send(mut self, end: &TurnEnd) -> Result<(), String> {
+    /// The run is over.
+    pub(crate) fn end(&mut self, end: &TurnEnd) {
         self.run.end(end, SystemTime::now());
+    }
+
+    /// Sends everything. Says what went wrong, for those who want to know.
+    pub(crate) async fn send(self) -> Result<(), String> {
         let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(|err| err.to_string())?;
         let resource = body::resource(&self.settings.service);
         let bodies = [
@@ -104,7 +107,8 @@ pub(crate) struct RunInfoOf<'a> {
 }
 
 impl Settings {
-    fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+    /// If the environment asks for it.
+    pub(crate) fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let is_on = |name: &str| get(name).is_some_and(|it| !matches!(it.as_str(), "0" | "false" | "no"));
         if !is_on("HAFT_ENABLE_TELEMETRY") && !is_on("CLAUDE_CODE_ENABLE_TELEMETRY") {
