@@ -34,15 +34,11 @@ const PIPES: &[Bad] = &[
     Bad("deaf", "failed", "!"),
     // What it started answers for a moment; then nobody is there.
     Bad("daemon", "?", "?"),
-    Bad("endless_line", "failed", "!"),
-    Bad("endless_lines", "failed", "!"),
-    Bad("endless_open", "failed", "!"),
     Bad("list_silent", "failed", "!"),
     Bad("list_error", "failed", "!no list today"),
     Bad("refuse", "failed", "!the licence has expired"),
     // There, but bad company.
     Bad("zeros", "ready", "hi"),
-    Bad("stderr_forever", "ready", "hi"),
     Bad("liar", "ready", "hi"),
     Bad("long_words", "ready", "hi"),
     Bad("absurd_version", "ready", "hi"),
@@ -54,7 +50,6 @@ const PIPES: &[Bad] = &[
     Bad("list_null", "ready", "!"),
     Bad("circular", "ready", "hi"),
     Bad("slow_pages", "ready", "hi"),
-    Bad("huge_pages", "ready", "hi"),
     Bad("hostile_schemas", "ready", "hi"),
     Bad("hostile_names", "ready", "hi"),
     // Calls.
@@ -75,8 +70,18 @@ const PIPES: &[Bad] = &[
     Bad("bad_blocks", "ready", "hi"),
     Bad("many_blocks", "ready", "[This result has"),
     Bad("escapes", "ready", "hi"),
-    Bad("too_huge", "ready", "!larger than 64 MiB"),
     Bad("deep", "ready", "!cannot be read"),
+];
+
+/// Those that burn the processor, apart from the others: whoever shares a
+/// machine with them is slow.
+const BURNING: &[Bad] = &[
+    Bad("endless_line", "failed", "!"),
+    Bad("endless_lines", "failed", "!"),
+    Bad("endless_open", "failed", "!"),
+    Bad("stderr_forever", "ready", "hi"),
+    Bad("huge_pages", "ready", "hi"),
+    Bad("too_huge", "ready", "!larger than 64 MiB"),
 ];
 
 /// Servers at an address, by the modes of `hostile_http.py`.
@@ -166,39 +171,55 @@ fn name(kind: &str, modes: &str) -> String {
     format!("{kind}-{}", modes.replace([',', '_'], "-"))
 }
 
-/// What people would write, with short limits.
-fn piped(haft: &Haft, name: &str, modes: &str) -> Value {
-    json!({
-        "command": "python3",
-        "args": ["-IS", support("fake_server.py"), modes],
-        "env": {
-            "HAFT_FAKE_LOG": haft.home().join(format!("{name}.heard")),
-            "HAFT_FAKE_PIDS": haft.home().join(format!("{name}.pids")),
-        },
-        "startupTimeout": 4000,
-        "timeout": 1500,
-    })
-}
+impl Bad {
+    /// Short limits where something has to run into them, and none that a busy
+    /// machine could run into elsewhere.
+    fn limits(&self) -> (u32, u32) {
+        let Self(modes, state, want) = self;
+        let startup = match (*state, *want) {
+            ("failed", "!") => 1500,
+            _ if modes.contains("pages") => 3000,
+            _ => 30_000,
+        };
+        (startup, if want.contains("no answer") { 1000 } else { 30_000 })
+    }
 
-/// All the servers of a table, and a good one among them.
-fn name_servers(haft: &Haft, table: &[Bad], web: Option<&Web>) {
-    let mut servers = Map::new();
-    for Bad(modes, ..) in table {
-        let (name, entry) = match web {
-            None => {
+    /// What people would write.
+    fn entry(&self, haft: &Haft, place: &Place<'_>) -> (String, Value) {
+        let modes = self.0;
+        let (name, mut entry) = match place {
+            Place::Pipe => {
                 let name = name("pipe", modes);
-                let entry = piped(haft, &name, modes);
+                let note = |what: &str| haft.home().join(format!("{name}.{what}"));
+                let entry = json!({
+                    "command": "python3",
+                    "args": ["-IS", support("fake_server.py"), modes],
+                    "env": {"HAFT_FAKE_LOG": note("heard"), "HAFT_FAKE_PIDS": note("pids")},
+                });
                 (name, entry)
             }
-            Some(web) => {
+            Place::Address(web) => {
                 let url = format!("http://127.0.0.1:{}/{modes}", web.1);
-                let entry = json!({"type": "http", "url": url, "startupTimeout": 4000, "timeout": 1500});
-                (name("web", modes), entry)
+                (name("web", modes), json!({"type": "http", "url": url}))
             }
         };
-        servers.insert(name, entry);
+        let (startup, call) = self.limits();
+        entry["startupTimeout"] = json!(startup);
+        entry["timeout"] = json!(call);
+        (name, entry)
     }
-    servers.insert(String::from("good"), piped(haft, "good", ""));
+}
+
+/// Where the servers of a table are.
+enum Place<'a> {
+    Pipe,
+    Address(&'a Web),
+}
+
+/// Names these servers for the user, and a good one among them.
+fn name_servers(haft: &Haft, bad: impl Iterator<Item = (String, Value)>) {
+    let (_, good) = Bad("", "ready", "hi").entry(haft, &Place::Pipe);
+    let servers: Map<String, Value> = bad.chain([(String::from("good"), good)]).collect();
     haft.write_home(".haft/mcp.json", &json!({"mcpServers": servers}).to_string());
 }
 
@@ -283,15 +304,23 @@ fn check_calls(haft: &Haft, kind: &str, table: &[Bad]) {
 #[test]
 fn bad_servers_over_pipes_cost_only_themselves() {
     let haft = Haft::new();
-    name_servers(&haft, PIPES, None);
+    name_servers(&haft, PIPES.iter().map(|it| it.entry(&haft, &Place::Pipe)));
     check_states(&haft, "pipe", PIPES);
     check_calls(&haft, "pipe", PIPES);
 }
 
 #[test]
+fn servers_that_burn_the_processor_cost_only_time() {
+    let haft = Haft::new();
+    name_servers(&haft, BURNING.iter().map(|it| it.entry(&haft, &Place::Pipe)));
+    check_states(&haft, "pipe", BURNING);
+    check_calls(&haft, "pipe", BURNING);
+}
+
+#[test]
 fn bad_servers_at_addresses_cost_only_themselves() {
     let (haft, web) = (Haft::new(), Web::start());
-    name_servers(&haft, ADDRESSES, Some(&web));
+    name_servers(&haft, ADDRESSES.iter().map(|it| it.entry(&haft, &Place::Address(&web))));
     check_states(&haft, "web", ADDRESSES);
     check_calls(&haft, "web", ADDRESSES);
 }
@@ -301,20 +330,9 @@ fn bad_servers_at_addresses_cost_only_themselves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_goes_on_among_bad_servers() {
     let (haft, web) = (Haft::new(), Web::start());
-    let mut servers = Map::new();
-    for Bad(modes, ..) in PIPES {
-        // Those that only burn the processor are tried once, above.
-        if !modes.starts_with("endless") && !modes.contains("huge") && *modes != "stderr_forever" {
-            let name = name("pipe", modes);
-            servers.insert(name.clone(), piped(&haft, &name, modes));
-        }
-    }
-    for Bad(modes, ..) in ADDRESSES {
-        let url = format!("http://127.0.0.1:{}/{modes}", web.1);
-        servers.insert(name("web", modes), json!({"type": "http", "url": url, "startupTimeout": 4000}));
-    }
-    servers.insert(String::from("good"), piped(&haft, "good", ""));
-    haft.write_home(".haft/mcp.json", &json!({"mcpServers": servers}).to_string());
+    let piped = PIPES.iter().map(|it| it.entry(&haft, &Place::Pipe));
+    let others = ADDRESSES.iter().map(|it| it.entry(&haft, &Place::Address(&web)));
+    name_servers(&haft, piped.chain(others));
     let turns = vec![
         Turn::tool("RefreshMcpTools", json!({"server": "good"})),
         Turn::of([
