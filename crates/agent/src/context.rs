@@ -73,7 +73,7 @@ impl Agent {
     }
 
     /// What fits: what the provider said, else what is known about the model.
-    pub(crate) fn window(&self) -> u64 {
+    pub fn window(&self) -> u64 {
         let known = self.provider.info(&self.settings.model).window;
         self.told_window.map_or(known, |told| told.min(known))
     }

@@ -1,15 +1,18 @@
 //! `haft context`: what fills the window.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use haft_agent::{FillPart, WindowFill};
+use haft_mcp::Manager;
 use haft_model::Scripted;
+use haft_tool::{Exposure, ToolSpec};
+use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RunArgs},
     output::{Ended, Failure, print_bytes},
     show::{colours, painted},
-    wiring::{Chosen, Setup},
+    wiring::{self, Attended, Chosen, ServerFlags, ServerTools, Setup},
 };
 
 pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> Ended {
@@ -22,13 +25,76 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
     run.record = None;
     let catalog = setup.catalog()?;
     let nobody = Chosen { provider: Arc::new(Scripted::new([])), catalog, key_source: String::new() };
-    let mut agent = setup.agent_on(nobody, &run)?.agent;
-    let fill = agent.window_fill();
+    let (fill, servers) = wiring::runtime()?.block_on(look(&mut setup, nobody, &run))?;
     if options.json {
-        let json = serde_json::to_string(&fill).map_err(|err| Failure::Message(err.to_string()))?;
+        let mut json = serde_json::to_value(&fill).map_err(|err| Failure::Message(err.to_string()))?;
+        json["mcp"] = servers.iter().map(ServerFill::json).collect();
         return print_bytes(format!("{json}\n").as_bytes());
     }
-    print_bytes(for_people(&fill).as_bytes())
+    print_bytes((for_people(&fill) + &servers_for_people(&servers)).as_bytes())
+}
+
+/// What the next request would hold, and what the MCP servers would add to it.
+async fn look(
+    setup: &mut Setup,
+    chosen: Chosen,
+    run: &RunArgs,
+) -> Result<(WindowFill, Vec<ServerFill>), Failure> {
+    let mut agent = setup.agent_on(chosen, run)?.agent;
+    let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
+    let patience = run.sdk.mcp_wait.map(Duration::from_secs);
+    ServerTools::new(&manager, &agent.tools).begin(&mut agent, patience).await;
+    let fill = agent.window_fill();
+    let servers = server_fills(&manager);
+    setup.close(&agent.tools).await;
+    Ok((fill, servers))
+}
+
+/// What the tools of one server take.
+struct ServerFill {
+    name: String,
+    /// Every tool: its tokens, and whether they are in the request now.
+    tools: Vec<(String, u64, Exposure)>,
+}
+
+impl ServerFill {
+    fn tokens(&self) -> u64 {
+        self.tools.iter().map(|it| it.1).sum()
+    }
+
+    fn json(&self) -> Value {
+        let tool = |(name, tokens, exposure): &(String, u64, Exposure)| json!({"name": name, "tokens": tokens, "loaded": *exposure == Exposure::Always});
+        let tools: Value = self.tools.iter().map(tool).collect();
+        json!({"server": self.name, "tokens": self.tokens(), "tools": tools})
+    }
+}
+
+fn server_fills(manager: &Manager) -> Vec<ServerFill> {
+    let size = |it: &ToolSpec| it.name.len() + it.description.len() + it.input_schema.to_string().len();
+    let tokens = |it: &ToolSpec| u64::try_from(size(it) / 4).unwrap_or(u64::MAX);
+    let of = |name: String| {
+        let tools = manager.tools_of(&name);
+        let tools = tools.iter().map(|it| it.spec());
+        let tools = tools.map(|it| (it.name.clone(), tokens(it), it.exposure)).collect();
+        ServerFill { name, tools }
+    };
+    manager.names().into_iter().map(of).collect()
+}
+
+fn servers_for_people(servers: &[ServerFill]) -> String {
+    if servers.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("\nMCP servers: what their tools take once they are loaded\n");
+    for server in servers {
+        let name = crate::show::clean(&server.name);
+        out.push_str(&format!("  {:>9}  {name}, {} tools\n", thousands(server.tokens()), server.tools.len()));
+        for (name, tokens, exposure) in &server.tools {
+            let when = if *exposure == Exposure::Always { "in every request" } else { "on demand" };
+            out.push_str(&format!("  {:>9}    {} ({when})\n", thousands(*tokens), crate::show::clean(name)));
+        }
+    }
+    out
 }
 
 const BAR: usize = 30;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use haft_mcp::{Manager, ManagerOptions};
 use haft_runtime::Pool;
 use haft_tool::DynTool;
 use serde_json::Value;
@@ -28,7 +29,9 @@ pub(crate) fn run(command: DevCommand) -> Ended {
 pub(crate) fn tools_page() -> Result<String, Failure> {
     let scratch = Scratch::new()?;
     let services = scratch_services(&scratch)?;
-    let pool = Pool::assemble(haft_tools::base(&services), Vec::new());
+    let mut tools = haft_tools::base(&services);
+    tools.extend(haft_mcp::resource_tools(&Manager::new(ManagerOptions::detached())));
+    let pool = Pool::assemble(tools, Vec::new());
     let mut page = String::from(
         "# The built-in tools\n\nWhat a model is told about each. Written by `cargo xtask docs`; do not edit.\n",
     );

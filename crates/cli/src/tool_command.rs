@@ -1,6 +1,6 @@
 //! `haft tool list | describe | call | run`.
 
-use std::{io::Read as _, process::ExitCode};
+use std::{io::Read as _, process::ExitCode, sync::Arc};
 
 use haft_runtime::{Report, Session};
 use haft_tool::{DynTool, ErrorKind, Rendered};
@@ -17,7 +17,7 @@ use crate::{
     live_tail::LiveTail,
     output::{Ended, Failure, print_bytes, print_line, write_error},
     show,
-    wiring::{self, Attended, ServerFlags, ServerTools, Setup, needs_servers},
+    wiring::{self, Attended, PersonAtTerminal, ServerFlags, ServerTools, Setup, needs_servers},
 };
 
 pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
@@ -138,10 +138,15 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
 }
 
 async fn call(name: String, input: Value, read_first: bool, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
+    let mut setup = Setup::new(options)?;
+    if PersonAtTerminal::is_there() {
+        setup.person = Some(Arc::new(PersonAtTerminal));
+    }
     let mut session = setup.session(Attended::IfTerminal)?;
     let cancel = cancel_on_interrupt();
-    if needs_servers(&name) {
+    if setup.hooks_need_servers() {
+        setup.attach_servers(&session, ServerFlags::default(), Attended::IfTerminal).await?;
+    } else if needs_servers(&name) {
         let flags = ServerFlags { for_tool: Some(&name), ..ServerFlags::default() };
         setup.attach_servers(&session, flags, Attended::IfTerminal).await?;
     }
@@ -259,7 +264,7 @@ async fn run_lines(options: &Options) -> Ended {
         match &servers {
             Some(servers) => drop(servers.take()),
             // Started by the first line that could be about them.
-            None if speaks_of_servers(&line) => {
+            None if setup.hooks_need_servers() || speaks_of_servers(&line) => {
                 let all = ServerFlags::default();
                 servers = Some(setup.attach_servers(&session, all, Attended::Never).await?);
             }

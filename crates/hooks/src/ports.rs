@@ -80,7 +80,8 @@ where
 
 /// Runs the handlers that need a model or an MCP server.
 pub trait ExternalHandlers: Send + Sync + 'static {
-    /// Runs one, and returns its answer as JSON.
+    /// Runs one, and returns its answer as JSON. A text is read like the output
+    /// of a command.
     fn run<'a>(
         &'a self,
         handler: &'a ExternalHandler,

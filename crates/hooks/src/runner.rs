@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
@@ -116,6 +117,8 @@ impl Core {
             Handler::Callback(callback) => ask_callback(callback, call).await,
             Handler::External(handler) => match &self.ports.external {
                 Some(external) => match external.run(handler, call).await {
+                    // Text is read like the output of a command.
+                    Ok(Value::String(text)) => Answer::of_body(&text, event, definition.on_error),
                     Ok(json) => Answer::of_json(&json, event),
                     Err(failure) => Answer::broken(failure),
                 },

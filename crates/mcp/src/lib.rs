@@ -47,9 +47,9 @@ pub use client::{
     ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
 };
 pub use config::{
-    Approval, Approvals, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, ProjectChoices, Resolved,
-    Rules, Scope, ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust, Waiting, add_server,
-    declared_servers, remove_server, resolve,
+    Approval, Approvals, Confirm, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, ProjectChoices,
+    Resolved, Rules, SamplingRules, Scope, ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust,
+    Waiting, add_server, declared_servers, remove_server, resolve,
 };
 pub use serve::{
     CallClient, ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, Input, InputKind, Introspection,

@@ -323,7 +323,7 @@ async fn sessions_are_bounded() {
         codes.push(post(&serving.http.url(), &[], &initialize()).await.0);
     }
     assert_eq!(codes[..3], [200, 200, 200]);
-    assert!(codes[3..].iter().all(|code| *code == 500), "{codes:?}");
+    assert!(codes[3..].iter().all(|code| *code == 503), "{codes:?}");
     // The modern protocol has no sessions and is not affected.
     let fixture = connect(&serving.http.url(), Era::Modern, None).await;
     assert!(fixture.call("mcp__haft__echo", json!({"text": "x"})).await.is_ok());
@@ -380,6 +380,42 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
     }
     fixture.manager.shutdown().await;
     drop(silent);
+}
+
+/// Connections that say nothing make room after a while, even if there are as
+/// many of them as there may be.
+#[tokio::test]
+async fn who_says_nothing_makes_room_for_others() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let serving = serve(|http, _| {
+        http.max_connections = 3;
+        http.header_limit = Duration::from_millis(300);
+    })
+    .await;
+    let mut idle = Vec::new();
+    for half in ["", "POST /mcp HT", "POST /mcp HTTP/1.1\r\nhost: x\r\nx: "] {
+        let mut stream = tokio::net::TcpStream::connect(serving.http.address).await.unwrap();
+        stream.write_all(half.as_bytes()).await.unwrap();
+        idle.push(stream);
+    }
+    let (url, hello) = (serving.http.url(), initialize());
+    let asked = post(&url, &[], &hello);
+    assert_eq!(tokio::time::timeout(PATIENCE, asked).await.unwrap().0, 200);
+    for mut stream in idle {
+        let mut said = Vec::new();
+        // Closed or answered with an error; either way it is over.
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap();
+    }
+    let long = "y".repeat(1 << 20);
+    let mut stream = tokio::net::TcpStream::connect(serving.http.address).await.unwrap();
+    let head = format!("POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx: {long}\r\n\r\n");
+    let _ = stream.write_all(head.as_bytes()).await;
+    let mut said = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await.unwrap();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.is_empty() || said.contains("431"), "{said}");
+    assert_eq!(post(&serving.http.url(), &[], &initialize()).await.0, 200);
+    serving.http.stop().await;
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub use gate::{Gate, KeepUpdate};
 pub use hooks::{LEFT_FOR_LATER, SessionHooks};
 pub use names::wire_name;
 pub use pipeline::Pipeline;
-pub use pool::{Features, Pool, Visibility, visible};
+pub use pool::{Features, Pool, Visibility, WhyAbsent, visible};
 pub use report::Report;
 pub use results::{ResultStore, StoreLimits};
 pub use schedule::{Batch, Kind, Schedule, partition};

@@ -131,6 +131,8 @@ impl Pipeline {
         let own = turn.child_token();
         let timeout = tool.spec().timeout;
         let mut task = Task(tokio::spawn(call.run(permit, CallContext { cancel: own.clone(), ..cx })));
+        // Most calls are done by the time it is our turn again; no clock is set for those.
+        give_way().await;
         tokio::select! {
             biased;
             ended = &mut task.0 => joined(tool.name(), ended),
@@ -242,6 +244,9 @@ impl Drop for Task {
 
 fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
     let Some(found) = pool.find(name) else {
+        if let Some(why) = pool.why_absent(name) {
+            return Err(ToolError::failed(why));
+        }
         let known = pool.names().collect::<Vec<_>>();
         let meant = nearest(name, known.iter().copied(), 3);
         let hint = match meant.as_slice() {
@@ -353,6 +358,19 @@ async fn unless_interrupted<T>(
 async fn interrupted_for(cancel: &CancellationToken, grace: Duration) {
     cancel.cancelled().await;
     tokio::time::sleep(grace).await;
+}
+
+/// Lets what is ready to run go first, once.
+async fn give_way() {
+    let mut gave = false;
+    std::future::poll_fn(move |cx| {
+        if std::mem::replace(&mut gave, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 async fn expired(timeout: Option<Duration>) {

@@ -58,7 +58,12 @@ pub struct Pool {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
     search: OnceLock<Arc<Index>>,
+    why_absent: Option<WhyAbsent>,
 }
+
+/// Says of a name that is not in the pool why it is not, if somebody knows: a
+/// tool of a server that has not come yet is not a tool that does not exist.
+pub type WhyAbsent = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
 struct Entry {
@@ -93,7 +98,8 @@ impl Pool {
     /// **Invariant:** the external tools never change the position of a
     /// built-in one, so they never invalidate the prompt cache before them.
     pub fn assemble(builtin: Vec<Arc<dyn DynTool>>, external: Vec<Arc<dyn DynTool>>) -> Self {
-        let mut pool = Self { entries: Vec::new(), by_name: HashMap::new(), search: OnceLock::new() };
+        let (entries, by_name, search) = (Vec::new(), HashMap::new(), OnceLock::new());
+        let mut pool = Self { entries, by_name, search, why_absent: None };
         pool.add_all(builtin, Origin::Builtin);
         pool.add_all(external, Origin::External);
         pool.index_aliases();
@@ -135,7 +141,16 @@ impl Pool {
         let mut builtin = of(Origin::Builtin);
         builtin.retain(|it| it.name() != name);
         builtin.extend(tool);
-        Self::assemble(builtin, of(Origin::External))
+        Self { why_absent: self.why_absent.clone(), ..Self::assemble(builtin, of(Origin::External)) }
+    }
+
+    /// The same pool, with somebody who knows about tools that are not in it.
+    pub fn explaining(self, why_absent: WhyAbsent) -> Self {
+        Self { why_absent: Some(why_absent), ..self }
+    }
+
+    pub(crate) fn why_absent(&self, name: &str) -> Option<String> {
+        self.why_absent.as_ref().and_then(|why| why(name))
     }
 
     /// Finds a tool by name, wire name or alias.

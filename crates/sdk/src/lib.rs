@@ -4,7 +4,7 @@
 //! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
 //! [`result_frame`]), and what we ask of the host ([`Host`]): permissions
 //! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
-//! ([`HostServers`]). Inwards: lines, taken apart ([`Inbound`]).
+//! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]).
 //!
 //! **Does not know** terminals, flags, or how a session is built.
 //!
@@ -20,6 +20,7 @@
 
 mod ask;
 mod bound;
+mod elicit;
 mod failure;
 mod frames;
 mod hook_frames;
@@ -33,6 +34,7 @@ mod status;
 
 pub use ask::{AskHost, NobodyToAsk, read_answer};
 pub use bound::{MAX_LINE, bounded_line};
+pub use elicit::ElicitFromHost;
 pub use failure::ApiFailure;
 pub use frames::{Additions, Frames, Init, PROTOCOL_VERSION};
 pub use hook_frames::{HookFrames, Told};

@@ -190,6 +190,12 @@ async fn pages_without_text_are_drawn() {
     assert_eq!((&output.data["type"], &output.data["file"]["count"]), (&json!("parts"), &json!(2)));
     let sent = pictures(&output);
     assert_eq!(sent.len(), 2);
+    // Programs find the same pictures in files.
+    let dir = std::path::PathBuf::from(output.data["file"]["outputDir"].as_str().unwrap());
+    let mut kept: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|it| it.unwrap().path()).collect();
+    kept.sort();
+    assert!(dir.starts_with(&rig.home) && kept.len() == 2, "{kept:?}");
+    assert_eq!(std::fs::read(&kept[1]).unwrap(), sent[1].1);
     let shown = image::load_from_memory(&sent[0].1).unwrap().into_rgb8();
     assert!(shown.width().max(shown.height()) <= 2000);
     assert!(shown.pixels().any(|it| it.0[0] > 200 && it.0[1] < 60), "the drawing is red");

@@ -79,6 +79,11 @@ async fn what_was_not_seen_is_not_overwritten() {
     assert!(said.contains("changed by someone else") && said.contains("+theirs"), "{said}");
     rig.read("g.txt").await;
     rig.run("Write", write("g.txt", "mine\n")).await.unwrap();
+    // The same for a file that was only ever read here.
+    rig.read("unread").await;
+    fs::write(rig.path("unread"), "x\nand more\n").unwrap();
+    let said = rig.say("Write", write("unread", "y\n")).await;
+    assert!(said.contains("since you read it") && said.contains(" x\n+and more"), "{said}");
     rig.run("Write", write("empty", "filled\n")).await.unwrap();
     assert_eq!(rig.litter(), Vec::<PathBuf>::new());
 }

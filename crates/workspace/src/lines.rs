@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use memchr::{memchr_iter, memrchr_iter};
+use memchr::{memchr_iter, memchr2, memrchr_iter};
 use rustix::io::{Errno, pread};
 
 use crate::{
@@ -247,6 +247,18 @@ pub fn read_bytes(file: &OpenFile, offset: u64, max: usize) -> Result<Vec<u8>, F
     Ok(bytes)
 }
 
+/// A stretch of characters of one byte each, within the line and no longer than
+/// asked: most lines are made of these, and a long one has millions.
+fn plain_run(charset: Charset, bytes: &[u8], most: u64) -> usize {
+    const STRETCH: usize = 4096;
+    let wide = matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
+    let len = usize::try_from(most).unwrap_or(STRETCH).min(STRETCH);
+    match bytes.get(..len) {
+        Some(run) if !wide && run.is_ascii() && memchr2(b'\n', b'\r', run).is_none() => len,
+        _ => 0,
+    }
+}
+
 /// How many bytes of a line, which starts at `start`, come before its
 /// `count`-th further character. Stops at the end of the line.
 pub fn skip_characters(file: &OpenFile, start: u64, count: u64, charset: Charset) -> Result<u64, FileError> {
@@ -259,6 +271,12 @@ pub fn skip_characters(file: &OpenFile, start: u64, count: u64, charset: Charset
         let mut at = 0;
         // A character may continue in the next block.
         while at < part.len() && 0 < left && (at_end || at + 8 < part.len()) {
+            let run = plain_run(charset, &part[at..], left);
+            if 0 < run {
+                at += run;
+                left -= run as u64;
+                continue;
+            }
             let step = units::next(charset, Returns::Paired, &part[at..]);
             if step.character == '\n' {
                 return Ok(skipped + at as u64);

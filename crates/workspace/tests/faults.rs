@@ -37,31 +37,47 @@ enum Action {
     HardLinks,
     Batch,
     Remove,
+    /// A file that is written ahead of its record, and kept by a second name.
+    Large,
 }
 
-const ACTIONS: [Action; 5] =
-    [Action::Replace, Action::Create, Action::HardLinks, Action::Batch, Action::Remove];
+const ACTIONS: [Action; 6] =
+    [Action::Replace, Action::Create, Action::HardLinks, Action::Batch, Action::Remove, Action::Large];
+
+/// Copies of the usual contents in a large file.
+const LARGE: usize = 200_000;
 
 impl Action {
     fn set_up(self, scratch: &Scratch) {
         let old = match self {
             Self::Create => return,
-            Self::Replace | Self::Remove | Self::HardLinks => vec!["f"],
+            Self::Replace | Self::Remove | Self::HardLinks | Self::Large => vec!["f"],
             Self::Batch => vec!["f", "g"],
         };
         for name in old {
-            scratch.file(name, OLD);
+            scratch.file(name, self.old_bytes());
         }
         if let Self::HardLinks = self {
             fs::hard_link(scratch.root.join("f"), scratch.root.join("linked")).unwrap();
         }
     }
 
+    fn old_bytes(self) -> Vec<u8> {
+        OLD.repeat(if matches!(self, Self::Large) { LARGE } else { 1 })
+    }
+
+    fn new_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Large => [self.old_bytes().as_slice(), &new_content()].concat(),
+            _ => new_content(),
+        }
+    }
+
     /// Every file, with what it holds before and after.
     fn files(self) -> Vec<(&'static str, Option<Vec<u8>>, Option<Vec<u8>>)> {
-        let (old, new) = (Some(OLD.to_vec()), Some(new_content()));
+        let (old, new) = (Some(self.old_bytes()), Some(self.new_bytes()));
         match self {
-            Self::Replace => vec![("f", old, new)],
+            Self::Replace | Self::Large => vec![("f", old, new)],
             Self::Create => vec![("deep/er/f", None, new)],
             Self::HardLinks => vec![("f", old.clone(), new.clone()), ("linked", old, new)],
             Self::Batch => {
@@ -82,7 +98,7 @@ impl Action {
         for path in &paths {
             bases.push(locked.read(path).map_err(failed)?.map(|it| it.0));
         }
-        let content = new_content();
+        let content = self.new_bytes();
         let changes: Vec<Change<'_>> = paths
             .iter()
             .zip(&bases)
@@ -210,6 +226,7 @@ fn every_call_fails_once() {
         (Action::Batch, "ENOSPC"),
         (Action::HardLinks, "EIO"),
         (Action::Remove, "EIO"),
+        (Action::Large, "ENOSPC"),
     ] {
         // Most opens are the loader's; once is enough.
         for call in calls.split(',').filter(|call| *call != "openat" || matches!(action, Action::Batch)) {

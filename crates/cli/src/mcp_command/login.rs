@@ -26,7 +26,7 @@ fn connect<'a>(setup: &'a Setup, name: &str) -> Result<(&'a Manager, ServerConfi
         let why = waiting.or(problem).unwrap_or_else(|| String::from("cannot be used"));
         return Err(Failure::Message(format!("the MCP server {name} {why}")));
     };
-    Ok((setup.launch(vec![config.clone()], ServerFlags::default()), config))
+    Ok((setup.launch(vec![config.clone()], ServerFlags::default())?, config))
 }
 
 pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended {

@@ -16,7 +16,7 @@ use super::args::ServeArgs;
 use crate::{
     args::Options,
     output::{Ended, Failure, write_error},
-    wiring::{self, Attended, Setup, Signals},
+    wiring::{self, Attended, ServerFlags, Setup, Signals},
 };
 
 pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
@@ -41,6 +41,9 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     setup.signals = Signals::Handled;
     setup.asker = Some(Arc::new(ClientAsk::new(clients.clone())));
     let session = setup.session(Attended::Never)?;
+    if setup.hooks_need_servers() {
+        setup.start_servers(ServerFlags::default(), Attended::Never)?;
+    }
     let tools = setup.built_in_tools(&session);
     let server = ToolServer::new(
         Arc::clone(&session.pipeline),

@@ -99,7 +99,7 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     let wanted = |name: &str| only.is_none_or(|only| only == name);
     let Servers { usable, waiting, problems, declared } = found;
     let usable: Vec<_> = usable.into_iter().filter(|it| wanted(&it.name)).collect();
-    let manager = setup.launch(usable, ServerFlags::default());
+    let manager = setup.launch(usable, ServerFlags::default())?;
     let names = manager.names();
     // Also those whose tools are known: the question is whether they work now.
     let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;

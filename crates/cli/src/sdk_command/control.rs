@@ -212,7 +212,7 @@ impl Driver {
         let answer = json!({"added": added, "removed": removed, "errors": problems});
         self.configured.clone_from(&configs);
         self.begun = true;
-        self.manager.set_servers(configs);
+        self.setup.launch_all(configs);
         Ok(answer)
     }
 

@@ -397,7 +397,7 @@ impl Driver {
         }
         self.configured.clone_from(&all);
         if !all.is_empty() {
-            self.manager.set_servers(all);
+            self.setup.launch_all(all);
         }
     }
 }

@@ -13,7 +13,8 @@ use haft_hooks::SessionSource;
 use haft_mcp::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
-    AskHost, Bill, Frames, HookFrames, Host, HostServers, NobodyToAsk, Partial, Told, server_configs,
+    AskHost, Bill, ElicitFromHost, Frames, HookFrames, Host, HostServers, NobodyToAsk, Partial, Told,
+    server_configs,
 };
 use haft_types::PermissionMode;
 use serde_json::{Map, Value, json};
@@ -84,6 +85,7 @@ pub(super) fn start(run: &RunArgs, options: &Options) -> Result<Driver, Refused>
     }
     let asker = AskHost::new(host.clone());
     setup.asker = Some(who_is_asked(&run, &setup, &asker));
+    setup.person = Some(Arc::new(ElicitFromHost::new(host.clone())));
     let extensions = Extensions::load(&setup, &run);
     configured.extend(extensions.servers(&servers));
     let built = setup.agent(&run).map_err(|failure| refused(&run, failure))?;

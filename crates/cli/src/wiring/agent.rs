@@ -65,6 +65,7 @@ impl Setup {
         }
         let provider_name = chosen.provider.name().to_owned();
         let settings = self.agent_settings(run, &chosen.catalog)?;
+        self.sampler.answer_with(std::sync::Arc::clone(&chosen.provider), &settings.model);
         let (mut agent, events) =
             Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
         agent.restore_spending(restored.usage, restored.usd);
@@ -98,7 +99,7 @@ impl Setup {
         Ok(())
     }
 
-    fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
+    pub(super) fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
         let from_settings = self.loaded.settings.model.as_ref().map(|model| model.value.clone());
         let from_env = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL"]
             .iter()

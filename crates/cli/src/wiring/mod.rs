@@ -36,7 +36,9 @@ use tokio::runtime::Runtime;
 
 pub(crate) use agent::Built;
 pub(crate) use confine::{Limits, Walls, Wanted};
-pub(crate) use mcp::{ServerFlags, ServerTools, Servers, expand_command, journal_path, needs_servers};
+pub(crate) use mcp::{
+    PersonAtTerminal, ServerFlags, ServerTools, Servers, expand_command, journal_path, needs_servers,
+};
 pub(crate) use policy::policy_of_rules;
 pub(crate) use provider::Chosen;
 pub(crate) use rules_text::split_rules;
@@ -85,6 +87,8 @@ pub(crate) struct Setup {
     pub(crate) only_tools: Option<Vec<String>>,
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
+    /// Who answers questions of MCP servers, if somebody does.
+    pub(crate) person: Option<Arc<dyn haft_mcp::Elicit>>,
     /// Is told what hooks do.
     pub(crate) hook_observer: Option<Arc<dyn HookObserver>>,
     /// Where logs of sessions are kept.
@@ -100,6 +104,8 @@ pub(crate) struct Setup {
     /// The MCP servers of the session.
     manager: OnceLock<haft_mcp::Manager>,
     begun: OnceLock<mcp::Begun>,
+    /// Asks the model on behalf of servers that may.
+    sampler: mcp::Sampler,
     /// What holds them.
     walls: OnceLock<Arc<Walls>>,
 }
@@ -144,6 +150,7 @@ impl Setup {
             session_id: uuid::Uuid::new_v4().to_string().into(),
             only_tools: None,
             asker: None,
+            person: None,
             hook_observer: None,
             logs: Logs::Own,
             signals: Signals::End,
@@ -152,6 +159,7 @@ impl Setup {
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),
+            sampler: mcp::Sampler::default(),
             walls: OnceLock::new(),
         })
     }
@@ -319,6 +327,7 @@ impl Setup {
             environment,
             http: settings.http_hooks.clone(),
             observer: self.hook_observer.clone(),
+            external: Some(Arc::new(mcp::HookTools { manager: self.manager().downgrade() })),
             user_settings: self.store.places().state.as_ref().map(|state| state.join("settings.json")),
             ..Ports::default()
         };

@@ -246,6 +246,8 @@ const SANDBOX: &[Key] = &[
     Key::of("autoAllowBashIfSandboxed", Shape::Flag).tightens_if(is_false),
     Key::of("allowUnsandboxedCommands", Shape::Flag).tightens_if(is_false),
     Key::of("excludedCommands", Shape::Texts),
+    // Our own: local MCP servers are held too.
+    Key::of("mcpServers", Shape::Flag).tightens_if(is_true),
     Key::of("network", Shape::Object(SANDBOX_NETWORK)),
     Key::of("filesystem", Shape::Object(SANDBOX_FILES)),
     Key::of("credentials", Shape::Map),

@@ -6,6 +6,7 @@ mod names;
 mod result;
 mod schema;
 mod tool;
+mod weight;
 
 pub use media::{Media, MediaDirectory};
 pub use names::tool_prefix;

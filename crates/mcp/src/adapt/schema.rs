@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-/// Deeper or larger ones are not for a model.
+use super::weight::can_be_followed;
+use crate::client::MAX_SCHEMA_BYTES as MAX_BYTES;
+
+/// Deeper ones are not for a model.
 const MAX_DEPTH: usize = 48;
-const MAX_BYTES: usize = 256 << 10;
 
 /// A schema calls can be checked against and a provider accepts, and what had
 /// to be repaired; or why there is none.
@@ -13,6 +15,7 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     if MAX_BYTES < size {
         return Err(format!("its schema is {} KiB large; {} are allowed", size >> 10, MAX_BYTES >> 10));
     }
+    can_be_followed(schema)?;
     let mut repairs = Vec::new();
     let mut usable = schema.clone();
     Repair { root: schema, notes: &mut repairs }.node(&mut usable, 0)?;
@@ -265,6 +268,20 @@ mod tests {
         assert!(usable(&deep).is_err());
         assert!(usable(&json!({"type": "object", "description": "x".repeat(1 << 20)})).is_err());
         let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
-        assert!(usable(&circular).is_ok());
+        assert!(usable(&circular).is_err());
+        // A tree is no circle: its next level is at another place.
+        let tree = json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "required": ["next"],
+            "properties": {"next": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}}});
+        assert!(usable(&tree).is_ok());
+        // Small to send, endless to follow.
+        let twice = |key: &str| {
+            let arms = |n: usize| json!({key: [{"$ref": format!("#/$defs/a{}", n + 1)}, {"$ref": format!("#/$defs/a{}", n + 1)}]});
+            let mut defs: Map<String, Value> = (0..60).map(|n| (format!("a{n}"), arms(n))).collect();
+            defs.insert(String::from("a60"), json!({"type": "object"}));
+            json!({"$ref": "#/$defs/a0", "$defs": defs})
+        };
+        for key in ["anyOf", "allOf", "oneOf"] {
+            assert!(usable(&twice(key)).is_err_and(|it| it.contains("references")), "{key}");
+        }
     }
 }

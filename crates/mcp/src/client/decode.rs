@@ -133,6 +133,15 @@ pub(crate) fn tools(items: Vec<Value>) -> (Vec<ToolDef>, Vec<Skipped>) {
 /// Longer names are no names; the protocol suggests 128.
 const MAX_NAME_CHARS: usize = 512;
 
+/// More of a description is neither shown nor kept.
+const MAX_KEPT_CHARS: usize = 16 << 10;
+
+/// Larger schemas are not for a model.
+pub(crate) const MAX_SCHEMA_BYTES: usize = 256 << 10;
+
+/// More than this attached to a tool is not kept.
+const MAX_META_BYTES: usize = 64 << 10;
+
 fn tool(item: Value) -> Result<ToolDef, String> {
     let Value::Object(mut item) = item else { return Err(String::from("it is not an object")) };
     let name = match item.remove("name") {
@@ -156,9 +165,17 @@ fn tool(item: Value) -> Result<ToolDef, String> {
         }
         Some(_) => return Err(String::from("inputSchema is not a schema")),
     };
-    let output_schema = item.remove("outputSchema").filter(|it| !it.is_null());
+    let size = input_schema.to_string().len();
+    if MAX_SCHEMA_BYTES < size {
+        let most = MAX_SCHEMA_BYTES >> 10;
+        return Err(format!("its schema is {} KiB large; {most} are allowed", size >> 10));
+    }
+    let mut output_schema = item.remove("outputSchema").filter(|it| !it.is_null());
     if output_schema.as_ref().is_some_and(|it| !it.is_object()) {
         repairs.push(String::from("outputSchema is not a schema and is ignored"));
+    } else if output_schema.as_ref().is_some_and(|it| MAX_SCHEMA_BYTES < it.to_string().len()) {
+        repairs.push(String::from("outputSchema is too large and is ignored"));
+        output_schema = None;
     }
     let annotations = item.remove("annotations").unwrap_or_default();
     let string = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
@@ -167,10 +184,12 @@ fn tool(item: Value) -> Result<ToolDef, String> {
         Some(Value::Object(meta)) => meta,
         _ => Map::new(),
     };
+    let meta = if MAX_META_BYTES < Value::from(meta.clone()).to_string().len() { Map::new() } else { meta };
+    let description = string(item.get("description")).unwrap_or_default();
     Ok(ToolDef {
         name,
         title: title.map(|it| text::one_line(&it, 200)),
-        description: string(item.get("description")).unwrap_or_default(),
+        description: text::head(&description, MAX_KEPT_CHARS).to_owned(),
         input_schema,
         output_schema: output_schema.filter(Value::is_object),
         annotations: Annotations::from_value(&annotations),

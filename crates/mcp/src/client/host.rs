@@ -40,13 +40,13 @@ impl Host {
         *self.roots.lock().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// What we declare to servers.
-    pub(crate) fn capabilities(&self) -> Value {
+    /// What we declare to a server.
+    pub(crate) fn capabilities(&self, server: &str) -> Value {
         let mut capabilities = json!({"roots": {"listChanged": true}});
         if self.elicit.is_some() {
             capabilities["elicitation"] = json!({"form": {}, "url": {}});
         }
-        if self.sample.is_some() {
+        if self.sample.as_ref().is_some_and(|it| it.offers(server)) {
             capabilities["sampling"] = json!({});
         }
         capabilities
@@ -61,6 +61,12 @@ pub trait Elicit: Send + Sync {
 
 /// Asks the model on behalf of a server.
 pub trait Sample: Send + Sync {
+    /// Whether this server may ask at all. Others are told that nobody samples
+    /// here, and a server that asks all the same is refused.
+    fn offers(&self, _server: &str) -> bool {
+        true
+    }
+
     /// Takes the parameters of `sampling/createMessage` and gives its result,
     /// or says why not.
     fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, String>>;
@@ -139,6 +145,8 @@ pub(crate) enum Signal {
     Log(String, String),
     /// Output that is no message.
     Noise(String),
+    /// A line of the error output.
+    Output(String),
 }
 
 /// Our side of one connection: answers the server's requests and passes on
@@ -187,6 +195,10 @@ impl Incoming for ClientSide {
     fn noise(&self, line: &str) {
         (self.signal)(Signal::Noise(text::head(line, 200).to_owned()));
     }
+
+    fn logged(&self, line: &str) {
+        (self.signal)(Signal::Output(line.to_owned()));
+    }
 }
 
 impl ClientSide {
@@ -207,7 +219,7 @@ impl ClientSide {
     }
 
     fn sample(&self, params: Value) -> BoxFuture<'static, Result<Value, RpcError>> {
-        let Some(port) = &self.host.sample else {
+        let Some(port) = self.host.sample.as_ref().filter(|it| it.offers(&self.server)) else {
             return Box::pin(async {
                 Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "sampling is not offered"))
             });

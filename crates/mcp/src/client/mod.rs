@@ -8,7 +8,7 @@ mod rounds;
 mod session;
 
 pub use decode::{Annotations, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Skipped, ToolDef};
-pub(crate) use decode::{hex, tools};
+pub(crate) use decode::{MAX_SCHEMA_BYTES, hex, tools};
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
 pub(crate) use host::{ClientSide, Signal};

@@ -12,6 +12,9 @@ use crate::wire::{CallError, Progress, RequestOptions, RpcError};
 /// More questions than this are no questions but a loop.
 const MAX_ROUNDS: usize = 10;
 
+/// The error of a server that wants the person to open a page first.
+const PAGE_FIRST: i64 = -32042;
+
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
 const POLL_BOUNDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
 const POLL_LIMIT: Duration = Duration::from_secs(30);
@@ -26,7 +29,14 @@ impl Session {
     ) -> Result<Value, CallError> {
         let mut round = params.clone();
         for _ in 0..=MAX_ROUNDS {
-            let result = self.request(method, round, options).await?;
+            let result = match self.request(method, round, options).await {
+                Err(CallError::Rpc(error)) if error.code == PAGE_FIRST => {
+                    self.open_pages(&error).await?;
+                    round = params.clone();
+                    continue;
+                }
+                other => other?,
+            };
             match result["resultType"].as_str() {
                 Some("input_required") => {
                     round = params.clone();
@@ -37,6 +47,23 @@ impl Session {
             }
         }
         Err(fault(format!("the server asked for input more than {MAX_ROUNDS} times")))
+    }
+
+    /// Shows the person every page the server wants them to open. The request
+    /// is worth repeating only after they have agreed to all of them.
+    async fn open_pages(&self, error: &RpcError) -> Result<(), CallError> {
+        let pages = error.data.as_ref().and_then(|it| it["elicitations"].as_array());
+        for page in pages.into_iter().flatten().take(MAX_ROUNDS) {
+            let answer = self.incoming.request(String::from("elicitation/create"), page.clone()).await;
+            if answer.map_err(CallError::Rpc)?["action"] != "accept" {
+                let url = haft_types::text::one_line(page["url"].as_str().unwrap_or_default(), 500);
+                return Err(fault(format!("the user has to open {url} first, and did not ({error})")));
+            }
+        }
+        match pages.is_some_and(|it| !it.is_empty()) {
+            true => Ok(()),
+            false => Err(CallError::Rpc(error.clone())),
+        }
     }
 
     /// Answers what the server asked, for the next round.

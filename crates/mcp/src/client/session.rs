@@ -4,7 +4,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_types::text;
@@ -89,7 +89,7 @@ impl ServerInfo {
         let field = |name: &str| about[name].as_str().unwrap_or_default();
         Self {
             era,
-            protocol_version: version.to_owned(),
+            protocol_version: text::one_line(version, 40),
             name: text::one_line(field("name"), 100),
             version: text::one_line(field("version"), 50),
             instructions: text::head(
@@ -112,9 +112,10 @@ pub(crate) struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    pub(crate) fn new(host: &super::Host, log_level: Option<String>) -> Self {
+    /// Who we are for this server.
+    pub(crate) fn new(host: &super::Host, server: &str, log_level: Option<String>) -> Self {
         let info = json!({"name": "haft", "title": "Haft", "version": env!("CARGO_PKG_VERSION")});
-        Self { info, capabilities: host.capabilities(), log_level }
+        Self { info, capabilities: host.capabilities(server), log_level }
     }
 
     /// What every request of the modern protocol carries.
@@ -158,7 +159,9 @@ pub(crate) struct Listing {
 /// Where reading a list ends, whatever the server says.
 const MAX_PAGES: usize = 1000;
 const MAX_ITEMS: usize = 10_000;
+const MAX_LIST_BYTES: usize = 64 << 20;
 
+/// For a whole list, however many pages it has.
 const LIST_LIMIT: Duration = Duration::from_secs(30);
 
 impl Session {
@@ -245,14 +248,17 @@ impl Session {
         Ok(())
     }
 
-    /// Reads a whole list, page by page.
-    pub(crate) async fn list(&self, method: &str, key: &str) -> Result<Listing, CallError> {
+    /// Reads a whole list, page by page. What comes within `limit`, counts.
+    pub(crate) async fn list(&self, method: &str, key: &str, limit: Duration) -> Result<Listing, CallError> {
+        let started = Instant::now();
         let mut listing = Listing::default();
         let mut seen = HashSet::new();
+        let mut bytes = 0;
         let mut cursor = None::<String>;
         loop {
             let params = cursor.iter().map(|it| (String::from("cursor"), json!(it))).collect();
-            let page = match self.request(method, params, &RequestOptions::within(LIST_LIMIT)).await {
+            let left = RequestOptions::within(limit.saturating_sub(started.elapsed()));
+            let page = match self.request(method, params, &left).await {
                 Ok(page) => page,
                 Err(CallError::Rpc(error))
                     if error.code == RpcError::METHOD_NOT_FOUND && cursor.is_none() =>
@@ -271,13 +277,18 @@ impl Session {
                 listing.problem = Some(format!("the answer to {method} has no `{key}`"));
             }
             let next = page["nextCursor"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+            bytes += if next.is_some() { page.to_string().len() } else { 0 };
             match next {
                 None => return Ok(listing),
                 Some(next) if !seen.insert(next.clone()) => {
                     listing.problem = Some(String::from("the server's pages go round in circles"));
                     return Ok(listing);
                 }
-                Some(_) if MAX_PAGES <= seen.len() || MAX_ITEMS <= listing.items.len() => {
+                Some(_)
+                    if MAX_PAGES <= seen.len()
+                        || MAX_ITEMS <= listing.items.len()
+                        || MAX_LIST_BYTES <= bytes =>
+                {
                     listing.problem = Some(format!("only the first {} were read", listing.items.len()));
                     return Ok(listing);
                 }
@@ -287,17 +298,17 @@ impl Session {
     }
 
     pub(crate) async fn resources(&self) -> Result<Vec<decode::ResourceDef>, CallError> {
-        let listing = self.list("resources/list", "resources").await?;
+        let listing = self.list("resources/list", "resources", LIST_LIMIT).await?;
         Ok(listing.items.iter().filter_map(decode::resource).collect())
     }
 
     pub(crate) async fn templates(&self) -> Result<Vec<decode::ResourceTemplate>, CallError> {
-        let listing = self.list("resources/templates/list", "resourceTemplates").await?;
+        let listing = self.list("resources/templates/list", "resourceTemplates", LIST_LIMIT).await?;
         Ok(listing.items.iter().filter_map(decode::template).collect())
     }
 
     pub(crate) async fn prompts(&self) -> Result<Vec<decode::PromptDef>, CallError> {
-        let listing = self.list("prompts/list", "prompts").await?;
+        let listing = self.list("prompts/list", "prompts", LIST_LIMIT).await?;
         Ok(listing.items.iter().filter_map(decode::prompt).collect())
     }
 }

@@ -17,4 +17,6 @@ pub use declared::{Declared, Problem, declared_servers};
 pub use edit::{add_server, remove_server};
 pub use policy::{ServerMatcher, ServerPolicy};
 pub use resolve::{Resolved, Rules, Waiting, resolve};
-pub use server::{Endpoint, HttpEndpoint, OAuthSettings, Scope, ServerConfig, Timeouts, Trust};
+pub use server::{
+    Confirm, Endpoint, HttpEndpoint, OAuthSettings, SamplingRules, Scope, ServerConfig, Timeouts, Trust,
+};

@@ -3,8 +3,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
-    Approval, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, Scope, ServerConfig, ServerPolicy,
-    Timeouts, Trust, expand::expand,
+    Approval, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, SamplingRules, Scope, ServerConfig,
+    ServerPolicy, Timeouts, Trust, expand::expand,
 };
 use crate::{client::Era, transport::StdioCommand};
 
@@ -196,7 +196,22 @@ fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerCo
         Some("modern") => Some(Era::Modern),
         _ => None,
     };
+    config.sampling = sampling(server)?;
+    config.sandbox = server.value.get("sandbox") == Some(&Value::Bool(true));
     Ok(Some(config))
+}
+
+/// What the user lets a server ask of the model. A project cannot let its own
+/// servers.
+fn sampling(server: &Declared) -> Result<Option<SamplingRules>, String> {
+    match server.value.get("sampling") {
+        _ if server.scope == Scope::Project => Ok(None),
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => Ok(Some(SamplingRules::default())),
+        Some(rules) => {
+            serde_json::from_value(rules.clone()).map(Some).map_err(|err| format!("`sampling`: {err}"))
+        }
+    }
 }
 
 fn inherit(lookup: &dyn Fn(&str) -> Option<String>) -> crate::transport::InheritEnv {
@@ -231,7 +246,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{Approvals, ProjectChoices, declared_servers};
+    use crate::config::{Approvals, Confirm, ProjectChoices, declared_servers};
 
     fn resolved(layers: &[(Scope, Value)], choices: &ProjectChoices) -> Resolved {
         let declared = layers.iter().flat_map(|(scope, config)| declared_servers(config, *scope).0).collect();
@@ -279,6 +294,9 @@ mod tests {
         assert_eq!(waiting.waiting[0].approval, Approval::Unknown);
         assert!(waiting.problems.is_empty() && waiting.servers.is_empty());
         let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
+        let own = json!({"mcpServers": {"s": {"command": "x", "trust": "trusted", "sampling": true}}});
+        let own = resolved(&[(Scope::Project, own)], &all).servers.remove(0);
+        assert_eq!((own.trust, own.sampling), (Trust::Approved, None), "a project cannot vouch for itself");
         let failed = resolved(&[(Scope::Project, config)], &all);
         assert_eq!(failed.problems[0].reason, "`command`: the environment variable NOT_SET is not set");
     }
@@ -289,6 +307,7 @@ mod tests {
             "local": {
                 "command": "npx", "args": ["--key=${TOKEN}", 7], "env": {"A": "${TOKEN}", "B": true},
                 "cwd": "sub", "timeout": 5000, "alwaysLoad": true, "trust": "trusted", "protocol": "legacy",
+                "sampling": {"maxTokens": 100, "approval": "always"}, "sandbox": true,
             },
             "remote": {
                 "type": "http", "url": "https://x.test/${NOPE:-mcp}", "headers": {"Authorization": "Bearer ${TOKEN}"},
@@ -298,13 +317,14 @@ mod tests {
             "socket": {"type": "ws", "url": "wss://x.test"},
             "host": {"type": "sdk", "name": "host"},
             "bad": {"type": "carrier-pigeon"},
+            "worse": {"command": "x", "sampling": {"maxTokens": "many"}},
             "empty": {"command": ""},
         }});
         let resolved = resolved(&[(Scope::User, config)], &ProjectChoices::default());
         let kinds: Vec<&str> = resolved.servers.iter().map(|it| it.endpoint.kind()).collect();
         assert_eq!(kinds, ["stdio", "sse", "http", "ws"]);
         let wrong: Vec<&str> = resolved.problems.iter().map(|it| it.server.as_str()).collect();
-        assert_eq!(wrong, ["bad", "empty"]);
+        assert_eq!(wrong, ["bad", "empty", "worse"]);
         let local = &resolved.servers[0];
         let Endpoint::Stdio(command) = &local.endpoint else { panic!() };
         assert_eq!(command.args, ["--key=t0k3n", "7"]);
@@ -315,6 +335,8 @@ mod tests {
         assert_eq!(local.timeouts.startup, Duration::from_secs(9));
         assert!(local.timeouts.idle <= local.timeouts.total);
         assert_eq!((local.always_load, local.trust, local.era), (true, Trust::Trusted, Some(Era::Legacy)));
+        let rules = SamplingRules { max_tokens: 100, confirm: Confirm::Never, ..SamplingRules::default() };
+        assert_eq!((&local.sampling, local.sandbox), (&Some(rules), true));
         let Endpoint::Http(remote) = &resolved.servers[2].endpoint else { panic!() };
         assert_eq!(remote.url, "https://x.test/mcp");
         assert_eq!(remote.headers["Authorization"], "Bearer t0k3n");

@@ -28,6 +28,45 @@ pub struct ServerConfig {
     pub log_level: Option<String>,
     /// Which protocol it speaks, for servers that take the question amiss.
     pub era: Option<Era>,
+    /// Whether it may ask the model, and how much. Whoever offers
+    /// [`crate::Sample`] goes by it.
+    pub sampling: Option<SamplingRules>,
+    /// Whether its process is to be held by the sandbox. Whoever starts servers
+    /// goes by it.
+    pub sandbox: bool,
+}
+
+/// How much a server may ask of the model.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SamplingRules {
+    /// Longest answer, in tokens.
+    pub max_tokens: u32,
+    /// Questions in one session.
+    pub max_requests: u32,
+    /// Whether a person agrees to each.
+    #[serde(rename = "approval")]
+    pub confirm: Confirm,
+    /// Another model than the session's.
+    pub model: Option<String>,
+}
+
+/// Whether a person agrees to a server's questions to the model.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Confirm {
+    /// To each of them; without a person none is asked.
+    #[default]
+    #[serde(rename = "ask")]
+    EachRequest,
+    /// The user agreed to all of them in the configuration.
+    #[serde(rename = "always")]
+    Never,
+}
+
+impl Default for SamplingRules {
+    fn default() -> Self {
+        Self { max_tokens: 4096, max_requests: 20, confirm: Confirm::EachRequest, model: None }
+    }
 }
 
 impl ServerConfig {
@@ -43,6 +82,8 @@ impl ServerConfig {
             always_load: false,
             log_level: None,
             era: None,
+            sampling: None,
+            sandbox: false,
         }
     }
 

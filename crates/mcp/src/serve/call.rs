@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc, LazyLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use haft_runtime::Report;
+use haft_runtime::{Report, wire_name};
 use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, ProgressSink};
 use haft_types::{AgentId, ToolUse, text};
 use rmcp::{
@@ -157,11 +157,16 @@ impl ToolServer {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
         self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
-        let pool = self.shared.pool.get();
-        let stored = stored::Stored::of(&self.shared.pipeline.results, call)
+        let listed = self.listed();
+        let named = |name: &str| listed.tools.iter().find(|tool| tool.name == name);
+        let tool = named(&report.name).or_else(|| named(&wire_name(&report.name)));
+        let structured = match tool.is_some_and(|it| it.output_schema.is_some()) {
+            true => result::Structured::Declared,
+            false => result::Structured::Undeclared,
+        };
+        let stored = stored::Stored::of(&self.shared.pipeline.results, call, &report.content)
             .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared.options.spools));
-        let tool = pool.get(&report.name).cloned();
-        Ok(result::result(report, tool.as_deref(), stored))
+        Ok(result::result(report, structured, stored))
     }
 
     /// Lets the call go on without its request; the client looks after it.
@@ -213,7 +218,8 @@ async fn until(moment: Option<Instant>) {
 
 fn next_call_id() -> CallId {
     static CALLS: AtomicU64 = AtomicU64::new(1);
-    CallId::from(format!("mcp-{}-{}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed)))
+    static OURS: LazyLock<u32> = LazyLock::new(std::process::id);
+    CallId::from(format!("mcp-{}-{}", *OURS, CALLS.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Asks a client of the older protocol, which answers while the call waits.

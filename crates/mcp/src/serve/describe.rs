@@ -7,6 +7,8 @@ use haft_tool::{Access, CallContext, DynTool, Exposure, example};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
+use super::portable::portable;
+
 /// All tools of a pool, in its order.
 pub(super) fn tools(pool: &Pool) -> Vec<Tool> {
     pool.tools().map(|(name, tool)| describe(name, tool)).collect()
@@ -14,7 +16,8 @@ pub(super) fn tools(pool: &Pool) -> Vec<Tool> {
 
 fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
     let spec = tool.spec();
-    let input_schema = object(&spec.input_schema);
+    let mut input_schema = object(&spec.input_schema);
+    portable(&mut input_schema);
     let mut listed = Tool::new(name.to_owned(), spec.description.clone(), Arc::new(input_schema));
     listed.output_schema = output_schema(tool.as_ref()).map(Arc::new);
     listed.annotations = Some(annotations(tool));
@@ -33,13 +36,14 @@ fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
 
 /// The schema of the structured result. Clients of the older protocol only know
 /// results that are objects, and want that said in so many words.
-pub(super) fn output_schema(tool: &dyn DynTool) -> Option<JsonObject> {
+fn output_schema(tool: &dyn DynTool) -> Option<JsonObject> {
     let mut schema = object(tool.spec().output_schema.as_ref()?);
     let is_object = |it: &Value| it["type"] == "object";
     let arms = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
     if !schema.contains_key("type") && arms.is_some_and(|arms| arms.iter().all(is_object)) {
         schema.insert(String::from("type"), json!("object"));
     }
+    portable(&mut schema);
     (schema.get("type") == Some(&json!("object"))).then_some(schema)
 }
 

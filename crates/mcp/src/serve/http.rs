@@ -7,7 +7,6 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
-    serve::ListenerExt,
 };
 use haft_tool::BoxFuture;
 use rmcp::{
@@ -18,7 +17,11 @@ use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{ToolServer, sessions::BoundedSessions};
+use super::{
+    ToolServer,
+    accept::{Limits, accept},
+    sessions::BoundedSessions,
+};
 
 /// How a server is reached over HTTP.
 pub struct HttpOptions {
@@ -30,10 +33,14 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// Origins of web pages that may talk to it. Without any, no page may.
     pub origins: Vec<String>,
+    /// Connections at the same time; more wait until one is closed.
+    pub max_connections: usize,
     /// Sessions of the older protocol at the same time.
     pub max_sessions: usize,
     /// Longest request.
     pub max_body_bytes: usize,
+    /// How long a client may take to say what it wants.
+    pub header_limit: Duration,
 }
 
 impl Default for HttpOptions {
@@ -43,8 +50,10 @@ impl Default for HttpOptions {
             auth: HttpAuth::Anyone,
             hosts: Vec::new(),
             origins: Vec::new(),
+            max_connections: 1024,
             max_sessions: 256,
             max_body_bytes: 16 << 20,
+            header_limit: Duration::from_secs(15),
         }
     }
 }
@@ -76,7 +85,7 @@ pub struct HttpServer {
     /// Where it listens.
     pub address: SocketAddr,
     stop: CancellationToken,
-    task: JoinHandle<io::Result<()>>,
+    task: JoinHandle<()>,
 }
 
 /// What is left of open connections after this is cut off.
@@ -101,7 +110,7 @@ impl HttpServer {
 
     /// Waits until it ends by itself.
     pub async fn wait(self) -> io::Result<()> {
-        self.task.await.map_err(io::Error::other)?
+        self.task.await.map_err(io::Error::other)
     }
 }
 
@@ -133,27 +142,34 @@ pub async fn serve_http_handler<H: ServerHandler>(
         // One message is one answer; more than one becomes a stream by itself.
         .with_json_response(true)
         .with_cancellation_token(stop.clone());
-    let service =
-        StreamableHttpService::new(move || Ok(make()), BoundedSessions::new(options.max_sessions), config);
+    let sessions = BoundedSessions::new(options.max_sessions);
+    let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&sessions), config);
     let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
+    app = app.layer(middleware::from_fn_with_state(sessions, later));
     app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
     if let HttpAuth::Resource { metadata, .. } = options.auth {
         let text = metadata.to_string();
         let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.clone()) };
         app = app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/mcp"), get(answer));
     }
-    // Without it every answer waits 40 ms for an acknowledgement.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    let stopping = stop.clone();
-    let serving =
-        axum::serve(listener, app).with_graceful_shutdown(async move { stopping.cancelled().await });
-    let task = tokio::spawn(async move { serving.await });
+    let limits = Limits { connections: options.max_connections, header: options.header_limit };
+    let task = tokio::spawn(accept(listener, app, limits, stop.clone()));
     Ok(HttpServer { address, stop, task })
 }
 
 /// Pages of this machine.
 fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
+}
+
+/// Who finds no room for a session is told to come back, not that we broke.
+async fn later(State(sessions): State<Arc<BoundedSessions>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if response.status() != StatusCode::INTERNAL_SERVER_ERROR || !sessions.take_refusal() {
+        return response;
+    }
+    let words = "too many sessions; try again later";
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "30")], words).into_response()
 }
 
 /// Lets nobody in who may not come in.

@@ -4,6 +4,7 @@
 //! both eras. What is ours is what a call goes through: the same eight stages
 //! as a call of a model, with the client in the place of the person.
 
+mod accept;
 mod call;
 mod client;
 mod describe;
@@ -11,6 +12,7 @@ mod handler;
 mod http;
 mod inputs;
 mod introspect;
+mod portable;
 mod result;
 mod sessions;
 mod snippets;

@@ -1,17 +1,26 @@
 //! A report as a client reads it.
 
 use haft_runtime::Report;
-use haft_tool::{Block, DynTool};
+use haft_tool::Block;
 use haft_types::MediaSource;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use serde_json::{Value, json};
 
-use super::{describe::output_schema, stored};
+use super::stored;
+
+/// Whether a tool says what its structured results look like.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Structured {
+    /// It does, so they are sent.
+    Declared,
+    /// It does not.
+    Undeclared,
+}
 
 /// Turns a report into the result of `tools/call`.
 pub(super) fn result(
     report: Report,
-    tool: Option<&dyn DynTool>,
+    structured: Structured,
     stored: Option<stored::Stored>,
 ) -> CallToolResult {
     if let Some(result) = passed_through(&report) {
@@ -26,7 +35,7 @@ pub(super) fn result(
         Some(_) => CallToolResult::error(content),
         None => CallToolResult::success(content),
     };
-    if report.error.is_none() && tool.is_some_and(|it| output_schema(it).is_some()) {
+    if report.error.is_none() && structured == Structured::Declared {
         result.structured_content = report.data.filter(Value::is_object);
     }
     result

@@ -1,6 +1,9 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -25,6 +28,8 @@ pub(super) struct BoundedSessions {
     inner: LocalSessionManager,
     used: Mutex<HashMap<SessionId, Instant>>,
     max: usize,
+    /// Clients that found no room and have not been told yet.
+    refused: AtomicUsize,
 }
 
 /// Why there is no session.
@@ -38,7 +43,17 @@ pub(super) enum SessionError {
 
 impl BoundedSessions {
     pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { inner: LocalSessionManager::default(), used: Mutex::default(), max })
+        Arc::new(Self {
+            inner: LocalSessionManager::default(),
+            used: Mutex::default(),
+            max,
+            refused: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether a client found no room that has not been told yet.
+    pub(super) fn take_refusal(&self) -> bool {
+        self.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok()
     }
 
     fn touch(&self, id: &SessionId) {
@@ -61,7 +76,10 @@ impl BoundedSessions {
         };
         match oldest {
             Some(id) => Ok(self.close_session(&id).await?),
-            None => Err(SessionError::Full),
+            None => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Err(SessionError::Full)
+            }
         }
     }
 }

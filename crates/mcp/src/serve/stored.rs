@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_runtime::{ResultStore, wire_name};
+use haft_tool::{Block, Content};
 use rmcp::{
     ErrorData,
     model::{ContentBlock, ListResourcesResult, ReadResourceResult},
@@ -27,9 +28,10 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// What was stored for this call, if anything was.
-    pub(super) fn of(store: &ResultStore, call: &str) -> Option<Self> {
+    /// What was stored for this call, if its result says that something was.
+    pub(super) fn of(store: &ResultStore, call: &str, content: &Content) -> Option<Self> {
         let name = format!("{}.txt", wire_name(call));
+        content.0.iter().filter_map(Block::as_text).find(|text| text.contains(&name))?;
         let bytes = std::fs::metadata(store.dir().join(&name)).ok()?.len();
         Some(Self { uri: format!("{SCHEME}{name}"), name, bytes })
     }

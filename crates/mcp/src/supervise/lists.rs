@@ -40,7 +40,7 @@ pub(super) struct Adopted {
 impl Server {
     /// Reads the list of tools of a fresh session.
     pub(super) async fn take_tools(&self, session: &Arc<Session>) -> Result<(), ConnectError> {
-        let listing = session.list("tools/list", "tools").await?;
+        let listing = session.list("tools/list", "tools", self.config.timeouts.startup).await?;
         let (mut defs, mut skipped) = tools(listing.items);
         if session.info().era == Era::Modern && matches!(self.config.endpoint, Endpoint::Http(_)) {
             leave_out_bad_headers(&mut defs, &mut skipped);
@@ -155,6 +155,8 @@ impl Server {
             Signal::ListChanged("tools") => self.refresh_soon(),
             Signal::ListChanged(_) => self.context.tell(Event::Lists { server }),
             Signal::ResourceUpdated(uri) => self.context.tell(Event::Resource { server, uri }),
+            // Nobody's state changed, so nobody who waits for that is woken.
+            Signal::Output(line) => drop(self.context.events.send(Event::Output { server, line })),
             Signal::Log(level, message) => self.context.tell(Event::Log { server, level, message }),
             Signal::Noise(line) => {
                 let mut slot = self.slot();

@@ -15,7 +15,7 @@ use super::{
     manifest::ManifestCache,
 };
 use crate::{
-    adapt::{Media, MediaDirectory, contents_text, sanitised},
+    adapt::{Media, MediaDirectory, contents_text, sanitised, tool_prefix},
     auth::{self, AuthOptions, LoginError, LoginFlow, OAuthTokens, TokenFile},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
     config::{Endpoint, HttpEndpoint, ServerConfig},
@@ -219,9 +219,39 @@ impl Manager {
         self.all().iter().filter(is_on).flat_map(|server| server.tools()).collect()
     }
 
+    /// The tools of one server that are known now, by name.
+    pub fn tools_of(&self, server: &str) -> Vec<Arc<dyn DynTool>> {
+        self.find(server).map(|it| it.tools()).unwrap_or_default()
+    }
+
     /// The tools of one server as it defined them.
     pub fn definitions(&self, server: &str) -> Vec<Arc<ToolDef>> {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
+    }
+
+    /// Why there is no tool of this name although it would be one of a server's:
+    /// the server has not come yet, or cannot.
+    pub fn why_absent(&self, tool: &str) -> Option<String> {
+        let servers = self.all();
+        let of = |it: &&Arc<Server>| {
+            tool.starts_with(&tool_prefix(it.name())) || tool.starts_with(&format!("mcp__{}__", it.name()))
+        };
+        let status = servers.iter().find(of)?.status();
+        let (name, why) = (&status.name, status.last_error.as_deref().unwrap_or("it ended"));
+        let said = match status.state {
+            ServerState::Disabled => format!("The server `{name}` is switched off"),
+            ServerState::Connecting | ServerState::Cached => format!(
+                "The server `{name}` is still starting; RefreshMcpTools waits for it and brings its tools"
+            ),
+            ServerState::Restarting { .. } => format!("The server `{name}` is being started again: {why}"),
+            ServerState::NeedsAuth => format!(
+                "The server `{name}` asks for a login; the user has to run `haft mcp login {name}` first"
+            ),
+            ServerState::Failed => format!("The server `{name}` does not work: {why}"),
+            // It has come, so it would have the tool if there were one.
+            ServerState::Ready => return None,
+        };
+        Some(format!("{said}. The call had no effect."))
     }
 
     /// Whether the tools of some server belong in every request.
@@ -450,8 +480,8 @@ fn same(a: &ServerConfig, b: &ServerConfig) -> bool {
     };
     a.fingerprint() == b.fingerprint()
         && in_process(a) == in_process(b)
-        && (a.scope, a.trust, a.timeouts, a.always_load, &a.log_level, a.era)
-            == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level, b.era)
+        && (a.scope, a.trust, a.timeouts, a.always_load, &a.log_level, a.era, &a.sampling)
+            == (b.scope, b.trust, b.timeouts, b.always_load, &b.log_level, b.era, &b.sampling)
 }
 
 fn ask_error(failure: CallFailure) -> AskError {

@@ -116,6 +116,9 @@ pub(super) const SETTLE: Duration = Duration::from_millis(300);
 /// A server that lived this long was healthy; its end begins a new count.
 const HEALTHY: Duration = Duration::from_secs(30);
 
+/// How long a server that starts counts as one that starts.
+const STARTING: Duration = Duration::from_secs(1);
+
 /// After so many failures in a row nobody tries without being asked.
 const MAX_AUTOMATIC: u32 = 5;
 
@@ -314,9 +317,20 @@ impl Server {
             Endpoint::Stdio(_) => &self.context.starts,
             _ => &self.context.dials,
         };
-        let _permit = gate.acquire().await;
+        let permit = gate.acquire().await;
+        let connecting = self.shake_hands();
+        tokio::pin!(connecting);
+        // Starting is work; what takes longer than this only waits, and must not keep others waiting.
+        if let Ok(connected) = tokio::time::timeout(STARTING, &mut connecting).await {
+            return connected;
+        }
+        drop(permit);
+        connecting.await
+    }
+
+    async fn shake_hands(&self) -> Result<Arc<Session>, ConnectError> {
         let known = self.slot().info.as_ref().map(|info| info.era);
-        let identity = ClientIdentity::new(&self.context.host, self.config.log_level.clone());
+        let identity = ClientIdentity::new(&self.context.host, self.name(), self.config.log_level.clone());
         let handshake = Handshake {
             connector: self.connector.as_ref(),
             incoming: Arc::new(self.client_side()),

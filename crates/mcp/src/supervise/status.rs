@@ -120,6 +120,14 @@ pub enum Event {
         /// Which tools.
         tools: Vec<String>,
     },
+    /// It wrote a line to its error output. Many at once may be missed by those
+    /// who listen slowly.
+    Output {
+        /// Which server.
+        server: String,
+        /// The line; bounded.
+        line: String,
+    },
     /// A log message.
     Log {
         /// Which server.

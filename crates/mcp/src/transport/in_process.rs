@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use haft_tool::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -59,18 +60,17 @@ struct Hosted {
 impl Transport for Hosted {
     fn send(&self, message: Outgoing) -> Result<(), String> {
         let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
-        let exchange = self.connection.exchange(message.message);
+        let mut exchange = self.connection.exchange(message.message);
+        // A server that answers at once needs no task.
+        if let Some(answer) = (&mut exchange).now_or_never() {
+            answered(&self.inbox, id, answer);
+            return Ok(());
+        }
         let (inbox, end) = (self.inbox.clone(), self.end.clone());
         tokio::spawn(async move {
-            let answer = tokio::select! {
-                answer = exchange => answer,
-                () = end.cancelled() => return,
-            };
-            match (answer, id) {
-                (Ok(Some(answer)), _) => inbox.deliver(answer),
-                (Err(reason), Some(id)) => inbox.fail(id, CallError::Closed(reason)),
-                // The answer may still come through the inbox.
-                _ => (),
+            tokio::select! {
+                answer = exchange => answered(&inbox, id, answer),
+                () = end.cancelled() => (),
             }
         });
         Ok(())
@@ -81,6 +81,15 @@ impl Transport for Hosted {
         self.connection.closed();
         self.inbox.closed("the connection was closed");
         Box::pin(async {})
+    }
+}
+
+fn answered(inbox: &Inbox, id: Option<u64>, answer: Result<Option<Value>, String>) {
+    match (answer, id) {
+        (Ok(Some(answer)), _) => inbox.deliver(answer),
+        (Err(reason), Some(id)) => inbox.fail(id, CallError::Closed(reason)),
+        // The answer may still come through the inbox.
+        _ => (),
     }
 }
 

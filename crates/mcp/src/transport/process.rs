@@ -12,7 +12,7 @@ use tokio::{
     sync::watch,
 };
 
-use super::guardian;
+use super::{Inbox, guardian};
 
 /// How long a server has to leave after the end of its input, and then after
 /// the polite signal.
@@ -39,7 +39,7 @@ pub(super) struct Pipes {
 
 impl ServerProcess {
     /// Starts `command` as the leader of a group of its own.
-    pub(super) fn start(mut command: Command) -> std::io::Result<(Self, Pipes)> {
+    pub(super) fn start(mut command: Command, inbox: &Inbox) -> std::io::Result<(Self, Pipes)> {
         let mark = fresh_mark();
         guardian::expect(&mark);
         command
@@ -54,7 +54,7 @@ impl ServerProcess {
         guardian::watch(&mark, pid);
         let log = Arc::<Mutex<LogTail>>::default();
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(collect(stderr, Arc::clone(&log)));
+            tokio::spawn(collect(stderr, Arc::clone(&log), inbox.clone()));
         }
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let process = Self { pid, mark, exit: reap(child), log };
@@ -177,7 +177,7 @@ impl LogTail {
         if LOG_LINES <= self.0.len() {
             self.0.pop_front();
         }
-        self.0.push_back(haft_types::text::head(line, LOG_LINE_CHARS).to_owned());
+        self.0.push_back(line.to_owned());
     }
 
     fn text(&self) -> String {
@@ -186,7 +186,7 @@ impl LogTail {
 }
 
 /// Reads until the end whatever comes: a full pipe would block the server.
-async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>) {
+async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox: Inbox) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -201,16 +201,18 @@ async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>) {
         line.extend_from_slice(&available[..used.min(room)]);
         reader.consume(used);
         if end.is_some() {
-            push_line(&log, &line);
+            push_line(&log, &line, &inbox);
             line.clear();
         }
     }
-    push_line(&log, &line);
+    push_line(&log, &line, &inbox);
 }
 
-fn push_line(log: &Mutex<LogTail>, line: &[u8]) {
+fn push_line(log: &Mutex<LogTail>, line: &[u8], inbox: &Inbox) {
     let text = String::from_utf8_lossy(line);
     if !text.trim().is_empty() {
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(text.trim_end());
+        let text = haft_types::text::head(text.trim_end(), LOG_LINE_CHARS);
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        inbox.logged(text);
     }
 }

@@ -106,7 +106,7 @@ pub(crate) struct StdioConnector(pub(crate) StdioCommand);
 impl Connector for StdioConnector {
     fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
         Box::pin(async move {
-            let (process, pipes) = ServerProcess::start(self.0.command()).map_err(|err| {
+            let (process, pipes) = ServerProcess::start(self.0.command(), &inbox).map_err(|err| {
                 let program = &self.0.program;
                 OpenError::Failed(format!(
                     "cannot start `{program}`: {err}. Is it installed and on the PATH?"

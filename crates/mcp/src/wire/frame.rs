@@ -35,7 +35,7 @@ impl RpcError {
     fn from_value(error: Value) -> Self {
         let Value::Object(mut error) = error else {
             let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
-            return Self::new(Self::INTERNAL, message);
+            return Self::new(Self::INTERNAL, bounded(message));
         };
         let code = match error.get("code") {
             Some(Value::String(code)) => code.trim().parse().ok(),
@@ -46,7 +46,18 @@ impl RpcError {
             Some(Value::String(message)) => message.clone(),
             _ => Value::Object(error.clone()).to_string(),
         };
-        Self { code: code.unwrap_or(Self::INTERNAL), message, data: error.remove("data") }
+        Self { code: code.unwrap_or(Self::INTERNAL), message: bounded(message), data: error.remove("data") }
+    }
+}
+
+/// More is no message but a page, or an attack.
+const MAX_MESSAGE_CHARS: usize = 10_000;
+
+fn bounded(message: String) -> String {
+    let head = haft_types::text::head(&message, MAX_MESSAGE_CHARS);
+    match message.len() - head.len() {
+        0 => message,
+        more => format!("{head} […{more} more bytes]"),
     }
 }
 

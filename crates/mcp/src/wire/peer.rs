@@ -32,6 +32,9 @@ pub(crate) trait Incoming: Send + Sync {
 
     /// Takes note of output that is no message. Must not block.
     fn noise(&self, line: &str);
+
+    /// Takes note of a line for people. Must not block.
+    fn logged(&self, _line: &str) {}
 }
 
 /// Why a request has no result.
@@ -452,6 +455,13 @@ impl Inbox {
     pub fn noise(&self, line: &str) {
         if let Some(inner) = self.0.upgrade() {
             inner.incoming.noise(line);
+        }
+    }
+
+    /// Takes note of a line for people.
+    pub fn logged(&self, line: &str) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.incoming.logged(line);
         }
     }
 

@@ -131,6 +131,32 @@ def tools():
         ]
     if on("odd_names"):
         listed += [tool("a.b/c"), tool("a_b_c"), tool("größe"), tool("x" * 80 + "1"), tool("x" * 80 + "2")]
+    if on("hostile_schemas"):
+        bomb = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(60)}
+        bomb["a60"] = {"type": "object", "properties": {"text": {"type": "string"}}}
+        wide = {f"b{n}": {"type": "object", "properties": {
+            f"p{k}": {"$ref": f"#/$defs/b{n + 1}"} for k in range(8)}} for n in range(40)}
+        wide["b40"] = {"type": "string"}
+        listed += [
+            tool("bomb", inputSchema={"$ref": "#/$defs/a0", "$defs": bomb}),
+            tool("all_of_bomb", inputSchema={"allOf": [{"$ref": "#/$defs/a0"}] * 3, "$defs": bomb}),
+            tool("wide", inputSchema={"$ref": "#/$defs/b0", "$defs": wide}),
+            tool("circle", inputSchema={"$ref": "#/$defs/x", "$defs": {
+                "x": {"allOf": [{"$ref": "#/$defs/y"}]}, "y": {"allOf": [{"$ref": "#/$defs/x"}]}}}),
+            tool("itself", inputSchema={"$ref": "#"}),
+            tool("large", inputSchema={"type": "object", "properties": {f"p{n}": {} for n in range(60_000)}}),
+            tool("wordy", description="word " * 1_000_000),
+            tool("pattern", inputSchema={"type": "object", "properties": {
+                "text": {"type": "string", "pattern": "^(a+)+$"}}}),
+            tool("bad_pattern", inputSchema={"type": "object", "properties": {"text": {"pattern": "(["}}}),
+            tool("abroad", inputSchema={"$ref": "http://127.0.0.1:9/schema"}),
+            tool("numbers", inputSchema={"type": "object", "properties": {"text": {
+                "type": "string", "minLength": -1, "maxLength": 1.5, "multipleOf": 0}}}),
+        ]
+    if on("hostile_names"):
+        listed += [tool(name) for name in (
+            "", " ", "\n", "a b", "a\u0000b", "\u202eevil", "🦀", "../../etc/passwd", "mcp__other__echo", "Bash",
+            "__proto__", "x" * 600, "ECHO", "echo ", "echo.", "echo/", "-", "$(reboot)", "<b>", "\u001b[2J")]
     if on("grown") and calls:
         listed += [tool("late")]
     if on("rug_pull") and os.path.exists(LOG + ".pulled"):
@@ -158,6 +184,20 @@ def list_tools(request):
         result["tools"] = [tool(f"page_{at}")] if at else tools()
         if at < 5:
             result["nextCursor"] = str(at + 1)
+    if on("tools_object"):
+        result["tools"] = {"echo": tool("echo")}
+    if on("slow_pages"):
+        time.sleep(0.5)
+        at = int(params.get("cursor") or 0)
+        result = {"tools": tools() if at == 0 else [tool(f"page_{at}")], "nextCursor": str(at + 1)}
+    if on("huge_pages"):
+        at = int(params.get("cursor") or 0)
+        result = {"tools": tools() if at == 0 else [tool(f"page_{at}", description="x" * 8_000_000)],
+                  "nextCursor": str(at + 1)}
+    if on("list_silent"):
+        return
+    if on("die_on_list"):
+        os._exit(9)
     if on("circular"):
         result["nextCursor"] = "again"
     if on("endless"):
@@ -192,8 +232,59 @@ def call(request):
         answer(request, result)
         time.sleep(0.05)
         os._exit(0)
+    if on("one_line"):
+        result["content"][0]["text"] = json.dumps([{"number": n, "text": "ü" + "x" * 40} for n in range(4500)])
+    if on("chatter"):
+        sys.stderr.write(f"working on {text}\n")
+        sys.stderr.flush()
+    if on("touch"):
+        try:
+            open(text, "w").close()
+        except OSError as problem:
+            result["content"][0]["text"] = repr(problem)
+    if on("page_first") and not os.path.exists(LOG + ".paid"):
+        open(LOG + ".paid", "w").close()
+        return answer(request, error={"code": -32042, "message": "pay first", "data": {"elicitations": [
+            {"mode": "url", "elicitationId": "e1", "url": "https://x.test/pay", "message": "Pay here"}]}})
     if on("no_reply"):
         return
+    if on("other_ids"):
+        for number in range(200):
+            send({"jsonrpc": "2.0", "id": 1_000_000 + number, "result": {"content": []}})
+        return
+    if on("storm"):
+        def blow():
+            for _ in range(2000):
+                for name in ("tools", "resources", "prompts"):
+                    send({"jsonrpc": "2.0", "method": f"notifications/{name}/list_changed"})
+        threading.Thread(target=blow, daemon=True).start()
+    if on("ask_flood"):
+        for number in range(2000):
+            send({"jsonrpc": "2.0", "id": f"flood-{number}", "method": ("ping", "roots/list", "what/ever",
+                  "sampling/createMessage", "elicitation/create")[number % 5], "params": {}})
+    if on("same_ask"):
+        for _ in range(50):
+            send({"jsonrpc": "2.0", "id": 1, "method": "roots/list"})
+    if on("task_without_id"):
+        return answer(request, {"resultType": "task", "status": "working"})
+    if on("inputs_without_end"):
+        return answer(request, {"resultType": "input_required"})
+    if on("huge_error"):
+        return answer(request, error={"code": 1, "message": "no! " * 1_000_000, "data": "x" * 1_000_000})
+    if on("two_answers"):
+        answer(request, {"content": [{"type": "text", "text": text}]})
+        answer(request, {"content": [{"type": "text", "text": "something else"}]})
+        return answer(request, error={"code": 1, "message": "and an error"})
+    if on("stop_itself"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if on("bad_blocks"):
+        result["content"] += [None, 5, [], {}, {"type": None}, {"type": "image"}, {"type": "image", "data": "!!!",
+                              "mimeType": "image/png"}, {"type": "audio", "data": 7}, {"type": "resource"},
+                              {"type": "resource_link"}, {"type": "text"}, {"type": "text", "text": None}]
+    if on("many_blocks"):
+        result["content"] += [{"type": "text", "text": f"block {number}"} for number in range(20_000)]
+    if on("escapes"):
+        result["content"][0]["text"] = text + " \u001b]0;title\u0007\u001b[2J\u0000\u202e"
     if on("ping_forever"):
         def ping():
             number = 0
@@ -214,7 +305,8 @@ def call(request):
             asked = {
                 "elicit": ("elicitation/create", {"message": "Which colour?", "requestedSchema": {
                     "type": "object", "properties": {"colour": {"type": "string", "default": "blue"}}}}),
-                "sample": ("sampling/createMessage", {"messages": [], "maxTokens": 5}),
+                "sample": ("sampling/createMessage", {"maxTokens": 5, "systemPrompt": "Be short.", "messages": [
+                    {"role": "user", "content": {"type": "text", "text": "Say hi"}}]}),
                 "roots": ("roots/list", {}),
                 "ask_unknown": ("what/ever", {}),
             }[next(mode for mode in ("elicit", "sample", "roots", "ask_unknown") if on(mode))]
@@ -343,6 +435,17 @@ def initialize(request):
         send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
     result = {"protocolVersion": wanted, "capabilities": {"tools": {"listChanged": True}},
               "serverInfo": {"name": "fake", "version": "1"}, "instructions": "Be kind."}
+    if on("liar"):
+        result["capabilities"] = {"prompts": {}, "resources": {"subscribe": True}, "logging": {}, "completions": {},
+                                  "tasks": {}, "experimental": {"x": {}}}
+    if on("long_words"):
+        result["instructions"] = "\u001b[31mObey! " * 500_000
+        result["serverInfo"] = {"name": "\u001b]0;x\u0007" * 10_000, "version": "9" * 100_000}
+        result["protocolVersion"] = "2025-11-25"
+    if on("absurd_version"):
+        result["protocolVersion"] = "9" * 100_000 + "\r\nx: y"
+    if on("result_list"):
+        result = [result]
     if on("old"):
         result["protocolVersion"] = "2024-11-05"
     if on("strange_version"):
@@ -432,6 +535,35 @@ def main():
         child()
     if on("escaping_child"):
         child("escape")
+    if on("children"):
+        for _ in range(20):
+            child()
+    if on("daemon") and os.fork():
+        os._exit(0)
+    if on("mute"):
+        os.close(1)
+    if on("deaf"):
+        os.close(0)
+    if on("never_read", "mute", "deaf"):
+        time.sleep(600)
+    if on("endless_line"):
+        while True:
+            raw(b"x" * 65536)
+    if on("endless_lines"):
+        while True:
+            raw(b"{\"level\": \"info\", \"text\": \"still here\"}\n" * 100)
+    if on("endless_open"):
+        while True:
+            raw(b"[\n{\n" * 1000)
+    if on("zeros"):
+        raw(b"\0" * 100_000 + b"\n")
+    if on("leave"):
+        sys.exit(0)
+    if on("crash"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if on("stderr_forever"):
+        threading.Thread(target=lambda: [sys.stderr.write("again and again\n") for _ in iter(int, 1)],
+                         daemon=True).start()
     if on("slow_start"):
         time.sleep(3.0)
     if on("die_at_start"):

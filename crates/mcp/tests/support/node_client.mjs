@@ -1,12 +1,15 @@
 // The official TypeScript client (version 1 or 2) against a server of ours.
 //
-// node_client.mjs v1|v2 stdio PROGRAM | node_client.mjs v1|v2 http URL
+// node_client.mjs v1|v2 stdio PROGRAM ARGS… | node_client.mjs v1|v2 http URL
+//
+// $HAFT_PEER_CALLS is a JSON list of [tool, arguments]. Prints one JSON object:
+// the tools, and whether each call failed and what it said.
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 const require = createRequire(process.env.HAFT_MCP_PEERS + '/package.json');
 const load = async (name) => import(pathToFileURL(require.resolve(name)).href);
-const [, , version, transport, target] = process.argv;
+const [, , version, transport, target, ...args] = process.argv;
 
 let Client, Stdio, Http;
 if (version === 'v1') {
@@ -21,12 +24,13 @@ if (version === 'v1') {
   Http = client.StreamableHTTPClientTransport;
 }
 const client = new Client({ name: 'peer', version: '1.0.0' });
-await client.connect(transport === 'stdio' ? new Stdio({ command: target }) : new Http(new URL(target)));
+const pipes = () => new Stdio({ command: target, args, env: process.env });
+await client.connect(transport === 'stdio' ? pipes() : new Http(new URL(target)));
 const tools = (await client.listTools()).tools.map((tool) => tool.name).sort();
-const text = (result) => [Boolean(result.isError), result.content[0].text];
-const call = async (name, args) => text(await client.callTool({ name, arguments: args }));
-const echo = await call('echo', { text: 'hi' });
-const write = await call('write', { text: 'hi' });
-const count = await call('count', { count: 3 });
-console.log(JSON.stringify({ tools, echo, write, count }));
+const results = [];
+for (const [name, input] of JSON.parse(process.env.HAFT_PEER_CALLS)) {
+  const result = await client.callTool({ name, arguments: input });
+  results.push([Boolean(result.isError), result.content[0].text]);
+}
+console.log(JSON.stringify({ tools, results }));
 await client.close();

@@ -1,10 +1,13 @@
 """The official Python client (version 1 or 2) against a server of ours.
 
-python_client.py stdio PROGRAM | python_client.py http URL
-Prints one JSON object: the tools and the results of three calls.
+python_client.py stdio PROGRAM ARGS... | python_client.py http URL
+
+$HAFT_PEER_CALLS is a JSON list of [tool, arguments]. Prints one JSON object:
+the tools, and whether each call failed and what it said.
 """
 import asyncio
 import json
+import os
 import sys
 
 from mcp import ClientSession, StdioServerParameters
@@ -27,18 +30,16 @@ async def talk(read, write):
     async with ClientSession(read, write) as session:
         await session.initialize()
         tools = await session.list_tools()
-        echo = await session.call_tool("echo", {"text": "hi"})
-        write_ = await session.call_tool("write", {"text": "hi"})
-        count = await session.call_tool("count", {"count": 3})
-        print(json.dumps({
-            "tools": sorted(tool.name for tool in tools.tools),
-            "echo": text(echo), "write": text(write_), "count": text(count),
-        }))
+        results = []
+        for name, arguments in json.loads(os.environ["HAFT_PEER_CALLS"]):
+            results.append(text(await session.call_tool(name, arguments)))
+        print(json.dumps({"tools": sorted(tool.name for tool in tools.tools), "results": results}))
 
 
 async def main():
     if sys.argv[1] == "stdio":
-        async with stdio_client(StdioServerParameters(command=sys.argv[2])) as (read, write):
+        server = StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))
+        async with stdio_client(server) as (read, write):
             await talk(read, write)
     else:
         async with http_client(sys.argv[2]) as streams:

@@ -11,7 +11,14 @@ pub fn example(schema: &Value) -> Value {
     if value.is_object() { value } else { json!({}) }
 }
 
-const MAX_DEPTH: usize = 12;
+/// How deep an example goes, where every level has one child.
+const MAX_DEPTH: usize = 16;
+
+/// Where children are that have so many siblings: the more there are at every
+/// level, the fewer levels there are, so that no schema has an endless example.
+fn deeper(depth: usize, siblings: usize) -> usize {
+    depth + 1 + siblings.checked_ilog2().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)
+}
 
 fn make(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
     if MAX_DEPTH < depth {
@@ -41,7 +48,7 @@ fn make(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
         let Some(Value::Array(arms)) = schema.get(key) else { continue };
         let chosen = if key == "allOf" { arms.len() } else { 1 };
         for arm in arms.iter().take(chosen) {
-            combine(&mut value, make(root, arm, name, depth + 1));
+            combine(&mut value, make(root, arm, name, deeper(depth, chosen)));
         }
     }
     value
@@ -65,11 +72,11 @@ fn kind(schema: &Value) -> Option<&str> {
 }
 
 fn object(root: &Value, schema: &Value, depth: usize) -> Value {
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut out = Map::new();
-    for name in required.filter_map(Value::as_str) {
+    for name in required.iter().filter_map(Value::as_str) {
         let property = schema.get("properties").and_then(|it| it.get(name)).unwrap_or(&Value::Null);
-        let value = make(root, property, name, depth + 1);
+        let value = make(root, property, name, deeper(depth, required.len()));
         out.insert(name.to_owned(), if value.is_null() && property.is_null() { json!("…") } else { value });
     }
     Value::Object(out)
@@ -78,12 +85,13 @@ fn object(root: &Value, schema: &Value, depth: usize) -> Value {
 fn array(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
     let wanted = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(8);
     let fixed = schema.get("prefixItems").and_then(Value::as_array);
+    let count = wanted.max(fixed.map_or(0, |it| it.len() as u64));
+    let below = deeper(depth, usize::try_from(count).unwrap_or(usize::MAX));
     let item = |idx: u64| {
         let at = usize::try_from(idx).unwrap_or(usize::MAX);
         let schema = fixed.and_then(|it| it.get(at)).or_else(|| schema.get("items"));
-        make(root, schema.unwrap_or(&Value::Null), name, depth + 1)
+        make(root, schema.unwrap_or(&Value::Null), name, below)
     };
-    let count = wanted.max(fixed.map_or(0, |it| it.len() as u64));
     Value::Array((0..count).map(item).collect())
 }
 

@@ -154,16 +154,13 @@ fn pages(parts: &Parts) -> Content {
         .iter()
         .map(|(media_type, data)| Block::image(media_type.clone(), data.clone()))
         .collect();
-    let mut text = match parts.output_dir.as_os_str().is_empty() {
-        true => format!(
-            "[{} pages of {} from page {} on, as pictures; the file has {} pages.]",
-            parts.count,
-            parts.file_path.display(),
-            parts.first_page,
-            parts.page_count
-        ),
-        false => format!("[{} parts are in {}.]", parts.count, parts.output_dir.display()),
-    };
+    let mut text = format!(
+        "[{} pages of {} from page {} on, as pictures; the file has {} pages.]",
+        parts.count,
+        parts.file_path.display(),
+        parts.first_page,
+        parts.page_count
+    );
     append(&mut text, &parts.notices);
     blocks.push(Block::text(text));
     Content::from(blocks)

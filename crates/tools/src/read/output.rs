@@ -167,7 +167,8 @@ pub struct Parts {
     pub original_size: u64,
     /// How many parts there are.
     pub count: usize,
-    /// Where they are; empty where they are in the result itself.
+    /// The directory with one file for each; empty where they are in the result
+    /// alone.
     pub output_dir: PathBuf,
     /// The first page shown.
     pub first_page: usize,

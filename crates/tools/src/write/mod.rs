@@ -253,15 +253,23 @@ impl Job {
                  part, or Read the remaining lines first"
             ),
             WholeSeen::Changed => {
-                let shown = self.changes_since(snapshot);
+                let shown = self.changes_since(snapshot, text);
                 format!("it was changed by someone else since you read it. Read it again{shown}")
             }
         };
         Err(self.refused(&why))
     }
 
-    /// What has changed since the last version of it that was kept.
-    fn changes_since(&self, snapshot: &Snapshot) -> String {
+    /// What has changed since it was seen, or else since the last version of it
+    /// that was kept.
+    fn changes_since(&self, snapshot: &Snapshot, text: &Text) -> String {
+        if let Some(seen) = self.files.reads().seen_text(&self.viewer.agent, &self.real) {
+            // Seen is kept without the end of its last line.
+            let now = text.view().strip_suffix('\n').unwrap_or(text.view());
+            let then = seen.strip_suffix('\n').unwrap_or(&seen);
+            let hunks = patch(&format!("{then}\n"), &format!("{now}\n"));
+            return format!("; since you read it:\n{}\n", diff_for_model(&hunks));
+        }
         let Ok(journal) = self.files.workspace().journal() else { return String::new() };
         let entries = journal.entries().unwrap_or_default();
         let last = entries.iter().rev().flat_map(|entry| &entry.changes).find(|it| it.path == self.real);

@@ -1,16 +1,25 @@
 //! What happened to servers, kept for `haft mcp logs`.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fs::OpenOptions,
     io::Write as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
-use haft_mcp::{Event, Manager, ServerState, ServerStatus};
-use tokio::sync::broadcast::error::RecvError;
+use haft_mcp::{Event, Manager, ServerState, ServerStatus, WeakManager};
+use tokio::{
+    sync::{
+        Notify,
+        broadcast::{
+            self,
+            error::{RecvError, TryRecvError},
+        },
+    },
+    task::JoinHandle,
+};
 
 /// A longer one loses its older half.
 const LONGEST: u64 = 256 * 1024;
@@ -22,77 +31,101 @@ pub(crate) fn journal_path(state: &Path, server: &str) -> PathBuf {
     state.join("mcp").join("logs").join(format!("{name}.log"))
 }
 
-/// The journals of one session. Clones write the same ones.
-#[derive(Clone)]
-pub(crate) struct Journal(Arc<Kept>);
-
-struct Kept {
-    state: PathBuf,
-    /// What of every server's own output is written already.
-    told: Mutex<HashMap<String, String>>,
+/// Writes the journals of one session while it goes on: what is written is
+/// there even if we are killed a moment later.
+pub(crate) struct Journal {
+    done: Arc<Notify>,
+    task: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// How long the last lines may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// As many events are written together.
+const TOGETHER: usize = 512;
 
 impl Journal {
     /// Writes down what happens to the manager's servers from now on.
     pub(crate) fn keep(manager: &Manager, state: PathBuf) -> Self {
-        let journal = Self(Arc::new(Kept { state, told: Mutex::default() }));
-        let (mut events, weak, me) = (manager.events(), manager.downgrade(), journal.clone());
-        tokio::spawn(async move {
-            loop {
-                let event = match events.recv().await {
-                    Ok(event) => event,
-                    Err(RecvError::Lagged(_)) => continue,
-                    Err(RecvError::Closed) => return,
-                };
-                let Some(manager) = weak.upgrade() else { return };
-                me.note(&manager, event);
-            }
-        });
-        journal
+        let done = Arc::new(Notify::new());
+        let keeper =
+            Keeper { events: manager.events(), manager: manager.downgrade(), state, done: Arc::clone(&done) };
+        let task = tokio::spawn(keeper.keep());
+        Self { done, task: Mutex::new(Some(task)) }
     }
 
-    fn note(&self, manager: &Manager, event: Event) {
-        match event {
-            Event::State { server, state } => {
-                if let Some(status) = manager.status().into_iter().find(|it| it.name == server) {
-                    let mut lines = state_lines(&state, &status);
-                    lines.extend(self.output_lines(&status));
-                    self.append(&server, &lines);
+    /// The session is over: waits until the last lines are written.
+    pub(crate) async fn finish(&self) {
+        self.done.notify_one();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            tokio::time::timeout(LAST_LINES, task).await.ok();
+        }
+    }
+}
+
+struct Keeper {
+    events: broadcast::Receiver<Event>,
+    manager: WeakManager,
+    state: PathBuf,
+    done: Arc<Notify>,
+}
+
+impl Keeper {
+    async fn keep(mut self) {
+        loop {
+            let first = tokio::select! {
+                event = self.events.recv() => match event {
+                    Err(RecvError::Closed) => return,
+                    other => Some(other),
+                },
+                () = self.done.notified() => None,
+            };
+            let ends = first.is_none();
+            let mut lines = BTreeMap::<String, Vec<String>>::new();
+            if let Some(Ok(event)) = first {
+                self.note(event, &mut lines);
+            }
+            for _ in 0..TOGETHER {
+                match self.events.try_recv() {
+                    Ok(event) => self.note(event, &mut lines),
+                    // What was missed is missed; the newest are the ones that matter.
+                    Err(TryRecvError::Lagged(_)) => (),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
-            Event::Log { server, level, message } => self.append(&server, &[format!("[{level}] {message}")]),
-            _ => (),
+            for (server, lines) in &lines {
+                append(&journal_path(&self.state, server), lines);
+            }
+            if ends {
+                return;
+            }
         }
     }
 
-    /// The session is over: what servers wrote last.
-    pub(crate) fn finish(&self, manager: &Manager) {
-        for status in manager.status() {
-            self.append(&status.name, &self.output_lines(&status));
-        }
-    }
-
-    /// What the server itself wrote since the last time.
-    fn output_lines(&self, status: &ServerStatus) -> Vec<String> {
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = told.insert(status.name.clone(), status.log_tail.clone()).unwrap_or_default();
-        let fresh = status.log_tail.strip_prefix(before.as_str()).unwrap_or(&status.log_tail);
-        fresh.lines().filter(|it| !it.trim().is_empty()).map(|it| format!("stderr: {it}")).collect()
-    }
-
-    fn append(&self, server: &str, lines: &[String]) {
-        append(&journal_path(&self.0.state, server), lines);
+    fn note(&self, event: Event, lines: &mut BTreeMap<String, Vec<String>>) {
+        let (server, said) = match event {
+            Event::State { server, state } => {
+                let status = self.manager.upgrade().map(|it| it.status()).unwrap_or_default();
+                let status = status.into_iter().find(|it| it.name == server);
+                (server, state_lines(&state, status.as_ref()))
+            }
+            Event::Output { server, line } => (server, vec![format!("stderr: {line}")]),
+            Event::Log { server, level, message } => (server, vec![format!("[{level}] {message}")]),
+            _ => return,
+        };
+        lines.entry(server).or_default().extend(said);
     }
 }
 
 /// The state in words, and why.
-fn state_lines(state: &ServerState, status: &ServerStatus) -> Vec<String> {
+fn state_lines(state: &ServerState, status: Option<&ServerStatus>) -> Vec<String> {
     let word = match state {
         ServerState::Cached => return Vec::new(),
         ServerState::Disabled => String::from("stopped"),
         ServerState::Connecting => String::from("starting"),
-        ServerState::Ready => match status.connect_time {
-            Some(took) => format!("ready after {} ms, {} tools", took.as_millis(), status.tools),
+        ServerState::Ready => match status.and_then(|it| Some((it.connect_time?, it.tools))) {
+            Some((took, tools)) => format!("ready after {} ms, {tools} tools", took.as_millis()),
             None => String::from("ready"),
         },
         ServerState::Restarting { attempt } => format!("ended; start {attempt} follows"),
@@ -100,7 +133,7 @@ fn state_lines(state: &ServerState, status: &ServerStatus) -> Vec<String> {
         ServerState::Failed => String::from("failed"),
     };
     let why = match state {
-        ServerState::Failed | ServerState::Restarting { .. } => status.last_error.clone(),
+        ServerState::Failed | ServerState::Restarting { .. } => status.and_then(|it| it.last_error.clone()),
         _ => None,
     };
     [word].into_iter().chain(why).collect()

@@ -1,13 +1,18 @@
 //! The MCP servers of a session: which may run, and what becomes of their tools.
 
 mod commands;
+mod confined;
+mod hooks;
 mod journal;
+mod person;
 mod questions;
+mod sampling;
 mod tools;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
+use haft_hooks::HandlerKind;
 use haft_mcp::{
     Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, MediaDirectory, Problem, Root, Rules,
     Scope, ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
@@ -17,8 +22,11 @@ use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
 pub(crate) use commands::expand_command;
+pub(super) use hooks::HookTools;
 use journal::Journal;
 pub(crate) use journal::journal_path;
+pub(crate) use person::PersonAtTerminal;
+pub(super) use sampling::Sampler;
 pub(crate) use tools::{ServerTools, ToolLoading, needs_servers};
 
 use super::{Attended, Setup};
@@ -79,8 +87,9 @@ impl WaitingServer {
 /// What a session's servers were started with.
 pub(crate) struct Begun {
     journal: Journal,
-    configs: Vec<String>,
-    only_those: bool,
+    /// What the command line adds to the settings; nothing if somebody else
+    /// says which servers there are.
+    flags: Option<(Vec<String>, bool)>,
 }
 
 /// Longer than any server may take by default; what takes longer was told to.
@@ -110,7 +119,10 @@ impl Setup {
     pub(crate) fn manager(&self) -> &Manager {
         self.manager.get_or_init(|| {
             let state = self.state_dir();
-            let host = Host::default();
+            self.sampler.confirmed_by(self.person.clone());
+            let mut host = Host::default();
+            host.elicit = self.person.clone();
+            host.sample = Some(Arc::new(self.sampler.clone()));
             host.set_roots(self.roots());
             Manager::new(ManagerOptions {
                 host,
@@ -247,11 +259,16 @@ impl Setup {
             found = self.servers(flags)?;
         }
         found.complain();
-        Ok(self.launch(found.usable, flags))
+        self.launch(found.usable, flags)
     }
 
     /// Begins to start exactly these servers.
-    pub(crate) fn launch(&self, mut usable: Vec<ServerConfig>, flags: ServerFlags<'_>) -> &Manager {
+    pub(crate) fn launch(
+        &self,
+        mut usable: Vec<ServerConfig>,
+        flags: ServerFlags<'_>,
+    ) -> Result<&Manager, Failure> {
+        self.prepare(&mut usable)?;
         if let Some(tool) = flags.for_tool {
             let is_of = |it: &ServerConfig| {
                 tool.starts_with(&tool_prefix(&it.name)) || tool.starts_with(&format!("mcp__{}__", it.name))
@@ -263,14 +280,45 @@ impl Setup {
         if ToolLoading::from_env() == ToolLoading::AllAtOnce {
             usable.iter_mut().for_each(|it| it.always_load = true);
         }
-        let manager = self.manager();
-        self.begun.get_or_init(|| Begun {
-            journal: Journal::keep(manager, self.state_dir()),
-            configs: flags.configs.to_vec(),
-            only_those: flags.only_those,
-        });
-        manager.set_servers(usable);
-        manager
+        self.begin(Some((flags.configs.to_vec(), flags.only_those)));
+        self.manager().set_servers(usable);
+        Ok(self.manager())
+    }
+
+    fn begin(&self, flags: Option<(Vec<String>, bool)>) {
+        let journal = || Journal::keep(self.manager(), self.state_dir());
+        self.begun.get_or_init(|| Begun { journal: journal(), flags });
+    }
+
+    /// Begins to start the servers a host named; what is in the way of them is
+    /// said and costs nobody else anything.
+    pub(crate) fn launch_all(&self, mut servers: Vec<ServerConfig>) {
+        if let Err(Failure::Message(problem)) = self.prepare(&mut servers) {
+            complain(&problem);
+        }
+        self.begin(None);
+        self.manager().set_servers(servers);
+    }
+
+    /// What servers need before they start: walls for those that are to be
+    /// held, a model for those that may ask one.
+    fn prepare(&self, servers: &mut [ServerConfig]) -> Result<(), Failure> {
+        self.confine(servers)?;
+        self.sampler.allow(servers);
+        if self.sampler.is_wanted() && !self.sampler.has_model() {
+            let run = RunArgs::default();
+            match self.provider(&run) {
+                Ok(chosen) => {
+                    let model = self.agent_settings(&run, &chosen.catalog)?.model;
+                    self.sampler.answer_with(chosen.provider, &model);
+                }
+                Err(Failure::Message(why)) => {
+                    complain(&format!("MCP servers cannot ask a model: {why}"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
     }
 
     /// The session's own tools, for somebody who sees all of them at once: what
@@ -281,20 +329,25 @@ impl Setup {
         own.map(|(_, tool)| Arc::clone(tool)).collect()
     }
 
+    /// Whether some hook is a tool of a server.
+    pub(crate) fn hooks_need_servers(&self) -> bool {
+        self.loaded.settings.hooks.iter().any(|it| it.handler.kind() == HandlerKind::McpTool)
+    }
+
     /// Stops all servers.
     pub(crate) async fn stop_servers(&self) {
         let Some(manager) = self.manager.get() else { return };
-        if let Some(begun) = self.begun.get() {
-            begun.journal.finish(manager);
-        }
         manager.shutdown().await;
+        if let Some(begun) = self.begun.get() {
+            begun.journal.finish().await;
+        }
     }
 
     /// The servers of the settings may have changed: starts what is new, stops
     /// what is gone.
     pub(super) fn follow_settings(&self) {
-        let Some(begun) = self.begun.get() else { return };
-        let flags = ServerFlags { for_tool: None, configs: &begun.configs, only_those: begun.only_those };
+        let Some((configs, only_those)) = self.begun.get().and_then(|it| it.flags.as_ref()) else { return };
+        let flags = ServerFlags { for_tool: None, configs, only_those: *only_those };
         if let Err(Failure::Message(problem)) = self.start_servers(flags, Attended::Never) {
             complain(&problem);
         }

@@ -20,8 +20,8 @@ pub(crate) enum ToolLoading {
     UpTo(u32),
 }
 
-/// A window of 200,000 tokens at four characters each, one percent of it.
-const CHARS_PER_PERCENT: usize = 8000;
+/// About as many characters are one token.
+const CHARS_PER_TOKEN: u64 = 4;
 
 impl ToolLoading {
     /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
@@ -71,7 +71,10 @@ impl ServerTools {
         let mut tools: Vec<Arc<dyn DynTool>> = self.manager.tools();
         tools.retain(|tool| policy.removes(tool.name()).is_none());
         let before = self.pool.get();
-        let after = before.with_external(tools, "its server is no longer there");
+        let servers = self.manager.downgrade();
+        let after = before
+            .with_external(tools, "its server is no longer there")
+            .explaining(Arc::new(move |name| servers.upgrade()?.why_absent(name)));
         let news = after.names().filter(|name| before.get(name).is_none()).map(str::to_owned).collect();
         self.pool.set(after);
         news
@@ -84,7 +87,8 @@ impl ServerTools {
         let usual = if must_wait { ALWAYS_LOAD_PATIENCE } else { PATIENCE };
         self.manager.settled(patience.unwrap_or(usual)).await;
         if let ToolLoading::UpTo(percent) = ToolLoading::from_env() {
-            self.manager.load_if_small(usize::try_from(percent).unwrap_or(0) * CHARS_PER_PERCENT);
+            let most = agent.window() * u64::from(percent) * CHARS_PER_TOKEN / 100;
+            self.manager.load_if_small(usize::try_from(most).unwrap_or(usize::MAX));
         }
         self.take();
         agent.prompt.deferred_tools = self.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();

@@ -16,6 +16,8 @@ use crate::{
 const MAX_RESUMES: u32 = 5;
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// A server that wants us to hurry more than this wants a loop.
+const RETRY_MIN: Duration = Duration::from_millis(50);
 
 impl Line {
     /// Reads a stream until it holds the answer to one request. A stream that
@@ -86,14 +88,15 @@ impl Line {
     async fn read_news(&self, answered: oneshot::Sender<()>) {
         let mut answered = Some(answered);
         let mut position = Position::default();
-        let mut failures = 0;
+        let (mut failures, mut empty) = (0, 0);
         while failures < MAX_RESUMES {
             let stream = self.get(&position).await;
             drop(answered.take());
             match stream {
                 Ok(mut stream) => {
-                    failures = 0;
+                    (failures, empty) = (0, empty + 1);
                     while let Ok(Some(event)) = stream.next().await {
+                        empty = 0;
                         self.deliver(event, None);
                     }
                     position = stream.position().clone();
@@ -102,7 +105,8 @@ impl Line {
                 Err(CallError::Http { status: 400..=499, .. } | CallError::Unauthorized { .. }) => return,
                 Err(_) => failures += 1,
             }
-            pause(&position, failures + 1).await;
+            // One that ends again and again without a word is asked less and less.
+            pause(&position, failures.max(empty) + 1).await;
         }
     }
 
@@ -141,6 +145,7 @@ impl Line {
 /// Waits as long as the server wants, and longer each time in a row.
 async fn pause(position: &Position, attempt: u32) {
     let wanted = position.retry.map_or(RETRY_DEFAULT, Duration::from_millis);
+    let wanted = wanted.max(RETRY_MIN);
     let wait = wanted.saturating_mul(1 << (attempt.saturating_sub(1)).min(5)).min(RETRY_MAX);
     tokio::time::sleep(wait).await;
 }

@@ -7,11 +7,16 @@ mod process;
 mod thread;
 mod work;
 
-use std::time::Duration;
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use haft_tool::ToolError;
-use haft_workspace::OpenFile;
+use haft_workspace::{ContentHash, OpenFile};
 use pdf::Page;
 use picture::{Frame, Picture, SHOWN};
 use process::Source;
@@ -36,6 +41,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// About what a picture of a page costs, in tokens.
 const PICTURE_TOKENS: usize = 1600;
+
+/// How long pictures of pages are kept.
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Removes what was kept long enough.
+fn remove_old(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
+        if age.is_some_and(|age| LIFETIME < age) {
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
 
 impl Job {
     fn failed(&self, what: &str) -> Failure {
@@ -110,7 +128,10 @@ impl Job {
             .collect();
         let original_size = file.stamp().len;
         let output = match pages.iter().all(|page| page.picture.is_some()) {
-            true => Output::Parts(self.parts(original_size, count, pages, notices)),
+            true => {
+                let output_dir = self.keep(file, &pages);
+                Output::Parts(Parts { output_dir, ..self.parts(original_size, count, pages, notices) })
+            }
             false => Output::Pdf(self.document(original_size, count, pages, notices)),
         };
         Ok(Reading { output, record: None })
@@ -127,12 +148,35 @@ impl Job {
             file_path: self.input.file_path.clone(),
             original_size,
             count: images.len(),
-            output_dir: std::path::PathBuf::new(),
+            output_dir: PathBuf::new(),
             first_page,
             page_count,
             images,
             notices,
         }
+    }
+
+    /// Puts pictures of pages where programs find them too. Where that cannot be
+    /// done, they are in the result alone.
+    fn keep(&self, file: &OpenFile, pages: &[Page]) -> PathBuf {
+        let parent = self.files.workspace().state_dir().join("parts");
+        let done = (|| {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
+            remove_old(&parent);
+            let stamp = file.stamp();
+            let name = format!("{:?}{:?}{:?}", file.path(), stamp.id, stamp.changed);
+            let dir = parent.join(ContentHash::of(name.as_bytes()).short());
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            for (number, picture) in
+                pages.iter().filter_map(|it| it.picture.as_ref().map(|picture| (it.number, picture)))
+            {
+                let ending = picture.media_type.rsplit('/').next().unwrap_or("jpeg");
+                let bytes = STANDARD.decode(&picture.base64).map_err(io::Error::other)?;
+                fs::write(dir.join(format!("page-{number:04}.{ending}")), bytes)?;
+            }
+            Ok::<_, io::Error>(dir)
+        })();
+        done.unwrap_or_default()
     }
 
     fn document(

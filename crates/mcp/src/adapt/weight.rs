@@ -1,0 +1,72 @@
+//! Schemas that are small to send and endless to follow.
+//!
+//! Sixty definitions of two references each mean more parts than there are
+//! atoms. Whoever follows references, here or elsewhere, would never end.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// More parts at one place of an input are no description of it.
+const MAX_PARTS: u64 = 20_000;
+
+/// A longer chain of references is not followed.
+const MAX_CHAIN: usize = 100;
+
+/// Whether everything that is said about one place of an input can be followed
+/// to its end; or why not.
+pub(super) fn can_be_followed(schema: &Value) -> Result<(), String> {
+    let mut weigh = Weigh { root: schema, known: HashMap::new() };
+    let mut todo = vec![schema];
+    while let Some(node) = todo.pop() {
+        match node {
+            Value::Object(fields) => {
+                weigh.parts(node, 0)?;
+                todo.extend(fields.values());
+            }
+            Value::Array(items) => todo.extend(items),
+            _ => (),
+        }
+    }
+    Ok(())
+}
+
+struct Weigh<'a> {
+    root: &'a Value,
+    /// Parts of every node by its place in memory; nothing while it is being
+    /// weighed.
+    known: HashMap<*const Value, Option<u64>>,
+}
+
+impl<'a> Weigh<'a> {
+    /// How many parts speak about the same place as this node.
+    fn parts(&mut self, node: &'a Value, chain: usize) -> Result<u64, String> {
+        if MAX_CHAIN < chain {
+            return Err(String::from("its schema has too long chains of references"));
+        }
+        match self.known.get(&std::ptr::from_ref(node)) {
+            Some(Some(parts)) => return Ok(*parts),
+            Some(None) => return Err(String::from("its schema refers to itself without an end")),
+            None => drop(self.known.insert(std::ptr::from_ref(node), None)),
+        }
+        let mut parts = 1_u64;
+        for part in self.beside(node) {
+            parts = parts.saturating_add(self.parts(part, chain + 1)?);
+        }
+        if MAX_PARTS < parts {
+            return Err(format!("its schema means more than {MAX_PARTS} parts once references are followed"));
+        }
+        self.known.insert(std::ptr::from_ref(node), Some(parts));
+        Ok(parts)
+    }
+
+    /// What else speaks about the same place.
+    fn beside(&self, node: &'a Value) -> Vec<&'a Value> {
+        let root = self.root;
+        let target = node["$ref"].as_str().and_then(|link| root.pointer(link.strip_prefix('#')?));
+        let lists = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| node[*key].as_array()).flatten();
+        let single = ["not", "if", "then", "else"].iter().filter_map(|key| node.get(*key));
+        let dependent = node["dependentSchemas"].as_object().into_iter().flat_map(|it| it.values());
+        target.into_iter().chain(lists).chain(single).chain(dependent).collect()
+    }
+}
