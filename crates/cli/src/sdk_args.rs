@@ -81,6 +81,9 @@ pub(crate) struct SdkArgs {
     /// Directories of plugins.
     #[arg(long, hide = true)]
     pub(crate) plugin_dir: Vec<PathBuf>,
+    /// Directories of plugins whose MCP servers the host runs.
+    #[arg(long, hide = true)]
+    pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
     /// Who answers questions: `host`, or `none` to deny what would be asked.
     #[arg(long, hide = true, value_parser = ["host", "none"])]
     pub(crate) permission_prompts: Option<String>,

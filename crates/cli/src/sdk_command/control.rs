@@ -67,6 +67,7 @@ impl Driver {
 
     /// May come again: the newest one counts.
     fn initialize(&mut self, request_id: &str, request: &Value) {
+        let plugins_applied = self.take_plugins(&request["plugins"]);
         let hooks = hook_definitions(&request["hooks"], &self.host);
         self.hook_frames.leave_out(&hooks);
         self.pipeline.gate.hooks().set(self.own_hooks.and(hooks));
@@ -93,6 +94,9 @@ impl Driver {
         self.be_agent(&request["agents"]);
         let of_host: Vec<String> = strings(&request["sdkMcpServers"]);
         let mut answer = succeed(request_id, self.introduction(request));
+        if let Some(applied) = plugins_applied {
+            answer["response"]["response"]["plugins_applied"] = json!(applied);
+        }
         answer["response"]["pending_permission_requests"] = json!([]);
         answer["response"]["pending_user_dialog_requests"] = json!([]);
         self.begin_servers(&of_host);

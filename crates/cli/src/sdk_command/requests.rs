@@ -1,5 +1,7 @@
 //! Requests that come less often.
 
+use std::path::PathBuf;
+
 use haft_config::{Layer, Scope};
 use haft_model::Catalog;
 use haft_sdk::PROTOCOL_VERSION;
@@ -112,6 +114,29 @@ impl Driver {
         run.sdk.plugin_dir.clone_from(&self.plugin_dirs);
         self.extensions = Extensions::load(&self.setup, &run);
         self.install_skills();
+    }
+
+    /// Plugins that come with `initialize`; whether all of them are there now.
+    pub(super) fn take_plugins(&mut self, plugins: &Value) -> Option<bool> {
+        let listed = plugins.as_array()?;
+        let path = |it: &Value| Some(self.setup.cwd.join(it["path"].as_str()?));
+        let new: Vec<(PathBuf, bool)> = listed
+            .iter()
+            .filter_map(|it| Some((path(it)?, it["skipMcpDiscovery"] == true)))
+            .filter(|(dir, _)| !self.plugin_dirs.contains(dir))
+            .collect();
+        for (dir, without_servers) in new {
+            let mut run = RunArgs::default();
+            run.sdk.plugin_dir = vec![dir.clone()];
+            let found = Extensions::load(&self.setup, &run);
+            self.own_hooks = self.own_hooks.and(found.hooks());
+            if !without_servers {
+                self.configured.extend(found.servers(&self.servers));
+            }
+            self.plugin_dirs.push(dir);
+        }
+        self.reload();
+        Some(self.extensions.plugins_json().len() == self.plugin_dirs.len())
     }
 
     /// A prompt that waits is taken back.

@@ -176,7 +176,7 @@ fn driver(run: &RunArgs, setup: Setup, built: Built, around: Around) -> Driver {
         extensions,
         background: Background::new(setup.tasks().cloned()),
         readers,
-        plugin_dirs: run.sdk.plugin_dir.clone(),
+        plugin_dirs: [&run.sdk.plugin_dir[..], &run.sdk.plugin_dir_no_mcp].concat(),
         agents: Vec::new(),
         wanted_skills: None,
         commands: if run.sdk.disable_slash_commands { Commands::Off } else { Commands::On },

@@ -51,6 +51,12 @@ option("permissionMode", { permissionMode: "acceptEdits" }, ({ start }) => asser
 option("planModeInstructions", { planModeInstructions: "Plan well.", permissionMode: "plan" }, ({ start }) => assert.equal(start.permissionMode, "plan"));
 const PLUGIN = { "plug/.claude-plugin/plugin.json": '{"name":"plug"}', "plug/commands/hey.md": "Hey" };
 option("plugins", (t) => ({ plugins: [{ type: "local", path: t.path("plug") }] }), ({ start }) => assert.ok(start.slash_commands.includes("plug:hey")), PLUGIN);
+option("pluginDelivery", (t) => ({ plugins: [{ type: "local", path: t.path("plug") }], pluginDelivery: "initialize" }), ({ start }) => {
+  assert.ok(start.slash_commands.includes("plug:hey") && start.plugins[0].name === "plug");
+}, PLUGIN);
+option("plugins_without_servers", (t) => ({ plugins: [{ type: "local", path: t.path("plug"), skipMcpDiscovery: true }] }), ({ start }) => {
+  assert.ok(start.slash_commands.includes("plug:hey") && start.mcp_servers.length === 0);
+}, { ...PLUGIN, "plug/.mcp.json": '{"mcpServers":{"x":{"command":"/no/such"}}}' });
 option("sessionId", { sessionId: "33333333-3333-4333-8333-333333333333" }, ({ start }) => assert.equal(start.session_id, "33333333-3333-4333-8333-333333333333"));
 option("settingSources_none", { settingSources: [] }, ({ request, start }) => assert.ok(!json(request).includes("xyzzy") && start.output_style === "default"), {
   "CLAUDE.md": "xyzzy",

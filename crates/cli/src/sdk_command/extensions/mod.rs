@@ -44,6 +44,10 @@ impl Extensions {
         for plugin_dir in &run.sdk.plugin_dir {
             found.plugins.extend(Plugin::read(&setup.cwd.join(plugin_dir)));
         }
+        for plugin_dir in &run.sdk.plugin_dir_no_mcp {
+            let plugin = Plugin::read(&setup.cwd.join(plugin_dir));
+            found.plugins.extend(plugin.map(Plugin::without_servers));
+        }
         for Place { dir, owner } in places(setup) {
             found.take(&dir, None, owner);
         }

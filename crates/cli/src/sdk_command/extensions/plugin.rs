@@ -12,6 +12,8 @@ pub(super) struct Plugin {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     version: Option<String>,
+    /// Whether its MCP servers are somebody else's.
+    serverless: bool,
 }
 
 impl Plugin {
@@ -24,7 +26,13 @@ impl Plugin {
         let manifest = json_of(&dir.join(".claude-plugin/plugin.json"), dir).unwrap_or_default();
         let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |key: &str| manifest[key].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-        Some(Self { name: text("name").unwrap_or(folder), dir: dir.to_owned(), version: text("version") })
+        let (name, version) = (text("name").unwrap_or(folder), text("version"));
+        Some(Self { name, dir: dir.to_owned(), version, serverless: false })
+    }
+
+    pub(super) fn without_servers(mut self) -> Self {
+        self.serverless = true;
+        self
     }
 
     pub(super) fn json(&self) -> Value {
@@ -44,6 +52,9 @@ impl Plugin {
     }
 
     pub(super) fn servers(&self, servers: &HostServers) -> Vec<ServerConfig> {
+        if self.serverless {
+            return Vec::new();
+        }
         let Some(file) = json_of(&self.dir.join(".mcp.json"), &self.dir) else { return Vec::new() };
         let (mut configs, _) = server_configs(&file, servers);
         for config in &mut configs {
