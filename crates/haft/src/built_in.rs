@@ -8,19 +8,18 @@ use std::{
 
 use haft_agent::{Held, Restored};
 use haft_shell::run::{Shell, ShellConfig, Tasks};
-use haft_tool::{BoxFuture, DynTool};
+use haft_tool::DynTool;
 use haft_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
         AnalysedFacts, BashSettings, NoConfine,
         undo::{JournalSnapshots, SnapshotLimits},
     },
-    config::{Setting, SettingsAccess},
+    config::NoSettings,
     read::{MediaWork, ReadLimits},
 };
 use haft_types::{AgentId, CallId, SessionId};
 use haft_workspace::{ContextView, Files, JournalLimits, SeenRecord, Viewer, Workspace, WorkspaceConfig};
-use serde_json::Value;
 
 /// Files, commands and search in one directory, as a session has them.
 ///
@@ -103,21 +102,5 @@ struct InRequest(Held);
 impl ContextView for InRequest {
     fn holds(&self, _agent: &AgentId, call: &CallId) -> bool {
         self.0.holds(call)
-    }
-}
-
-struct NoSettings;
-
-impl SettingsAccess for NoSettings {
-    fn get(&self, _setting: &str) -> Option<Setting> {
-        None
-    }
-
-    fn known(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn set<'a>(&'a self, _setting: &'a str, _value: Value) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Err(String::from("there are no settings here")) })
     }
 }

@@ -13,7 +13,7 @@ use haft_tools::{
         AnalysedFacts, BashSettings, NoConfine, NoSnapshots,
         undo::{JournalSnapshots, SnapshotLimits},
     },
-    config::SettingsAccess,
+    config::{NoSettings, SettingsAccess},
     read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::SessionId;
@@ -23,7 +23,7 @@ use tokio::signal::unix::SignalKind;
 use super::{
     Setup, Signals,
     seen::InRequest,
-    settings_access::{StoredSettings, no_settings},
+    settings_access::StoredSettings,
 };
 use crate::output::{Failure, complain};
 
@@ -143,7 +143,7 @@ impl Scratch {
 
 /// For looking at tools without calling them: nothing of the user is touched.
 pub(crate) fn scratch_services(scratch: &Scratch) -> Result<Services, Failure> {
-    services(no_settings(), scratch.0.path(), scratch.0.path(), None, InRequest(None))
+    services(Arc::new(NoSettings), scratch.0.path(), scratch.0.path(), None, InRequest(None))
 }
 
 fn services(

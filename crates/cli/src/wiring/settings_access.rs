@@ -38,24 +38,3 @@ impl SettingsAccess for StoredSettings {
         })
     }
 }
-
-/// Settings where there are none.
-pub(crate) fn no_settings() -> Arc<dyn SettingsAccess> {
-    Arc::new(NoSettings)
-}
-
-struct NoSettings;
-
-impl SettingsAccess for NoSettings {
-    fn get(&self, _setting: &str) -> Option<Setting> {
-        None
-    }
-
-    fn known(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn set<'a>(&'a self, _setting: &'a str, _value: Value) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Err(String::from("there are no settings here")) })
-    }
-}

@@ -65,6 +65,24 @@ pub trait SettingsAccess: Send + Sync {
     fn set<'a>(&'a self, setting: &'a str, value: Value) -> BoxFuture<'a, Result<(), String>>;
 }
 
+/// Settings where there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSettings;
+
+impl SettingsAccess for NoSettings {
+    fn get(&self, _setting: &str) -> Option<Setting> {
+        None
+    }
+
+    fn known(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn set<'a>(&'a self, _setting: &'a str, _value: Value) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Err(String::from("there are no settings here")) })
+    }
+}
+
 /// What a model may change. Everything else decides what is allowed, or may one
 /// day: the list is closed.
 const CHANGEABLE: &[&str] = &[

@@ -62,6 +62,10 @@ fn find(words: &[&str], dir: &Path) -> Vec<PathBuf> {
 }
 
 fn clean(words: &[&str], dir: &Path) -> Vec<PathBuf> {
+    // Help is shown by whatever program the repository names.
+    if words.iter().any(|word| *word == "-h" || word.starts_with("--h")) {
+        return Vec::new();
+    }
     let kept = words.iter().filter_map(|word| match *word {
         "--force" | "--quiet" | "--interactive" => None,
         word if word.starts_with("--") || !word.starts_with('-') => Some(word.to_owned()),
@@ -71,7 +75,7 @@ fn clean(words: &[&str], dir: &Path) -> Vec<PathBuf> {
     });
     let quiet = ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "clean", "--dry-run"];
     let mut command = Command::new("git");
-    command.args(quiet).args(kept).current_dir(dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
+    command.args(quiet).args(kept).current_dir(dir);
     let found = output(&mut command);
     let text = String::from_utf8_lossy(&found).into_owned();
     let names = text.lines().filter_map(|line| line.strip_prefix("Would remove "));
@@ -80,6 +84,10 @@ fn clean(words: &[&str], dir: &Path) -> Vec<PathBuf> {
 
 /// What a program prints, as far as it gets in time.
 fn output(command: &mut Command) -> Vec<u8> {
+    // Nothing but what it needs to look.
+    let kept = ["PATH", "HOME", "XDG_CONFIG_HOME"].into_iter();
+    let kept = kept.filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
+    command.env_clear().envs(kept).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = spawned else { return Vec::new() };
     let (sender, receiver) = mpsc::channel();
