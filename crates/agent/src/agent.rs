@@ -271,7 +271,7 @@ impl Agent {
             self.warn(run.started);
             match self.after(answered, run, cancel).await {
                 Some(reason) => return reason,
-                None => self.hear_meanwhile(run),
+                None => self.hear_meanwhile(),
             }
         }
     }
@@ -406,10 +406,9 @@ impl Agent {
     }
 
     /// What was said while calls ran goes into the next request.
-    fn hear_meanwhile(&mut self, run: &mut Run) {
+    fn hear_meanwhile(&mut self) {
         for input in self.inbox.take() {
             self.repeats.reset();
-            run.messages += 1;
             self.overhear(input);
         }
     }

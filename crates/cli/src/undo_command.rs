@@ -53,7 +53,8 @@ fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
     if options.json {
         let conflicts: Vec<Value> =
             report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
-        print_line(&json!({"restored": report.restored, "conflicts": conflicts}).to_string())?;
+        let told = json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits});
+        print_line(&told.to_string())?;
     } else {
         let restored = report
             .restored
@@ -62,7 +63,10 @@ fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
         let kept = report.conflicts.iter().map(|it| {
             Line::new(LineStyle::Error, format!("left alone {}: {}", it.path.display(), it.reason))
         });
-        let rendered = Rendered { headline: String::new(), lines: restored.chain(kept).collect() };
+        let commits =
+            report.commits.iter().map(|it| Line::new(LineStyle::Dim, format!("the commit stays: {it}")));
+        let lines = restored.chain(kept).chain(commits).collect();
+        let rendered = Rendered { headline: String::new(), lines };
         print_bytes(show::text(&rendered, show::colours()).as_bytes())?;
     }
     Ok(if report.conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -319,3 +319,70 @@ fn our_keys_never_reach_a_command() {
     // What is hidden by the user's own wish is no key of ours, and stands in our own environment.
     assert!(leaks.iter().all(|line| line.starts_with("SECRET_THING")), "{leaks:?}");
 }
+
+#[test]
+fn paths_of_the_settings_hold_also_as_patterns_and_with_exceptions() {
+    let haft = Haft::new();
+    for (name, content) in [
+        ("keys/one.pem", CANARY),
+        ("deep/er/two.pem", CANARY),
+        ("secrets/private/x", CANARY),
+        ("secrets/y", CANARY),
+        ("secrets/public/z", "readable"),
+        ("locked/f", "stays"),
+        ("a.lock", "stays"),
+    ] {
+        haft.write(name, content);
+    }
+    let extra = haft.home().join("extra");
+    std::fs::create_dir_all(&extra).unwrap();
+    let ws = haft.ws().canonicalize().unwrap().display().to_string();
+    let filesystem = json!({
+        "denyRead": [format!("/{ws}/**/*.pem"), format!("/{ws}/secrets")],
+        "allowRead": [format!("/{ws}/secrets/public")],
+        "denyWrite": [format!("/{ws}/locked/**"), format!("/{ws}/*.lock")],
+        "allowWrite": ["~/extra"],
+    });
+    settings(&haft, &json!({"sandbox": {"enabled": true, "filesystem": filesystem}}));
+    if !machine_can(&haft) {
+        return;
+    }
+    let run =
+        |command: &str| text(&bash(&haft, &["--permission-mode", "bypassPermissions"], command)).to_owned();
+    let said = run("cat keys/one.pem deep/er/two.pem secrets/private/x secrets/y; grep -r canary .; true");
+    assert!(!said.contains(CANARY), "{said}");
+    assert!(run("cat secrets/public/z").contains("readable"), "{}", run("cat secrets/public/z"));
+    run("echo x > locked/f; echo x > locked/new; echo x > a.lock; rm -f a.lock locked/f; mv locked l2");
+    let read = |name: &str| std::fs::read_to_string(haft.ws().join(name)).ok();
+    let stays = || Some(String::from("stays"));
+    assert_eq!((read("locked/f"), read("a.lock"), read("locked/new")), (stays(), stays(), None));
+    run(&format!("echo x > {}/made", extra.display()));
+    assert!(extra.join("made").exists());
+}
+
+#[test]
+fn only_sockets_of_the_list_are_reached() {
+    use std::os::unix::net::UnixListener;
+    let haft = Haft::new();
+    let (allowed, denied) = (haft.home().join("a.sock"), haft.home().join("d.sock"));
+    let _listeners = [&allowed, &denied].map(|path| UnixListener::bind(path).unwrap());
+    let connect = |path: &Path| {
+        let code = format!(
+            "import socket; socket.socket(socket.AF_UNIX).connect('{}'); print('REACHED')",
+            path.display()
+        );
+        let command = format!("python3 -c \"{code}\"");
+        text(&bash(&haft, &["--permission-mode", "bypassPermissions"], &command)).contains("REACHED\n")
+    };
+    settings(&haft, &json!({"sandbox": {"enabled": true}}));
+    if !machine_can(&haft) {
+        return;
+    }
+    assert!(!connect(&allowed) && !connect(&denied), "none without a list");
+    let network = json!({"allowUnixSockets": ["~/a.sock"]});
+    settings(&haft, &json!({"sandbox": {"enabled": true, "network": network}}));
+    assert!(connect(&allowed) && !connect(&denied));
+    let network = json!({"allowAllUnixSockets": true});
+    settings(&haft, &json!({"sandbox": {"enabled": true, "network": network}}));
+    assert!(connect(&allowed) && connect(&denied));
+}

@@ -195,3 +195,69 @@ fn a_session_that_is_killed_while_a_command_runs_leaves_it_undoable() {
     haft.ok(&["undo"], "");
     assert_eq!(picture(&haft.ws()), before);
 }
+
+/// Everything but git's own.
+fn files(picture: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let own = |path: &&String| !path.starts_with(".git");
+    picture.keys().filter(own).map(|path| (path.clone(), picture[path].clone())).collect()
+}
+
+/// A whole turn of a command: edits, commits, resets, creates and deletes, while
+/// a person works beside it.
+#[test]
+fn undo_covers_a_turn_and_destroys_nothing_of_the_user() {
+    let haft = Haft::new();
+    let git = |args: &[&str]| {
+        let done = Command::new("git").args(args).current_dir(haft.ws()).output().unwrap();
+        assert!(done.status.success(), "{args:?} {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["config", "user.name", "t"]);
+    git(&["config", "user.email", "t@t"]);
+    for (name, content) in [("p", "one\n"), ("s", "s\n"), ("r", "r\n")] {
+        haft.write(name, content);
+    }
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "base"]);
+    haft.write("stashed", "x");
+    git(&["add", "stashed"]);
+    git(&["stash", "-q"]);
+    haft.write("s", "staged by the user\n");
+    git(&["add", "s"]);
+    haft.write("p", "changed in turn one\n");
+    haft.write("u", "untracked, of the user\n");
+    haft.write("other/v", "not in git\n");
+    let before = files(&picture(&haft.ws()));
+    let command = "sed -i s/turn/TURN/ p && git commit -qam 'made by the command' && git reset -q --hard HEAD~1 && echo q > q && rm u && rm -r other && echo theirs > r";
+    let report = bash(&haft, "turn2", command);
+    assert_eq!(report["is_error"], false, "{report}");
+    let after = files(&picture(&haft.ws()));
+    haft.write("r", "edited by the user meanwhile\n");
+    let state = || {
+        let moves = git(&["log", "--format=%H %s", "-g", "HEAD"]);
+        (git(&["rev-parse", "HEAD"]), git(&["stash", "list"]), git(&["ls-files", "-s"]), moves)
+    };
+    let kept = state();
+    let undone: Value = serde_json::from_slice(&haft.run(&["undo", "turn2", "--json"], "").stdout).unwrap();
+    // What was there is there again, the user's edit stays and is named.
+    let with_edit = |mut want: BTreeMap<String, String>, got: &BTreeMap<String, String>| {
+        want.insert(String::from("r"), got["r"].clone());
+        want
+    };
+    let got = files(&picture(&haft.ws()));
+    assert_eq!(got, with_edit(before, &got));
+    let edited = std::fs::read_to_string(haft.ws().join("r")).unwrap();
+    assert_eq!(edited, "edited by the user meanwhile\n");
+    assert!(undone["conflicts"].to_string().contains("/r"), "{undone}");
+    // Nothing of git moved, and the commit is named and reachable.
+    assert_eq!(state(), kept);
+    let named = undone["commits"][0].as_str().unwrap();
+    assert!(named.ends_with(" made by the command"), "{undone}");
+    let name = named.split(' ').next().unwrap();
+    assert_eq!(git(&["log", "-1", "--format=%s", name]), "made by the command\n");
+    // And back again.
+    haft.ok(&["redo"], "");
+    let got = files(&picture(&haft.ws()));
+    assert_eq!(got, with_edit(after, &got));
+}

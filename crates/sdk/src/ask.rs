@@ -147,6 +147,8 @@ pub fn read_answer(mut answer: Value) -> Answer {
         Some("allow") => {
             let updated_input = match answer["updatedInput"].take() {
                 Value::Null => None,
+                // Hosts that change nothing may say so with nothing in it.
+                Value::Object(input) if input.is_empty() => None,
                 input @ Value::Object(_) => Some(input),
                 _ => return invalid("updatedInput is not an object"),
             };

@@ -176,7 +176,7 @@ impl Frames {
     fn result(&self, it: &ResultEvent) -> Value {
         let message = json!({"role": "user", "content": [result_block(&it.report)]});
         let result = match it.report.error {
-            None => it.report.data.clone().unwrap_or(Value::Null),
+            None => output_of(&it.report),
             Some(_) => Value::from(format!("Error: {}", it.report.content.to_text())),
         };
         self.user(message, &it.uuid, json!({"tool_use_result": result}))
@@ -226,10 +226,45 @@ fn result_block(report: &Report) -> Value {
         Some([only]) if only["type"] == "text" => Some(only["text"].clone()),
         _ => None,
     };
-    if let Some(text) = only_text {
+    if let Some(text) = only_text.filter(|_| !keeps_blocks(report)) {
         block["content"] = text;
     }
+    // Programs know that of commands, and of nothing else.
+    if report.name == "Bash" && report.error.is_none() {
+        block["is_error"] = json!(false);
+    }
     block
+}
+
+/// Results of MCP tools are lists of blocks to the SDKs' users, unless they have
+/// a structure of their own or nothing in them.
+fn keeps_blocks(report: &Report) -> bool {
+    let Some(data) = report.data.as_ref().filter(|_| report.error.is_none()) else { return false };
+    let has_blocks = data["content"].as_array().is_some_and(|it| !it.is_empty()) || data.is_array();
+    report.name.starts_with("mcp__") && has_blocks && data["structuredContent"].is_null()
+}
+
+/// What a tool said, for programs.
+fn output_of(report: &Report) -> Value {
+    let Some(data) = &report.data else { return Value::Null };
+    if report.name.starts_with("mcp__") && data["content"].is_array() {
+        return mcp_output(data, json!(report.content));
+    }
+    data.clone()
+}
+
+/// The result of an MCP tool as programs know it: its blocks, or its structure
+/// with its text.
+pub(crate) fn mcp_output(data: &Value, blocks: Value) -> Value {
+    match &data["structuredContent"] {
+        Value::Null if data["content"].as_array().is_some_and(Vec::is_empty) => json!([]),
+        Value::Null => blocks,
+        structured => {
+            let texts = data["content"].as_array().into_iter().flatten();
+            let text: Vec<&str> = texts.filter_map(|it| it["text"].as_str()).collect();
+            json!({"content": text.join("\n"), "structuredContent": structured})
+        }
+    }
 }
 
 /// The SDKs' word for a failure that is tried again.

@@ -9,7 +9,7 @@ use haft_hooks::{
 };
 use serde_json::{Value, json};
 
-use crate::{Host, HostError, bound::MAX_LINE, bounded_line, host::fits};
+use crate::{Host, HostError, bound::MAX_LINE, bounded_line, frames::mcp_output, host::fits};
 
 /// What a host's callback that cannot answer means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,9 +92,14 @@ impl HostCallback {
             Value::Null => json!(uuid::Uuid::new_v4().to_string()),
             id => id.clone(),
         };
-        let request = json!({
+        let mut request = json!({
             "subtype": "hook_callback", "callback_id": self.id, "input": *call.json, "tool_use_id": tool_use_id,
         });
+        let response = &request["input"]["tool_response"];
+        let is_mcp = call.json["tool_name"].as_str().is_some_and(|it| it.starts_with("mcp__"));
+        if is_mcp && response["content"].is_array() {
+            request["input"]["tool_response"] = mcp_output(response, response["content"].clone());
+        }
         if fits(&request) {
             return request;
         }

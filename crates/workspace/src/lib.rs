@@ -46,8 +46,8 @@ pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits, Origin,
-    TurnId,
+    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits,
+    Origin, TurnId,
 };
 pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,

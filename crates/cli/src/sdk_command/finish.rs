@@ -49,7 +49,10 @@ impl Driver {
         let late = agent.inbox.take();
         let named = std::mem::take(&mut running.meanwhile);
         let is_late = |name: &String| late.iter().any(|it| it.uuid.as_ref() == Some(name));
-        running.prompts.extend(named.iter().filter(|name| !is_late(name)).cloned());
+        for name in named.iter().filter(|name| !is_late(name)) {
+            self.tell_lifecycle(Some(name), "started");
+            running.prompts.push(name.clone());
+        }
         self.queue.extend(late.into_iter().map(|input| UserFrame {
             is_named: input.uuid.as_ref().is_some_and(|uuid| named.contains(uuid)),
             uuid: input.uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),

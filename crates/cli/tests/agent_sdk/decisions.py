@@ -118,16 +118,20 @@ async def writes_a_wrong_input(name, data, context):
     return PermissionResultAllow(updated_input={"command": 7})
 
 
-async def empties_the_input(name, data, context):
-    return PermissionResultAllow(updated_input={})
-
-
 misbehaves("has_a_wrong_signature", wrong_signature, "wrong_signature")
 misbehaves("returns_nothing", returns_nothing, "permission")
 misbehaves("returns_a_string", returns_a_string, "permission")
 misbehaves("returns_no_object", returns_no_object, "updatedInput")
 misbehaves("writes_a_wrong_input", writes_a_wrong_input, "command")
-misbehaves("empties_the_input", empties_the_input, "command")
+
+
+@case(TOUCH, text("Done."))
+async def an_empty_rewrite_changes_nothing(t):
+    async def can(name, data, context):
+        return PermissionResultAllow(updated_input={})
+
+    await t.run(can_use_tool=can)
+    assert t.has("made")
 
 
 @case(tool("Bash", command="touch made"), text("Next."))
@@ -273,7 +277,7 @@ async def an_output_of_another_shape_is_ignored(t):
 async def an_output_of_a_server_may_be_anything(t):
     said = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedMCPToolOutput": [{"type": "text", "text": "other"}]}}
     messages = await t.run(hooks=answering("PostToolUse", said), mcp_servers=AUTH, allowed_tools=["mcp__auth"])
-    assert content(results(messages)[0]) == "other"
+    assert results(messages)[0].content == [{"type": "text", "text": "other"}]
 
 
 @case(TOUCH, text("Done."))

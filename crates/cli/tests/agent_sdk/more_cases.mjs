@@ -221,6 +221,26 @@ add("every_prompt_has_its_result", [text("One."), text("Two."), text("Three.")],
   assert.deepEqual(answered, names, json(ends));
 });
 
+add("what_is_said_meanwhile_is_answered_with_it", [bash("while [ ! -e go ]; do sleep 0.05; done"), text("Both.")], async (t) => {
+  const input = new Prompts();
+  const running = t.query(input, { allowedTools: ["Bash"] });
+  const uuid = "66666666-6666-4666-8666-666666666666";
+  const states = [];
+  input.say("go");
+  let end;
+  for await (const message of running) {
+    if (message.type === "command_lifecycle") states.push(message.state);
+    if (message.type === "assistant" && message.message.content[0].type === "tool_use") input.say("and this", { uuid });
+    // The call goes on when the prompt has arrived.
+    if (states.length === 1) fs.writeFileSync(t.path("go"), "");
+    if (message.type !== "result") continue;
+    end = message;
+    input.end();
+  }
+  assert.deepEqual([end.result, end.num_turns, end.user_message_uuids, states], ["Both.", 2, [uuid], ["queued", "started", "completed"]]);
+  assert.ok(json((await t.requests())[1].messages.at(-1)).includes("and this"));
+});
+
 add("an_interrupt_says_what_is_still_queued", [stall(text("begun")), text("Two.")], async (t) => {
   const input = new Prompts();
   const running = t.query(input, {});

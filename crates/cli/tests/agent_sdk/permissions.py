@@ -371,7 +371,9 @@ async def tools_of_the_program(t):
     good, raised, refused, shown = results(messages)
     assert "3" in content(good) and not good.is_error
     assert raised.is_error and "on purpose" in content(raised) and refused.is_error and "will not" in content(refused)
-    assert "image" in content(shown)
+    assert shown.content[0]["type"] == "image" and shown.content[0]["source"]["data"] == PIXEL
+    outputs = [it.tool_use_result for it in users(messages)]
+    assert good.content == [{"type": "text", "text": "3"}] == outputs[0], (good.content, outputs[0])
     assert status["serverInfo"]["name"] == "calc" and {it["name"] for it in status["tools"]} >= {"add", "fail"}
 
 

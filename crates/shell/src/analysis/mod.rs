@@ -10,6 +10,7 @@ mod inner;
 mod known;
 mod names;
 mod part;
+mod pipe;
 mod propose;
 mod scan;
 mod screen;

@@ -6,6 +6,7 @@ use super::{
     field::{self, Field, Place as Where},
     known, names,
     part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
+    pipe::{Pipe, handed_on, only_silences},
     state::{Binding, State},
     syntax::{
         Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline,
@@ -22,6 +23,8 @@ pub(crate) struct Walker<'a> {
     /// Below which places the names are that come through the pipe in front of
     /// the next command; and, behind it, those it prints itself.
     feed: Option<Vec<known::Touch>>,
+    /// Whether the next command reads what this one prints, and nothing else.
+    hands_on: bool,
 }
 
 /// The state after a command that succeeded, and after one that failed.
@@ -51,7 +54,7 @@ impl Outcome {
 
 impl<'a> Walker<'a> {
     pub(crate) fn new(source: &'a str, place: Place<'a>) -> Self {
-        Self { source, place, parts: Vec::new(), doubts: Vec::new(), feed: None }
+        Self { source, place, parts: Vec::new(), doubts: Vec::new(), feed: None, hands_on: false }
     }
 
     pub(crate) fn list(&mut self, list: &List, mut state: State) -> State {
@@ -91,19 +94,18 @@ impl<'a> Walker<'a> {
             self.feed = None;
             return outcome;
         }
-        for command in &pipeline.commands {
+        for (number, command) in pipeline.commands.iter().enumerate() {
+            self.hands_on = number + 1 < pipeline.commands.len() && !pipeline.errors_too;
             self.command(command, state.clone());
-            // Complaints are no names.
-            self.feed = self.feed.take().filter(|_| !pipeline.errors_too);
         }
         self.feed = None;
         Outcome::either(state)
     }
 
     fn command(&mut self, command: &Command, mut state: State) -> Outcome {
-        let feed = self.feed.take();
+        let (feed, hands_on) = (self.feed.take(), std::mem::take(&mut self.hands_on));
         if let Kind::Simple { assignments, words } = &command.kind {
-            return self.simple(command, assignments, words, state, feed);
+            return self.simple(command, assignments, words, state, Pipe { feed, hands_on });
         }
         self.group_redirects(command, &mut state);
         match &command.kind {
@@ -227,7 +229,7 @@ impl<'a> Walker<'a> {
         assignments: &[Assignment],
         words: &[Word],
         mut state: State,
-        feed: Option<Vec<known::Touch>>,
+        pipe: Pipe,
     ) -> Outcome {
         let mut doubts = Vec::new();
         let written_assignments = self.assignments(assignments, &mut state, &mut doubts);
@@ -238,6 +240,7 @@ impl<'a> Walker<'a> {
         }
         let redirected = self.redirects(&command.redirects, &mut state, &mut doubts);
         let name = written.first().and_then(|word| word.literal.clone());
+        let silent = only_silences(&command.redirects);
         if name.as_deref() == Some("exec") && words.len() == 1 && !command.redirects.is_empty() {
             doubts.push(Doubt::Descriptor);
         }
@@ -250,12 +253,13 @@ impl<'a> Walker<'a> {
             scripts: redirected.scripts,
             evaluated: redirected.evaluated,
             doubts,
-            feed: feed.clone().filter(|_| only_silences(&command.redirects)),
+            feed: pipe.feed.clone().filter(|_| silent),
             state: &state,
             place: self.place,
         };
         self.parts.push(part.into_part());
-        self.feed = only_silences(&command.redirects).then(|| handed_on(&written, feed)).flatten();
+        // Complaints are no names.
+        self.feed = (silent && pipe.hands_on).then(|| handed_on(&written, pipe.feed)).flatten();
         if words.is_empty() {
             for assignment in assignments {
                 let value = assigned(assignment, &state);
@@ -464,25 +468,6 @@ impl<'a> Walker<'a> {
     fn slice(&self, span: &Span) -> String {
         self.source.get(span.clone()).unwrap_or_default().to_owned()
     }
-}
-
-/// What a command prints for the next one in the pipe, if that is names.
-fn handed_on(words: &[WrittenWord], feed: Option<Vec<known::Touch>>) -> Option<Vec<known::Touch>> {
-    let literal = |word: &WrittenWord| word.literal.clone().map(Field::Literal);
-    let fields: Vec<Field> = words.iter().map(literal).collect::<Option<_>>()?;
-    match known::names_below(&fields) {
-        Some(places) => Some(places),
-        None => feed.filter(|_| known::passes_lines(&fields)),
-    }
-}
-
-/// Whether redirections do nothing but throw away what is printed.
-fn only_silences(redirects: &[Redirect]) -> bool {
-    redirects.iter().all(|it| {
-        it.operator == Operator::Write
-            && it.variable.is_none()
-            && it.target.literal().as_deref() == Some("/dev/null")
-    })
 }
 
 /// Whether the word behind `>&` stays what it is: the shell expands it twice

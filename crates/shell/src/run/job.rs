@@ -350,6 +350,12 @@ impl Job {
         tokio::task::spawn_blocking(move || terminal::type_all(&keyboard, &bytes)).await?
     }
 
+    /// Whether its terminal shows what is typed, as it does unless a program asks
+    /// for a password or takes every key itself.
+    pub fn echoes(&self) -> bool {
+        self.0.keyboard().as_ref().is_some_and(terminal::echoes)
+    }
+
     /// Waits until it has printed more than this many bytes and then nothing for
     /// a while, as a program does that waits for an answer; or has ended; or
     /// until patience is at its end.

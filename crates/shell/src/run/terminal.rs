@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
     pipe::{PipeFlags, pipe_with},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::Winsize,
+    termios::{LocalModes, Winsize},
 };
 
 use crate::run::{
@@ -84,6 +84,11 @@ impl Wires {
             }
         }
     }
+}
+
+/// Whether what is typed is shown.
+pub(crate) fn echoes(keyboard: &OwnedFd) -> bool {
+    rustix::termios::tcgetattr(keyboard).is_ok_and(|it| it.local_modes.contains(LocalModes::ECHO))
 }
 
 /// Types everything, or says why not.

@@ -1,6 +1,8 @@
 //! What a person should see before they say yes: what would be gone, and what
 //! would be written.
 
+mod rehearsal;
+
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -25,6 +27,7 @@ pub(super) fn preview(analysis: &Analysis) -> Option<String> {
     };
     let (mut removed, written) = (known(Access::Delete), known(Access::Write));
     removed.extend(analysis.parts.iter().flat_map(patterns_of_rm));
+    removed.extend(analysis.parts.iter().flat_map(rehearsal::removed));
     removed.sort();
     removed.dedup();
     let mut lines = Vec::new();
@@ -176,9 +179,41 @@ mod tests {
             ("rm *.log", "removes WS/x.log, WS/y.log: 2 files, 10 bytes"),
             ("echo x > new.txt", "creates WS/new.txt"),
             ("echo x > old.txt", "changes WS/old.txt"),
+            ("find . -name '*.log' -delete", "removes WS/x.log, WS/y.log: 2 files, 10 bytes"),
+            (
+                "find a -type f -delete; echo x > new.txt",
+                "removes WS/a/1, WS/a/b/2, WS/a/b/3: 3 files, 15 bytes; creates WS/new.txt",
+            ),
             ("rm -rf a && echo x > old.txt", "removes WS/a: 3 files, 15 bytes; changes WS/old.txt"),
         ] {
             assert_eq!(shown(command), want, "{command}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_git_would_clean_is_counted() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let root = dir.path().canonicalize()?;
+        let git = |args: &[&str]| Command::new("git").args(args).current_dir(&root).output();
+        git(&["init", "-q"])?;
+        std::fs::create_dir_all(root.join("u/v"))?;
+        for name in ["tracked", "loose", "u/1", "u/v/2", "x.o"] {
+            std::fs::write(root.join(name), "12345")?;
+        }
+        std::fs::write(root.join(".gitignore"), "*.o\n")?;
+        git(&["add", "tracked", ".gitignore"])?;
+        let roots = [root.clone()];
+        for (command, want) in [
+            ("git clean -f", "removes WS/loose: 1 file, 5 bytes, 1 of them not in git"),
+            ("git clean -fd", "removes WS/loose, WS/u: 3 files, 15 bytes, 3 of them not in git"),
+            ("git clean -fdx", "removes WS/loose, WS/u, WS/x.o: 4 files, 20 bytes, 4 of them not in git"),
+            ("git clean -fdX -q", "removes WS/x.o: 1 file, 5 bytes, 1 of them not in git"),
+        ] {
+            let place = Place { cwd: &root, home: None, roots: &roots };
+            let shown = preview(&analyse(command, place)).unwrap_or_default();
+            assert_eq!(shown.replace(&root.display().to_string(), "WS"), want, "{command}");
+            assert!(root.join("loose").exists() && root.join("x.o").exists());
         }
         Ok(())
     }

@@ -38,6 +38,8 @@ const LONGEST_LINE: usize = 4_000;
 const LONGEST: usize = 64 << 10;
 /// A program that has answered is silent for at least this long.
 const PAUSE: Duration = Duration::from_millis(400);
+/// An answer begins within this time, or there is none.
+const BEGINS: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -127,15 +129,16 @@ impl Tool for TaskInput {
         let nobody = || unknown(id, &self.tasks, &NoOtherTasks);
         let job = self.tasks.job(id).ok_or_else(nobody)?;
         self.check_walls(&job, cx)?;
-        let before = job.printed().bytes;
         let mut typed = input.input.replace("\r\n", "\n").replace('\n', "\r");
         if input.enter != Some(false) {
             typed.push('\r');
         }
+        // What the terminal shows of what was typed is no answer.
+        let echo = if job.echoes() { u64::try_from(typed.len()).unwrap_or(0) + 1 } else { 0 };
+        let shown = job.printed().bytes + echo;
         job.send(typed.into_bytes()).await.map_err(|err| not_typed(id, &job, &err))?;
-        let patience = input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE);
         tokio::select! {
-            () = job.settled(before, PAUSE, patience) => {}
+            () = answered(&job, shown, &input) => {}
             () = cx.cancel.cancelled() => {}
         }
         fresh(&self.tasks, id, self.shown_chars).map(Outcome::from).ok_or_else(nobody)
@@ -159,6 +162,17 @@ impl Tool for TaskInput {
 
     fn classifier_input(&self, input: &Input) -> String {
         self.describe(input)
+    }
+}
+
+/// Waits for an answer to begin, which not every program gives, and then for a
+/// pause in it.
+async fn answered(job: &Job, shown: u64, input: &Input) {
+    let patience = input.timeout.map_or(PATIENCE, Duration::from_millis).min(MOST_PATIENCE);
+    let begins = if input.timeout.is_some() { patience } else { BEGINS };
+    let began = tokio::time::timeout(begins, job.printed_more_than(shown)).await;
+    if began.is_ok() {
+        job.settled(shown, PAUSE, patience).await;
     }
 }
 

@@ -48,6 +48,17 @@ pub struct AttributeChange {
     pub after: Option<Attributes>,
 }
 
+/// What an entry of a command has besides contents and modes.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Beside {
+    /// Attributes of what changed, and of the directories around it.
+    pub attributes: Vec<AttributeChange>,
+    /// Commits that were made: the beginning of each name, and what was said.
+    /// They stay when the entry is taken back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<String>,
+}
+
 impl Attributes {
     /// Those of a file, a directory or a link. Extended ones as far as they can
     /// be read.
@@ -129,22 +140,22 @@ impl Journal {
         self.dir.join("attributes").join(entry.as_str())
     }
 
-    /// Writes down the attributes that belong to an entry. Without them its
-    /// contents come back all the same.
-    pub fn record_attributes(&self, entry: &EntryId, changes: &[AttributeChange]) -> io::Result<()> {
-        if changes.is_empty() {
+    /// Writes down what belongs to an entry. Without it its contents come back
+    /// all the same.
+    pub fn record_beside(&self, entry: &EntryId, beside: &Beside) -> io::Result<()> {
+        if *beside == Beside::default() {
             return Ok(());
         }
         let path = self.attributes_of(entry);
         private_dir(&self.dir.join("attributes")).map_err(|err| io::Error::other(err.to_string()))?;
         let temp = path.with_extension("new");
         let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-        serde_json::to_writer(io::BufWriter::new(file), changes)?;
+        serde_json::to_writer(io::BufWriter::new(file), beside)?;
         fs::rename(temp, path)
     }
 
     /// What was written down for an entry.
-    pub(crate) fn attributes(&self, entry: &EntryId) -> Vec<AttributeChange> {
+    pub(crate) fn beside(&self, entry: &EntryId) -> Beside {
         let bytes = fs::read(self.attributes_of(entry)).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }

@@ -26,7 +26,9 @@ impl Wanted {
     /// Looks up what belongs to some entries, newest first, and at the disk.
     pub(super) fn of(journal: &Journal, undone: &[EntryId]) -> Self {
         let mut paths: BTreeMap<PathBuf, Place> = BTreeMap::new();
-        for AttributeChange { path, before, after } in undone.iter().flat_map(|id| journal.attributes(id)) {
+        for AttributeChange { path, before, after } in
+            undone.iter().flat_map(|id| journal.beside(id).attributes)
+        {
             match paths.get_mut(&path) {
                 Some(known) => known.wanted = before,
                 None => {

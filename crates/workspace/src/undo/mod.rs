@@ -43,6 +43,9 @@ pub struct UndoReport {
     pub restored: Vec<PathBuf>,
     /// Paths that were left alone, and why.
     pub conflicts: Vec<Conflict>,
+    /// Commits that the commands made which were taken back. They stay: undo is
+    /// about files.
+    pub commits: Vec<String>,
 }
 
 /// A path that was left alone.

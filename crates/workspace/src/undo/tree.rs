@@ -20,7 +20,7 @@ use super::{
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
-    EntryId, FileChange, FileState, Journal, OpenFile, Origin,
+    Beside, EntryId, FileChange, FileState, Journal, OpenFile, Origin,
     commit::temporary_name,
     open::{open_dir, split},
 };
@@ -62,7 +62,9 @@ pub(super) fn restore(
     let entry = journal.record_as(origin, changes, undone.clone())?.id;
     let restored: HashSet<&Path> = done.iter().map(|step| step.path.as_path()).collect();
     // For a redo; without it, contents and modes come back all the same.
-    journal.record_attributes(&entry, &attributes.apply(&restored)).ok();
+    report.commits = undone.iter().flat_map(|id| journal.beside(id).commits).collect();
+    let beside = Beside { attributes: attributes.apply(&restored), commits: Vec::new() };
+    journal.record_beside(&entry, &beside).ok();
     report.entry = Some(entry);
     report.restored = done.into_iter().map(|step| step.path.clone()).collect();
     report.undone = undone;

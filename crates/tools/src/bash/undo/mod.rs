@@ -4,6 +4,7 @@
 //! **Invariant:** before a command runs, the content of everything it may change
 //! is kept, or the call says that it is not.
 
+mod commits;
 mod record;
 mod scope;
 mod tree;
@@ -20,7 +21,7 @@ use std::{
 use haft_shell::analysis::{self, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{
-    AttributeChange, Attributes, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
+    AttributeChange, Attributes, Beside, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
 };
 
 use super::ports::{Coverage, Snapshots, Upcoming};
@@ -376,9 +377,10 @@ fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tr
     if changes.is_empty() {
         return;
     }
-    let attributes = attributes(before, &after, &changes);
+    let beside =
+        Beside { attributes: attributes(before, &after, &changes), commits: commits::made(before, &after) };
     if let Ok(entry) = journal.record(&pending.origin, changes) {
-        journal.record_attributes(&entry.id, &attributes).ok();
+        journal.record_beside(&entry.id, &beside).ok();
     }
 }
 
