@@ -308,8 +308,13 @@ impl Manager {
     /// Reads a server's list of tools again, connecting first if necessary.
     pub async fn refresh(&self, server: &str) -> Result<(), AskError> {
         let server = self.find(server)?;
+        let was_connected = server.is_connected();
         let session = server.session().await.map_err(|it| AskError(it.reason))?;
-        server.take_tools(&session).await.map_err(|err| AskError(err.to_string()))
+        match was_connected {
+            true => server.take_tools(&session).await.map_err(|err| AskError(err.to_string())),
+            // Connecting has just read the list.
+            false => Ok(()),
+        }
     }
 
     /// Switches a server on or off for this session.

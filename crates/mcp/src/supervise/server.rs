@@ -235,6 +235,10 @@ impl Server {
         attempt.await
     }
 
+    pub(crate) fn is_connected(&self) -> bool {
+        self.slot().session.as_ref().is_some_and(|it| it.is_open())
+    }
+
     /// Starts an attempt, if it is not too early for one.
     fn try_again(&self, slot: &mut Slot) -> Result<Attempt, Unavailable> {
         let wait = slot.not_before.map_or(Duration::ZERO, |it| it.saturating_duration_since(Instant::now()));
