@@ -20,11 +20,7 @@ use haft_types::SessionId;
 use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
 use tokio::signal::unix::SignalKind;
 
-use super::{
-    Setup, Signals,
-    seen::InRequest,
-    settings_access::StoredSettings,
-};
+use super::{Setup, Signals, seen::InRequest, settings_access::StoredSettings};
 use crate::output::{Failure, complain};
 
 /// For a session that runs calls.
