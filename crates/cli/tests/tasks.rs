@@ -107,11 +107,13 @@ fn what_a_killed_session_left_is_found_and_ended_by_the_next() {
     }
     let kept = open.bash("kept", json!({"command": "setsid -f sleep 605 > /dev/null 2>&1", "detach": true}));
     assert_eq!(kept["is_error"], false, "{kept}");
-    let before = pids(&tasks(&haft));
+    let known = tasks(&haft);
+    let before = pids(&known);
     open.kill();
     let mut foreign = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let left = tasks(&haft);
-    assert_eq!(pids(&left).len(), before.len(), "{left:?}");
+    // Not by processes: some of them start others all the time.
+    assert_eq!(left.len(), known.len(), "{left:?}");
     let standing = |it: &Value| it["standing"].as_str().unwrap().to_owned();
     assert!(left.iter().all(|it| standing(it).starts_with("left by") || it["call"] == "kept"), "{left:?}");
     let mut next = Open::new(&haft);
