@@ -388,12 +388,14 @@ async fn those_who_read_slowly_or_never_finish_hold_up_nobody() {
 async fn who_says_nothing_makes_room_for_others() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let serving = serve(|http, _| {
-        http.max_connections = 3;
+        http.max_connections = 4;
         http.header_limit = Duration::from_millis(300);
     })
     .await;
     let mut idle = Vec::new();
-    for half in ["", "POST /mcp HT", "POST /mcp HTTP/1.1\r\nhost: x\r\nx: "] {
+    let half_body = "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+                     accept: application/json, text/event-stream\r\ncontent-length: 1000\r\n\r\n{";
+    for half in ["", "POST /mcp HT", "POST /mcp HTTP/1.1\r\nhost: x\r\nx: ", half_body] {
         let mut stream = tokio::net::TcpStream::connect(serving.http.address).await.unwrap();
         stream.write_all(half.as_bytes()).await.unwrap();
         idle.push(stream);

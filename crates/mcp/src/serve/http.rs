@@ -2,19 +2,25 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::Body,
     extract::{Request, State},
     http::{HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
+use futures_util::{StreamExt as _, stream};
 use haft_tool::BoxFuture;
 use rmcp::{
     ServerHandler,
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use serde_json::Value;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -39,7 +45,8 @@ pub struct HttpOptions {
     pub max_sessions: usize,
     /// Longest request.
     pub max_body_bytes: usize,
-    /// How long a client may take to say what it wants.
+    /// How long a client may take to say what it wants; for all of a request it
+    /// has four times as long.
     pub header_limit: Duration,
 }
 
@@ -145,6 +152,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
     let sessions = BoundedSessions::new(options.max_sessions);
     let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&sessions), config);
     let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
+    app = app.layer(middleware::from_fn_with_state(options.header_limit * 4, in_time));
     app = app.layer(middleware::from_fn_with_state(sessions, later));
     app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
     if let HttpAuth::Resource { metadata, .. } = options.auth {
@@ -160,6 +168,21 @@ pub async fn serve_http_handler<H: ServerHandler>(
 /// Pages of this machine.
 fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
+}
+
+/// A request that never ends is cut off: its connection is wanted by others.
+async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    let deadline = Instant::now() + limit;
+    let body = |body: Body| {
+        let pieces = stream::try_unfold(body.into_data_stream(), move |mut pieces| async move {
+            match timeout_at(deadline, pieces.next()).await {
+                Ok(piece) => Ok(piece.transpose().map_err(io::Error::other)?.map(|piece| (piece, pieces))),
+                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the request took too long")),
+            }
+        });
+        Body::from_stream(pieces)
+    };
+    next.run(request.map(body)).await
 }
 
 /// Who finds no room for a session is told to come back, not that we broke.
