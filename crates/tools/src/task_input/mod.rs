@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bash::{Choice, Confine, Confined, NoConfine, Outside},
-    task_output::{NoOtherTasks, Output, fresh, told, unknown},
+    task_output::{NoOtherTasks, Output, fresh, shown, told, unknown},
 };
 
 /// Types at the terminal of a command that runs with `interactive: true`, and shows what it prints
@@ -151,11 +151,7 @@ impl Tool for TaskInput {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
-            Stage::Done(output) => {
-                let mut shown = Rendered::preview(output.output.trim_end_matches('\n'));
-                shown.headline = format!("{} {}", output.task_id, output.status);
-                shown
-            }
+            Stage::Done(output) => shown(output),
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }

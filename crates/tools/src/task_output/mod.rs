@@ -168,14 +168,17 @@ impl Tool for TaskOutput {
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
             Stage::Running(input) => Rendered::headline(self.describe(input)),
-            Stage::Done(output) => {
-                let mut shown = Rendered::preview(output.output.trim_end_matches('\n'));
-                shown.headline = format!("{} {}", output.task_id, output.status);
-                shown
-            }
+            Stage::Done(output) => shown(output),
             Stage::Failed(error) => Rendered::error(&error.message),
         }
     }
+}
+
+/// What a person sees of it.
+pub(crate) fn shown(output: &Output) -> Rendered {
+    let mut shown = Rendered::preview(output.output.trim_end_matches('\n'));
+    shown.headline = format!("{} {}", output.task_id, output.status);
+    shown
 }
 
 /// What a task printed since somebody asked the last time, and how far it is.
