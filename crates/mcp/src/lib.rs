@@ -43,7 +43,7 @@ mod wire;
 pub use adapt::{Media, MediaDirectory, tool_prefix};
 pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
-    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, PromptArgument, PromptDef,
+    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument, PromptDef,
     ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
 };
 pub use config::{

@@ -12,7 +12,7 @@ pub(crate) use decode::{MAX_SCHEMA_BYTES, hex, tools};
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
 pub(crate) use host::{ClientSide, Signal};
-pub use host::{Elicit, ElicitAnswer, Elicitation, Host, Root, Sample};
+pub use host::{Elicit, ElicitAnswer, Elicitation, Host, NotSampled, Root, Sample};
 pub use session::{Capabilities, Era, ServerInfo};
 pub(crate) use session::{ClientIdentity, Session};
 
