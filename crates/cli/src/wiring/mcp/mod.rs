@@ -1,5 +1,6 @@
 //! The MCP servers of a session: which may run, and what becomes of their tools.
 
+mod answerer;
 mod commands;
 mod confined;
 mod hooks;
@@ -21,6 +22,7 @@ use haft_runtime::{Pool, Session};
 use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
+pub(super) use answerer::Answerer;
 pub(crate) use commands::expand_command;
 pub(super) use hooks::HookTools;
 use journal::Journal;
@@ -119,9 +121,8 @@ impl Setup {
     pub(crate) fn manager(&self) -> &Manager {
         self.manager.get_or_init(|| {
             let state = self.state_dir();
-            self.sampler.confirmed_by(self.person.clone());
             let mut host = Host::default();
-            host.elicit = self.person.clone();
+            host.elicit = Some(Arc::new(self.answerer.clone()));
             host.sample = Some(Arc::new(self.sampler.clone()));
             host.set_roots(self.roots());
             Manager::new(ManagerOptions {
@@ -301,9 +302,11 @@ impl Setup {
     }
 
     /// What servers need before they start: walls for those that are to be
-    /// held, a model for those that may ask one.
+    /// held, somebody who answers, a model for those that may ask one.
     fn prepare(&self, servers: &mut [ServerConfig]) -> Result<(), Failure> {
         self.confine(servers)?;
+        self.answerer.ask(self.person.clone());
+        self.sampler.confirmed_by(self.person.clone());
         self.sampler.allow(servers);
         if self.sampler.is_wanted() && !self.sampler.has_model() {
             let run = RunArgs::default();
