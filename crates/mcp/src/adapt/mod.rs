@@ -6,6 +6,7 @@ mod names;
 mod result;
 mod schema;
 mod tool;
+mod visible;
 mod weight;
 
 pub use media::{Media, MediaDirectory};
@@ -13,3 +14,4 @@ pub use names::tool_prefix;
 pub(crate) use names::{sanitised, tool_names};
 pub(crate) use result::contents_text;
 pub(crate) use tool::{Agreed, Built, remote_tool};
+pub(crate) use visible::visible;

@@ -123,23 +123,27 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
     builder.build()
 }
 
-/// Redirects stay with the host the user agreed to: anywhere else the request,
-/// with all it says, would go to a stranger.
+/// Redirects stay with the server the user agreed to: anywhere else, also at
+/// another port of the same host, the request would go to a stranger with all
+/// it says and every header it carries.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let from = attempt.previous().last();
-    let same_host = from.is_some_and(|from| {
-        let same_place = from.host() == attempt.url().host();
-        let not_downgraded = from.scheme() == attempt.url().scheme() || attempt.url().scheme() == "https";
-        same_place && not_downgraded
-    });
-    match (same_host, attempt.previous().len()) {
+    let same_place = attempt.previous().last().is_some_and(|from| is_same_place(from, attempt.url()));
+    match (same_place, attempt.previous().len()) {
         (true, 0..=MAX_REDIRECTS) => attempt.follow(),
         (true, _) => attempt.error("too many redirects"),
         (false, _) => {
-            let reason = format!("redirected to another host: {}", attempt.url());
-            attempt.error(reason)
+            let (mut to, query) = (attempt.url().clone(), attempt.url().query().is_some());
+            to.set_query(query.then_some("…"));
+            attempt.error(format!("redirected to another host or port: {to}"))
         }
     }
+}
+
+/// The same origin, or its encrypted form.
+fn is_same_place(from: &Url, to: &Url) -> bool {
+    let default_ports = from.port().is_none() && to.port().is_none();
+    let encrypted = (from.scheme(), to.scheme()) == ("http", "https") && default_ports;
+    from.origin() == to.origin() || (encrypted && from.host() == to.host())
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {

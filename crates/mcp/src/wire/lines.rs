@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if begins || !self.held.text.is_empty() {
             return self.hold(&line);
         }
-        (!text.is_empty()).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
+        (text.iter().any(|byte| *byte != 0)).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
     }
 
     /// Adds a line to a message that spans several.

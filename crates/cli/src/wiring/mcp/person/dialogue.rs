@@ -84,6 +84,10 @@ impl<L: Lines> Dialogue<'_, L> {
                 self.complain(&problem.message)?;
                 continue;
             }
+            // One field was just looked at.
+            if fields.len() == 1 {
+                return Ok(Ok(filled));
+            }
             self.show(fields, &filled)?;
             let question = format!("Send this to {}?", clean(server));
             match self.choose(&question, "[y]es, [e]dit, [n]o", &["y", "e", "n"])? {
@@ -263,6 +267,8 @@ mod tests {
         let empty = json!({"type": "object", "properties": {}});
         assert_eq!(asked(Some(empty.clone()), None, &["y"]).0, accept(&json!({})));
         assert_eq!(asked(Some(empty), None, &["n"]).0, ElicitAnswer::Decline);
+        let one = json!({"properties": {"decision": {"enum": ["allow", "deny"], "default": "deny"}}});
+        assert_eq!(asked(Some(one), None, &["y", "1"]).0, accept(&json!({"decision": "allow"})));
         let fields: Map<String, Value> = (0..51).map(|at| (format!("f{at}"), json!({}))).collect();
         let (answer, shown) = asked(Some(json!({"properties": fields})), None, &[]);
         assert!(answer == ElicitAnswer::Cancel && shown.contains("51 fields"), "{shown}");
