@@ -205,6 +205,9 @@ impl Row {
         if let Some(reason) = &self.reason {
             line("why", reason);
         }
+        if let Some(advice) = self.advice() {
+            line("do", &advice);
+        }
         line("runs", &self.what);
         line(
             "scope",
@@ -219,10 +222,24 @@ impl Row {
         out
     }
 
+    /// What a person can do about it, where it does not work.
+    fn advice(&self) -> Option<String> {
+        match self.state {
+            "ready" => None,
+            "waiting" => Some(String::from("look at it with `haft trust`, and agree if you trust it")),
+            "unusable" => Some(match &self.place {
+                Some(place) => format!("correct its entry in {place}"),
+                None => String::from("correct its entry"),
+            }),
+            "off" => Some(String::from("switch it on")),
+            _ => self.status.as_ref()?.advice.clone(),
+        }
+    }
+
     fn json(&self) -> Value {
         let mut row = json!({
             "name": self.name, "scope": self.scope, "what": self.what, "place": self.place,
-            "state": self.state, "reason": self.reason,
+            "state": self.state, "reason": self.reason, "advice": self.advice(),
         });
         let Some(status) = &self.status else { return row };
         let list = |list: &[Skipped]| -> Value {
@@ -262,14 +279,7 @@ fn status_lines(status: &ServerStatus, line: &mut impl FnMut(&str, &str)) {
         line("changed", &format!("{}; they ask before they run", status.changed.join(", ")));
     }
     if let Some(noise) = &status.noise {
-        let first = text::one_line(&noise.first, 120);
-        line(
-            "noise",
-            &format!(
-                "{} of its output were no messages, first: {first}",
-                plural(usize::try_from(noise.lines).unwrap_or(usize::MAX), "line")
-            ),
-        );
+        line("noise", &noise.to_string());
     }
     if !status.log_tail.trim().is_empty() {
         let lines: Vec<&str> = status.log_tail.trim_end().lines().collect();

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Era, ServerInfo,
+    Era, Fault, ServerInfo,
     session::{ClientIdentity, Session},
 };
 use crate::{
@@ -23,16 +23,25 @@ const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ConnectError {
-    #[error("{0}")]
-    Failed(String),
+    #[error("{reason}")]
+    Failed { reason: String, fault: Fault },
     #[error("the server asks for authorization")]
     Unauthorized { challenge: String },
+}
+
+impl ConnectError {
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Self::Failed { fault, .. } => *fault,
+            Self::Unauthorized { .. } => Fault::Login,
+        }
+    }
 }
 
 impl From<OpenError> for ConnectError {
     fn from(err: OpenError) -> Self {
         match err {
-            OpenError::Failed(reason) => Self::Failed(reason),
+            OpenError::Failed(reason) => Self::Failed { reason, fault: Fault::NotThere },
             OpenError::Unauthorized { challenge } => Self::Unauthorized { challenge },
         }
     }
@@ -44,7 +53,7 @@ impl From<CallError> for ConnectError {
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 Self::Unauthorized { challenge }
             }
-            other => Self::Failed(other.to_string()),
+            other => Self::Failed { reason: other.to_string(), fault: Fault::of(&other) },
         }
     }
 }
@@ -97,7 +106,8 @@ impl Handshake<'_> {
                 if let Some(transport) = current.as_ref().and_then(Peer::transport) {
                     tokio::spawn(transport.close());
                 }
-                Err(ConnectError::Failed(format!("no handshake within {} s; {said}", limit.as_secs_f64())))
+                let reason = format!("no handshake within {} s; {said}", limit.as_secs_f64());
+                Err(ConnectError::Failed { reason, fault: Fault::Silent })
             }
         }
     }

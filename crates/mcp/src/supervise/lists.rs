@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_tool::{DynTool, Exposure};
@@ -21,8 +21,12 @@ use crate::{
     wire::{CallError, Peer, RequestOptions, RpcError},
 };
 
-/// A server that keeps announcing changes that are none is asked less and less.
+/// A server that keeps announcing changes is asked less and less, whether
+/// there are any or not.
 const MAX_SETTLE: Duration = Duration::from_secs(30);
+
+/// After this much quiet, a change is news again.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// How long one `subscriptions/listen` may stay open before it is renewed.
 const LISTEN_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -33,8 +37,6 @@ const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct Adopted {
     /// Tools that are no longer what was agreed to.
     changed: Vec<String>,
-    /// Whether anything is different from before.
-    news: bool,
 }
 
 impl Server {
@@ -53,8 +55,9 @@ impl Server {
             let mut slot = self.slot();
             slot.info = Some(info.clone());
             slot.skipped = skipped;
-            let Adopted { changed, news } = self.adopt(&mut slot, defs.clone());
-            slot.settle = if news { SETTLE } else { (slot.settle * 2).min(MAX_SETTLE) };
+            let Adopted { changed } = self.adopt(&mut slot, defs.clone());
+            slot.settle = self.next_pause(&slot);
+            slot.listed = Some(Instant::now());
             let (skipped, pins) = (slot.skipped.clone(), slot.pins.clone());
             (changed, Manifest::new(&self.config, info, defs, skipped, pins))
         };
@@ -64,6 +67,14 @@ impl Server {
             self.context.tell(Event::Definitions { server: self.name().to_owned(), tools: changed });
         }
         Ok(())
+    }
+
+    /// How long the next announced change has to settle.
+    fn next_pause(&self, slot: &Slot) -> Duration {
+        match slot.listed {
+            Some(listed) if listed.elapsed() < QUIET + slot.settle => (slot.settle * 2).min(MAX_SETTLE),
+            _ => SETTLE,
+        }
     }
 
     /// Replaces the tools. Those whose definition is the same stay the same
@@ -104,7 +115,7 @@ impl Server {
         if news {
             self.context.tell(Event::Tools { server: self.name().to_owned() });
         }
-        Adopted { changed, news }
+        Adopted { changed }
     }
 
     /// The tools as the pool wants them, by name.

@@ -218,7 +218,8 @@ pub(super) fn explain(err: &reqwest::Error) -> String {
 }
 
 fn not_sent(err: &reqwest::Error) -> CallError {
-    match err.is_connect() || err.is_builder() || err.is_redirect() {
+    match err.is_connect() || err.is_builder() {
+        _ if err.is_redirect() => CallError::Elsewhere(explain(err)),
         true => CallError::NotSent(explain(err)),
         false => CallError::Closed(explain(err)),
     }

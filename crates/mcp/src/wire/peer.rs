@@ -63,6 +63,9 @@ pub(crate) enum CallError {
     /// The request never reached the server.
     #[error("{0}")]
     NotSent(String),
+    /// The address leads elsewhere, and the request did not follow.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The request was held back for now, for this reason.
     #[error("{0}")]
     HeldBack(String),
