@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Declared, Era, Problem, ServerState, ServerStatus, Skipped};
+use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped};
+use haft_model::wire_schema;
 use haft_types::{nearest, text};
 use serde_json::{Value, json};
 
@@ -103,8 +104,8 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     let names = manager.names();
     // Also those whose tools are known: the question is whether they work now.
     let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
-    let mut rows: Vec<Row> =
-        manager.status().into_iter().map(|status| Row::of_status(status, &declared, setup)).collect();
+    let statuses = manager.status().into_iter().map(|status| with_wire_notes(status, manager));
+    let mut rows: Vec<Row> = statuses.map(|status| Row::of_status(status, &declared, setup)).collect();
     for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
         rows.push(Row::plain(&it.server, "waiting", it.reason(), setup));
     }
@@ -126,6 +127,23 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     setup.stop_servers().await;
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(rows)
+}
+
+/// Adds what becomes of the tools on their way to a model: what no provider
+/// takes is missing in requests, what is said otherwise there is told.
+fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus {
+    for tool in manager.tools_of(&status.name) {
+        let spec = tool.spec();
+        let name = || spec.name.clone();
+        match wire_schema(&spec.input_schema) {
+            Err(reason) => status.skipped.push(Skipped { name: name(), reason }),
+            Ok(wire) if !wire.notes.is_empty() => {
+                status.repaired.push(Skipped { name: name(), reason: wire.notes.join("; ") });
+            }
+            Ok(_) => (),
+        }
+    }
+    status
 }
 
 fn place(setup: &Setup, name: &str) -> Option<String> {

@@ -33,12 +33,6 @@ const LISTEN_FOR: Duration = Duration::from_secs(24 * 3600);
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a list of tools brought.
-pub(super) struct Adopted {
-    /// Tools that are no longer what was agreed to.
-    changed: Vec<String>,
-}
-
 impl Server {
     /// Reads the list of tools of a fresh session.
     pub(super) async fn take_tools(&self, session: &Arc<Session>) -> Result<(), ConnectError> {
@@ -55,7 +49,7 @@ impl Server {
             let mut slot = self.slot();
             slot.info = Some(info.clone());
             slot.skipped = skipped;
-            let Adopted { changed } = self.adopt(&mut slot, defs.clone());
+            let changed = self.adopt(&mut slot, defs.clone());
             slot.settle = self.next_pause(&slot);
             slot.listed = Some(Instant::now());
             let (skipped, pins) = (slot.skipped.clone(), slot.pins.clone());
@@ -78,8 +72,8 @@ impl Server {
     }
 
     /// Replaces the tools. Those whose definition is the same stay the same
-    /// objects.
-    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Adopted {
+    /// objects. Names those that are no longer what was agreed to.
+    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Vec<String> {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
         let names = adapt::tool_names(self.name(), &defs);
@@ -115,7 +109,7 @@ impl Server {
         if news {
             self.context.tell(Event::Tools { server: self.name().to_owned() });
         }
-        Adopted { changed }
+        changed
     }
 
     /// The tools as the pool wants them, by name.

@@ -33,6 +33,13 @@ pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     }
 }
 
+/// The same, but only if nothing follows the last value.
+pub(crate) fn parse_whole_values(text: &[u8]) -> Vec<Value> {
+    let narrow: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
+    let values = serde_json::Deserializer::from_slice(narrow.trim_ascii()).into_iter();
+    values.collect::<Result<Vec<Value>, _>>().unwrap_or_default()
+}
+
 /// Whoever writes wide characters does so from the start.
 const WIDE_PROBE: usize = 4;
 

@@ -46,6 +46,10 @@ const ALWAYS_LOAD_PATIENCE: Duration = Duration::from_secs(5);
 /// More instructions than this are an essay.
 const MAX_INSTRUCTIONS: usize = 2048;
 
+/// As many late tools are named; a server that brings thousands says nothing
+/// with them.
+const MAX_NAMED: usize = 250;
+
 /// Keeps the tools of a session in step with its servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ServerTools {
@@ -151,9 +155,13 @@ impl ServerTools {
     pub(crate) fn announce(&self, inbox: &Inbox) {
         let news = self.take();
         if !news.is_empty() {
+            let more = match news.len().saturating_sub(MAX_NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more, which ToolSearch finds by what they do"),
+            };
+            let named = news[..news.len().min(MAX_NAMED)].join(", ");
             inbox.mention(UserInput::text(format!(
-                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {}\n</system-reminder>",
-                news.join(", ")
+                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {named}{more}\n</system-reminder>"
             )));
         }
     }
