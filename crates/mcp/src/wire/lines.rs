@@ -79,8 +79,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         loop {
             if self.looked != self.line.len() {
                 // In the middle of a line.
-                let more = tokio::time::timeout(STALL, self.from.fill_buf()).await;
-                if more.is_err() {
+                let is_stalled = tokio::time::timeout(STALL, self.from.fill_buf()).await.is_err();
+                if is_stalled {
                     match self.stalled() {
                         Some(line) => return Ok(Some(line)),
                         None => self.looked = self.line.len(),
@@ -110,8 +110,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// What to make of a line that goes no further: whole messages whose writer
-    /// forgot the line break, or ended it with something else.
+    /// forgot the line break, or ended it with something else; or words, a
+    /// question of a program that believes somebody sees it.
     fn stalled(&mut self) -> Option<Line> {
+        if self.line.first().is_some_and(|it| it.is_ascii_alphanumeric()) {
+            return self.finish_line();
+        }
         let ends = matches!(self.line.trim_ascii_end().last(), Some(b'}' | b']' | 0));
         if !ends || !self.held.text.is_empty() || self.dropped != 0 {
             return None;
@@ -240,13 +244,15 @@ mod tests {
             ("{\"id\":1,\"result\":{}", None),
             ("{\"id\":1,\"result\":{}}{\"id\":[]", None),
             ("{\"level\":1}", None),
-            ("words", None),
             ("", None),
         ] {
             let mut reader = LineReader::with_limit(text.as_bytes(), 1000);
             reader.line = text.as_bytes().to_vec();
             assert_eq!(reader.stalled(), want.map(Line::Messages), "{text}");
         }
+        let mut reader = LineReader::with_limit(&b""[..], 1000);
+        reader.line = b"Password: ".to_vec();
+        assert_eq!(reader.stalled(), Some(Line::Noise("Password:".into())));
     }
 
     #[tokio::test]
