@@ -40,7 +40,7 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory, tool_prefix};
+pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
 pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
     Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument, PromptDef,

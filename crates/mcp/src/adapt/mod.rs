@@ -9,7 +9,7 @@ mod tool;
 mod visible;
 mod weight;
 
-pub use media::{Media, MediaDirectory};
+pub use media::{Media, MediaDirectory, Shown};
 pub use names::tool_prefix;
 pub(crate) use names::{sanitised, tool_names};
 pub(crate) use result::contents_text;

@@ -5,6 +5,7 @@ mod commands;
 mod confined;
 mod hooks;
 mod journal;
+mod media;
 mod person;
 mod questions;
 mod sampling;
@@ -15,8 +16,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
 use haft_hooks::HandlerKind;
 use haft_mcp::{
-    Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, MediaDirectory, Problem, Root, Rules,
-    Scope, ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
+    Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
+    ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
 use haft_runtime::{Pool, Session};
 use haft_tool::DynTool;
@@ -26,6 +27,7 @@ pub(super) use answerer::Answerer;
 pub(crate) use commands::expand_command;
 pub(super) use hooks::HookTools;
 use journal::Journal;
+use media::SessionMedia;
 pub(crate) use journal::journal_path;
 pub(crate) use person::PersonAtTerminal;
 pub(super) use sampling::Sampler;
@@ -133,7 +135,10 @@ impl Setup {
                     ..AuthOptions::default()
                 },
                 // Where results are that were too large to show: readable without a question.
-                media: Arc::new(MediaDirectory::new(self.session_dir().join("tool-results").join("mcp"))),
+                media: Arc::new(SessionMedia::new(
+                    self.session_dir().join("tool-results").join("mcp"),
+                    super::services::media_work(),
+                )),
                 ..ManagerOptions::detached()
             })
         })
