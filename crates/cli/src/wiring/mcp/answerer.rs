@@ -86,7 +86,7 @@ impl SessionHooks {
         let outcome = self.hooks.run(&HookInput::new(self.base.clone(), event)).await;
         let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
         for notice in outcome.system_messages.iter().cloned().chain(broken) {
-            complain(&crate::show::clean(&notice));
+            complain(&notice);
         }
         outcome
     }
@@ -163,7 +163,7 @@ fn refused(request: &Elicitation, outcome: &Outcome) -> Option<ElicitAnswer> {
         _ => return None,
     };
     let said = format!("a hook refused a question of the MCP server {}: {reason}", request.server);
-    complain(&crate::show::clean(&said));
+    complain(&said);
     Some(answer)
 }
 
@@ -174,7 +174,7 @@ fn unused(request: &Elicitation, event: HookEvent, why: &str) {
         request.server,
         haft_types::text::one_line(why, 300)
     );
-    complain(&crate::show::clean(&said));
+    complain(&said);
 }
 
 /// The answer of a hook as the server may get it, or why not.
