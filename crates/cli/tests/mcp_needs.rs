@@ -118,7 +118,7 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
     ];
     let wrong = [
         ("union", json!({}), ["path", "url"]),
-        ("union", json!({"path": 5, "url": []}), ["path", "url"]),
+        ("union", json!({"path": {}, "url": []}), ["path", "url"]),
         ("conditional", json!({"kind": "big"}), ["size", "conditional"]),
     ];
     for form in ["messages", "chat", "responses"] {
@@ -209,7 +209,7 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
     assert_eq!(wire_names(&haft, true, true).await, first, "another order, after a restart");
     assert_eq!(wire_names(&Haft::new(), true, true).await, first, "another home");
     // Each leads back to its tool, also through ToolSearch.
-    add(&haft, ID, json!({"tools": named().iter().map(|it| tool(it, json!({"type": "object"}))).collect::<Vec<_>>()}), json!({}));
+    add(&haft, ID, json!({"tools": named().iter().map(|it| tool(it, object(json!({"v": {}})))).collect::<Vec<_>>()}), json!({}));
     let list = first.iter().cloned().collect::<Vec<_>>();
     let pieces: Vec<Piece> = list.iter().map(|it| Piece::tool(it, json!({}))).collect();
     let turns = vec![
@@ -295,7 +295,8 @@ async fn six_servers_with_six_lives() {
         }
         started.elapsed()
     };
-    let (output, first) = tokio::join!(run(&haft, &model, &[], &["--allowedTools", rules]), first);
+    let args = ["--allowedTools", rules];
+    let (output, first) = tokio::join!(run(&haft, &model, &[], &args), first);
     assert!(output.status.success(), "{output:?}");
     // Two of them take longer than two minutes: nobody waited for them.
     assert!(first < Duration::from_secs(20), "{first:?}");

@@ -38,7 +38,7 @@ const PIPES: &[Odd] = &[
     Odd("id_null", "failed", &["no handshake within", "startupTimeout"], "!no handshake"),
     Odd("id_bool", "failed", &["no handshake within"], "!no handshake"),
     Odd("id_list", "failed", &["no handshake within"], "!no handshake"),
-    Odd("id_huge", "failed", &["no handshake within"], "!no handshake"),
+    Odd("id_huge", "failed", &["not valid JSON", "only its authors"], "!not valid JSON"),
     Odd("id_negative", "failed", &["no handshake within"], "!no handshake"),
     Odd("id_text", "failed", &["no handshake within"], "!no handshake"),
     // Conversation.
@@ -82,7 +82,7 @@ const ADDRESSES: &[Odd] = &[
     Odd("upgrade", "failed", &["101", "url"], "!101"),
     Odd("go_to_port", "failed", &["redirected to another host or port: http://127.0.0.1:", "`url`"], "!redirected"),
     Odd("go_to_name", "failed", &["redirected to another host or port: http://localhost:", "`url`"], "!redirected"),
-    Odd("go_to_data", "failed", &["redirect"], "!redirect"),
+    Odd("go_to_data", "failed", &["HTTP 302", "redirects to data:text/plain", "`url`"], "!redirects to"),
     Odd("go_by_get", "failed", &["405", "`type`"], "!405"),
     Odd("teapot", "failed", &["HTTP 418", "teapot", "`url`"], "!418"),
     Odd("payment", "failed", &["HTTP 402", "pay", "`headers`"], "!402"),
@@ -114,8 +114,8 @@ const OLD: &[Odd] = &[
     Odd("old_away", "failed", &["to another origin", "`url`"], "!another origin"),
     Odd("old_file", "failed", &["to another origin"], "!another origin"),
     Odd("old_junk", "failed", &["is not an address"], "!not an address"),
-    Odd("old_never", "failed", &["did not say where to send messages"], "!did not say where"),
-    Odd("old_flood", "failed", &["did not say where to send messages"], "!did not say where"),
+    Odd("old_never", "failed", &["no handshake within 2 s", "startupTimeout"], "!no handshake"),
+    Odd("old_flood", "failed", &["no handshake within 2 s"], "!no handshake"),
 ];
 
 fn support(name: &str) -> String {
@@ -158,8 +158,8 @@ impl Odd {
 
     /// Short limits only where something has to run into them.
     fn limits(&self, entry: &mut Value) {
-        let Self(modes, _, about, call) = self;
-        let waits = about.iter().any(|it| it.contains("no handshake")) || *modes == "old_flood";
+        let Self(_, _, about, call) = self;
+        let waits = about.iter().any(|it| it.contains("no handshake"));
         entry["startupTimeout"] = json!(if waits { 2000 } else { 60_000 });
         entry["timeout"] = json!(if call.contains("no answer") { 1500 } else { 60_000 });
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped};
+use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
 use haft_model::wire_schema;
 use haft_types::{nearest, text};
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
 fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus {
     for tool in manager.tools_of(&status.name) {
         let spec = tool.spec();
-        let name = || spec.name.clone();
+        let name = || spec.name.strip_prefix(&tool_prefix(&status.name)).unwrap_or(&spec.name).to_owned();
         match wire_schema(&spec.input_schema) {
             Err(reason) => status.skipped.push(Skipped { name: name(), reason }),
             Ok(wire) if !wire.notes.is_empty() => {

@@ -280,6 +280,9 @@ impl Setup {
                 let gate = &session.pipeline.gate;
                 policy.mode = gate.mode();
                 gate.permissions().replace(&policy);
+                if let Some(manager) = self.manager.get() {
+                    gate.permissions().rename(&Arc::new(mcp::names(manager)));
+                }
                 let hooks = gate.hooks();
                 let (definitions, ports) = self.hook_parts();
                 hooks.set(hooks.get().reconfigured(definitions, ports));

@@ -30,6 +30,14 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     Ok((usable, repairs))
 }
 
+/// Whether a schema of results is one: nobody repairs what only programs read.
+pub(super) fn is_sound(schema: &Value) -> bool {
+    let (mut notes, mut copy) = (Vec::new(), schema.clone());
+    can_be_followed(schema).is_ok()
+        && Repair { root: schema, notes: &mut notes }.node(&mut copy, 0).is_ok()
+        && notes.is_empty()
+}
+
 /// Why arguments cannot be an object.
 struct Refusal {
     keyword: &'static str,

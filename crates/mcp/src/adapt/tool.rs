@@ -6,7 +6,7 @@ use haft_tool::{
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::{guarded::Guarded, names::original, result::shape, schema::usable, visible::visible};
+use super::{guarded::Guarded, names::original, result::shape, schema::{is_sound, usable}, visible::visible};
 use crate::{
     client::ToolDef,
     config::{ServerConfig, Trust},
@@ -46,11 +46,15 @@ pub(crate) fn remote_tool(
     server: Weak<Server>,
 ) -> Result<Built, String> {
     let (input_schema, schema_repairs) = usable(&def.input_schema)?;
-    let repairs = def.repairs.iter().cloned().chain(schema_repairs).collect();
+    let mut repairs: Vec<String> = def.repairs.iter().cloned().chain(schema_repairs).collect();
+    let output_schema = def.output_schema.clone().filter(is_sound);
+    if output_schema.is_none() && def.output_schema.is_some() {
+        repairs.push(String::from("outputSchema: it is not a valid schema and is ignored"));
+    }
     let spec = ToolSpec {
         description: description(def, &input_schema),
         input_schema,
-        output_schema: def.output_schema.clone(),
+        output_schema,
         search_hint: search_hint(config, def),
         exposure: match def.meta_flag("anthropic/alwaysLoad") {
             true => Exposure::Always,

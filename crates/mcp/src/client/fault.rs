@@ -29,7 +29,9 @@ impl Fault {
             CallError::Elsewhere(_) => Self::Elsewhere,
             CallError::NotSent(_) | CallError::HeldBack(_) | CallError::Cancelled => Self::NotThere,
             CallError::Closed(_) => Self::Ended,
-            CallError::Http { status: 200..=299, .. } | CallError::SessionExpired => Self::NotMcp,
+            CallError::Http { status: 100..=299, .. }
+            | CallError::SessionExpired
+            | CallError::Unreadable(_) => Self::NotMcp,
             CallError::Http { status, .. } => Self::Status(*status),
             CallError::Unauthorized { .. } | CallError::Forbidden { .. } => Self::Login,
         }

@@ -97,16 +97,18 @@ impl Handshake<'_> {
                 let log =
                     current.as_ref().and_then(Peer::transport).map(|it| it.log_tail()).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(5).collect();
-                let said = match last.is_empty() {
-                    true => String::from("it wrote nothing to its log"),
-                    false => {
-                        format!("it last wrote: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "))
+                let is_local = current.as_ref().and_then(Peer::transport).is_some_and(|it| it.pid().is_some());
+                let said = match (is_local, last.is_empty()) {
+                    (false, _) => String::new(),
+                    (true, true) => String::from("; it wrote nothing to its log"),
+                    (true, false) => {
+                        format!("; it last wrote: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "))
                     }
                 };
                 if let Some(transport) = current.as_ref().and_then(Peer::transport) {
                     tokio::spawn(transport.close());
                 }
-                let reason = format!("no handshake within {} s; {said}", limit.as_secs_f64());
+                let reason = format!("no handshake within {} s{said}", limit.as_secs_f64());
                 Err(ConnectError::Failed { reason, fault: Fault::Silent })
             }
         }
@@ -142,8 +144,8 @@ impl Handshake<'_> {
         match (info, self.connector.older()) {
             (Ok(info), _) => Ok(self.session(peer, info)),
             // It does not take messages at its address at all.
-            (Err(CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
-                let peer = self.open(current, older).await?;
+            (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
+                let Ok(peer) = self.open(current, older).await else { return Err(err.into()) };
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))
             }
@@ -222,7 +224,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
             }
         }
         Err(CallError::Rpc(error)) if offers(&error, MODERN) => Probe::Again,
-        Err(CallError::Rpc(_)) => Probe::Legacy,
+        Err(CallError::Rpc(_) | CallError::Unreadable(_)) => Probe::Legacy,
         Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
         // Not a word about the protocol: a proxy, a missing page, an old server.
         Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => Probe::Legacy,

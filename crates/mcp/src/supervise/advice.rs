@@ -28,7 +28,10 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
             let most = config.timeouts.startup.as_millis();
             format!("if it is only slow, raise `startupTimeout` (now {most} ms); else {by_hand}")
         }
-        Fault::SaidNo => format!("it answers, but does not want to work; what it says is all there is to know: {by_hand}"),
+        Fault::SaidNo => String::from("it answers, but refuses; do what it says, or ask whoever made it"),
+        Fault::NotMcp if is_local => {
+            format!("it does not write messages of the protocol, which only its authors can repair; {by_hand}")
+        }
         Fault::NotMcp => String::from("check that `url` leads to an MCP server and not to a web page"),
         Fault::Status(401 | 403) => String::from("check `headers`, and who may use the server"),
         Fault::Status(404 | 405) => String::from("check `url`, and whether `type` should be `sse` or `http`"),

@@ -123,6 +123,13 @@ impl Server {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
     }
 
+    /// The name of every tool here, the server, and the tool's name there.
+    pub(crate) fn origins(&self) -> Vec<(String, String, String)> {
+        let origin =
+            |it: &RemoteTool| (it.built.tool.name().to_owned(), self.name().to_owned(), it.def.name.clone());
+        self.slot().tools.iter().map(origin).collect()
+    }
+
     /// How many characters its tools take in a request.
     pub(crate) fn definition_chars(&self) -> usize {
         let size = |it: &RemoteTool| {

@@ -54,8 +54,11 @@ pub struct Noise {
 
 impl fmt::Display for Noise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = if self.lines == 1 { "1 line" } else { &format!("{} lines", self.lines) };
-        write!(f, "{lines} of its output were no messages, first: {}", text::one_line(&self.first, 120))?;
+        let first = text::one_line(&self.first, 120);
+        match self.lines {
+            1 => write!(f, "1 line of its output was no message: {first}")?,
+            lines => write!(f, "{lines} lines of its output were no messages, first: {first}")?,
+        }
         // A common mistake with a name.
         match self.first.to_ascii_lowercase().starts_with("content-length:") {
             true => f.write_str(" (it frames messages like a language server; here each is one line)"),

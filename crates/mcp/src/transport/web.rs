@@ -139,6 +139,17 @@ fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
+/// Where an answer leads that leads to no address.
+pub(super) fn elsewhere(response: &Response) -> String {
+    let to = response.headers().get(reqwest::header::LOCATION).and_then(|it| it.to_str().ok());
+    let to = to.map(|it| text::one_line(it.split('?').next().unwrap_or_default(), 200));
+    let status = response.status().as_u16();
+    match to {
+        Some(to) => format!("HTTP {status}: it redirects to {to}, which is no address to go to"),
+        None => format!("HTTP {status}: it redirects, but does not say where to"),
+    }
+}
+
 /// The same origin, or its encrypted form.
 fn is_same_place(from: &Url, to: &Url) -> bool {
     let default_ports = from.port().is_none() && to.port().is_none();

@@ -13,9 +13,9 @@ use serde_json::Value;
 pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text).trim_ascii();
     if text.iter().take(WIDE_PROBE).any(|byte| *byte == 0) {
-        let text = text.strip_prefix(b"\xFF\xFE").or_else(|| text.strip_prefix(b"\xFE\xFF")).unwrap_or(text);
         let narrow: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
-        return parse_values(&narrow);
+        let marks = [b"\xFF\xFE", b"\xFE\xFF"];
+        return parse_values(marks.iter().find_map(|mark| narrow.strip_prefix(*mark)).unwrap_or(&narrow));
     }
     if !matches!(text.first(), Some(b'{' | b'[')) {
         return Vec::new();
@@ -135,6 +135,7 @@ mod tests {
             (b"\0{\"a\":1}\0", vec![json!({"a": 1})]),
             (b"\xFF\xFE{\0\"\0a\0\"\0:\x001\0}\0\n", vec![json!({"a": 1})]),
             (b"\0{\0\"\0a\0\"\0:\x001\0}\0\r\0\n", vec![json!({"a": 1})]),
+            (b"\0\xFF\xFE{\0\"\0a\0\"\0:\x001\0}\0\r\0\n", vec![json!({"a": 1})]),
             (b"\0\0\0\0", vec![]),
             (b"log line", vec![]),
             (b"{broken", vec![]),

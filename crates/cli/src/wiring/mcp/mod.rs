@@ -31,6 +31,7 @@ use media::SessionMedia;
 pub(crate) use journal::journal_path;
 pub(crate) use person::PersonAtTerminal;
 pub(super) use sampling::Sampler;
+pub(super) use tools::names;
 pub(crate) use tools::{ServerTools, ToolLoading, needs_servers};
 
 use super::{Attended, Setup};
@@ -387,7 +388,9 @@ impl Setup {
         super::runtime()?.block_on(async {
             let manager = self.start_servers(ServerFlags::default(), Attended::Never)?;
             manager.settled(ATTACH_PATIENCE).await;
-            let mut tools = manager.tools();
+            let permissions = haft_permission::Session::new(policy);
+            permissions.rename(&Arc::new(names(manager)));
+            let (policy, mut tools) = (permissions.policy(), manager.tools());
             tools.retain(|tool| policy.removes(tool.name()).is_none());
             self.stop_servers().await;
             Ok(pool.with_external(tools, "its server is no longer there"))

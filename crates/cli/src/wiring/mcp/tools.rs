@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp::{Event, Manager, ServerState};
+use haft_permission::Names;
 use haft_runtime::{Pipeline, Session, SharedPool};
 use haft_tool::DynTool;
 use haft_types::text;
@@ -71,7 +72,9 @@ impl ServerTools {
         if self.manager.names().is_empty() && !self.pool.get().names().any(|it| it.starts_with("mcp__")) {
             return Vec::new();
         }
-        let policy = self.pipeline.gate.permissions().policy();
+        let permissions = self.pipeline.gate.permissions();
+        permissions.rename(&Arc::new(names(&self.manager)));
+        let policy = permissions.policy();
         let mut tools: Vec<Arc<dyn DynTool>> = self.manager.tools();
         tools.retain(|tool| policy.removes(tool.name()).is_none());
         let before = self.pool.get();
@@ -165,6 +168,15 @@ impl ServerTools {
             )));
         }
     }
+}
+
+/// What rules may call the tools of servers: also as their servers do.
+pub(crate) fn names(manager: &Manager) -> Names {
+    let mut names = Names::built_in();
+    for (name, server, tool) in manager.origins() {
+        names.add_remote(&name, &server, &tool);
+    }
+    names
 }
 
 /// Following must not keep the servers alive.

@@ -86,12 +86,12 @@ impl<L: Lines> Dialogue<'_, L> {
             }
             // One field was just looked at.
             if fields.len() == 1 {
-                return Ok(Ok(filled));
+                return Ok(Ok(in_order(fields, filled)));
             }
             self.show(fields, &filled)?;
             let question = format!("Send this to {}?", clean(server));
             match self.choose(&question, "[y]es, [e]dit, [n]o", &["y", "e", "n"])? {
-                Some("y") => return Ok(Ok(filled)),
+                Some("y") => return Ok(Ok(in_order(fields, filled))),
                 Some("e") => (),
                 Some(_) => return Ok(Err(Left::Declined)),
                 None => return Ok(Err(Left::Cancelled)),
@@ -168,6 +168,11 @@ impl<L: Lines> Dialogue<'_, L> {
             }
         }
     }
+}
+
+/// The values in the order of the form.
+fn in_order(fields: &[Field<'_>], mut filled: Map<String, Value>) -> Map<String, Value> {
+    fields.iter().filter_map(|it| Some((it.name.to_owned(), filled.shift_remove(it.name)?))).collect()
 }
 
 /// Foreign text, moved in and without anything a terminal obeys.

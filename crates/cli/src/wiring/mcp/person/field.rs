@@ -58,7 +58,6 @@ impl<'a> Field<'a> {
 
     /// What belongs into it, in words.
     fn kind(&self) -> String {
-        let is_list = self.schema["type"] == "array";
         let kind = match (self.schema["type"].as_str(), self.choices.is_empty()) {
             (Some("array"), false) => "some of these, with commas",
             (Some("array"), true) => "values with commas",
@@ -75,19 +74,24 @@ impl<'a> Field<'a> {
             },
         };
         let mut words = vec![if self.is_required { "needed" } else { "optional" }.to_owned(), kind.to_owned()];
-        let (least, most) = match is_list {
-            true => (&self.schema["minItems"], &self.schema["maxItems"]),
-            false if self.schema["type"] == "string" => (&self.schema["minLength"], &self.schema["maxLength"]),
-            false => (&self.schema["minimum"], &self.schema["maximum"]),
-        };
-        let unit = if self.schema["type"] == "string" { " characters" } else { "" };
-        match (least.is_number(), most.is_number()) {
-            (true, true) => words.push(format!("{least} to {most}{unit}")),
-            (true, false) => words.push(format!("at least {least}{unit}")),
-            (false, true) => words.push(format!("at most {most}{unit}")),
-            (false, false) => (),
-        }
+        words.extend(self.range());
         words.join(", ")
+    }
+
+    /// How much or how many, where the form says so.
+    fn range(&self) -> Option<String> {
+        let (least, most, unit) = match self.schema["type"].as_str() {
+            Some("array") => ("minItems", "maxItems", ""),
+            Some("string") => ("minLength", "maxLength", " characters"),
+            _ => ("minimum", "maximum", ""),
+        };
+        let (least, most) = (&self.schema[least], &self.schema[most]);
+        match (least.is_number(), most.is_number()) {
+            (true, true) => Some(format!("{least} to {most}{unit}")),
+            (true, false) => Some(format!("at least {least}{unit}")),
+            (false, true) => Some(format!("at most {most}{unit}")),
+            (false, false) => None,
+        }
     }
 
     /// The value the form suggests.
@@ -171,7 +175,11 @@ impl<'a> Field<'a> {
         }
         let form = json!({"type": "object", "properties": {self.name: self.schema}, "required": [self.name]});
         let mut filled = Value::Object(Map::from_iter([(self.name.to_owned(), value)]));
-        check_input("the form", &form, &mut filled).map_err(|err| problem(&err.message, self.name))?;
+        let (is_number, range) = (filled[self.name].is_number(), self.range());
+        check_input("the form", &form, &mut filled).map_err(|err| match range.filter(|_| is_number) {
+            Some(range) => format!("it must be {range}"),
+            None => problem(&err.message, self.name),
+        })?;
         Ok(filled[self.name].take())
     }
 }
@@ -287,7 +295,7 @@ mod tests {
             (text("date-time"), "2024-02-29T23:59:60.5+02:00", Ok(json!("2024-02-29T23:59:60.5+02:00"))),
             (text("date-time"), "2024-02-29 10:00", Err("like")),
             (json!({"type": "integer", "minimum": 1}), "7", Ok(json!(7))),
-            (json!({"type": "integer", "minimum": 1}), "0", Err("minimum 1")),
+            (json!({"type": "integer", "minimum": 1}), "0", Err("it must be at least 1")),
             (json!({"type": "integer"}), "1.5", Err("whole number")),
             (json!({"type": "number"}), "1.5", Ok(json!(1.5))),
             (json!({"type": "number"}), "2", Ok(json!(2))),
