@@ -46,9 +46,11 @@ pub(crate) fn clean(text: &str) -> String {
             it.escape_unicode().to_string()
         }
         // So do characters nobody sees, and line breaks only some see.
-        '\u{200b}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => {
-            it.escape_unicode().to_string()
-        }
+        '\u{200b}'
+        | '\u{2028}'..='\u{2029}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}' => it.escape_unicode().to_string(),
         it if it.is_control() => it.escape_default().to_string(),
         it => it.to_string(),
     };

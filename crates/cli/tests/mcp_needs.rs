@@ -74,7 +74,8 @@ fn bodies(model: &MockModel) -> Vec<Value> {
 
 /// Need 7: eight bad schemas and three good ones.
 fn eleven() -> Value {
-    let arm = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+    let arm =
+        |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     let node = json!({"type": "object", "properties": {
         "name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}});
     let mut bad_output = tool("bad_output", object(json!({"q": {"type": "string"}})));
@@ -122,7 +123,8 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
         ("conditional", json!({"kind": "big"}), ["size", "conditional"]),
     ];
     for form in ["messages", "chat", "responses"] {
-        let all = calls.iter().map(|it| (it.0, it.1.clone())).chain(wrong.iter().map(|it| (it.0, it.1.clone())));
+        let all =
+            calls.iter().map(|it| (it.0, it.1.clone())).chain(wrong.iter().map(|it| (it.0, it.1.clone())));
         let pieces = all.map(|(name, input)| Piece::tool(format!("mcp__srv__{name}"), input));
         let turns = vec![Turn::of(pieces.collect::<Vec<_>>()), Turn::text("Done.")];
         let model = MockModel::start(Script::of(turns)).await.unwrap();
@@ -138,20 +140,26 @@ async fn bad_schemas_cost_only_themselves_with_every_provider() {
         assert!(output.status.success(), "{form}: {output:?}");
         let bodies = bodies(&model);
         let tools = bodies[0]["tools"].to_string();
-        for name in ["union", "conditional", "tree", "intish", "nothing", "open", "bad_output", "good_three"] {
+        for name in ["union", "conditional", "tree", "intish", "nothing", "open", "bad_output", "good_three"]
+        {
             assert!(tools.contains(&format!("mcp__srv__{name}\"")), "{form}: no {name}");
         }
         assert!(!tools.contains("mcp__srv__bare"), "{form}");
         let said = bodies[1].to_string();
         for (name, input) in &calls {
             // The server got exactly what the model said, whatever became of the schema.
-            let was_called = |it: &Value| it["params"]["name"] == *name && it["params"]["arguments"] == *input;
+            let was_called =
+                |it: &Value| it["params"]["name"] == *name && it["params"]["arguments"] == *input;
             assert!(heard(&haft, "srv", "tools/call").iter().any(was_called), "{form}: {name} {input}");
         }
         for (name, input, words) in &wrong {
             assert!(words.iter().all(|it| said.contains(it)), "{form}: {name} {input}");
         }
-        assert_eq!(heard(&haft, "srv", "tools/call").len(), calls.len(), "{form}: what is wrong never got there");
+        assert_eq!(
+            heard(&haft, "srv", "tools/call").len(),
+            calls.len(),
+            "{form}: what is wrong never got there"
+        );
         std::fs::remove_file(haft.home().join("srv.log")).unwrap();
     }
 }
@@ -168,7 +176,9 @@ fn a_call_that_fits_no_arm_is_told_all_of_them() {
     for args in [&["mcp", "get", "srv"][..], &["mcp", "doctor", "srv"], &["mcp", "doctor"]] {
         let shown = haft.ok(args, "");
         assert!(shown.contains("bare: type: its arguments are not an object but `string`"), "{shown}");
-        for (name, words) in [("intish", "`\"type\": \"int\"`"), ("nothing", "inputSchema"), ("bad_output", "outputSchema")] {
+        for (name, words) in
+            [("intish", "`\"type\": \"int\"`"), ("nothing", "inputSchema"), ("bad_output", "outputSchema")]
+        {
             assert!(shown.lines().any(|it| it.contains(name) && it.contains(words)), "{name}: {shown}");
         }
     }
@@ -198,18 +208,25 @@ async fn names_fit_every_provider_and_lead_back_in_any_order() {
         let model = MockModel::start(Script::of([Turn::text("ok")])).await.unwrap();
         run(haft, &model, &[], &["--mcp-wait", "60"]).await;
         let body = bodies(&model).remove(0);
-        let names = body["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
+        let names =
+            body["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned());
         names.filter(|it| it.starts_with("mcp__")).collect::<BTreeSet<String>>()
     };
     let haft = Haft::new();
     let first = wire_names(&haft, false, true).await;
     assert_eq!(first.len(), named().len(), "{first:?}");
-    let legal = |it: &String| it.len() <= 64 && it.chars().all(|it| it.is_ascii_alphanumeric() || "_-".contains(it));
+    let legal =
+        |it: &String| it.len() <= 64 && it.chars().all(|it| it.is_ascii_alphanumeric() || "_-".contains(it));
     assert!(first.iter().all(legal), "{first:?}");
     assert_eq!(wire_names(&haft, true, true).await, first, "another order, after a restart");
     assert_eq!(wire_names(&Haft::new(), true, true).await, first, "another home");
     // Each leads back to its tool, also through ToolSearch.
-    add(&haft, ID, json!({"tools": named().iter().map(|it| tool(it, object(json!({"v": {}})))).collect::<Vec<_>>()}), json!({}));
+    add(
+        &haft,
+        ID,
+        json!({"tools": named().iter().map(|it| tool(it, object(json!({"v": {}})))).collect::<Vec<_>>()}),
+        json!({}),
+    );
     let list = first.iter().cloned().collect::<Vec<_>>();
     let pieces: Vec<Piece> = list.iter().map(|it| Piece::tool(it, json!({}))).collect();
     let turns = vec![
@@ -263,7 +280,12 @@ async fn six_servers_with_six_lives() {
     add(&haft, "late", json!({"tools": [echo()], "wait_for": go}), json!({"startupTimeout": 120_000}));
     let never = haft.home().join("never").display().to_string();
     add(&haft, "never", json!({"tools": [echo()], "wait_for": never}), json!({"startupTimeout": 120_000}));
-    add(&haft, "mortal", json!({"tools": [tool("die", object(json!({}))), look], "calls": {"die": {"die": true}}}), json!({}));
+    add(
+        &haft,
+        "mortal",
+        json!({"tools": [tool("die", object(json!({}))), look], "calls": {"die": {"die": true}}}),
+        json!({}),
+    );
     let web = Web::start(&haft);
     for path in ["mcp", "login"] {
         let name = if path == "mcp" { "web" } else { "locked" };
@@ -272,7 +294,10 @@ async fn six_servers_with_six_lives() {
     let bash = |command: &str| Turn::tool("Bash", json!({"command": command}));
     let restart = format!("curl -s -X POST {}/restart", web.url);
     let turns = vec![
-        Turn::of([Piece::tool("mcp__instant__echo", json!({"text": "1"})), Piece::tool("RefreshMcpTools", json!({"server": "web"}))]),
+        Turn::of([
+            Piece::tool("mcp__instant__echo", json!({"text": "1"})),
+            Piece::tool("RefreshMcpTools", json!({"server": "web"})),
+        ]),
         Turn::of([
             Piece::tool("mcp__web__echo", json!({})),
             Piece::tool("mcp__locked__echo", json!({})),
@@ -361,8 +386,10 @@ fn long_calls_live_as_long_as_they_progress() {
     let ids: Vec<Value> = heard(&haft, "srv", "tools/call").iter().map(|it| it["id"].clone()).collect();
     let tokens = heard(&haft, "srv", "tools/call");
     assert!(tokens.iter().all(|it| !it["params"]["_meta"]["progressToken"].is_null()), "{tokens:?}");
-    let withdrawn: Vec<Value> =
-        heard(&haft, "srv", "notifications/cancelled").iter().map(|it| it["params"]["requestId"].clone()).collect();
+    let withdrawn: Vec<Value> = heard(&haft, "srv", "notifications/cancelled")
+        .iter()
+        .map(|it| it["params"]["requestId"].clone())
+        .collect();
     assert_eq!(withdrawn, ids[1..], "what ran out of time was withdrawn");
 }
 
@@ -410,16 +437,28 @@ fn large_results_are_kept_whole_and_once() {
     let failed = json!({"isError": true, "content": [{"type": "text", "text": format!("disk full: {}", "z".repeat(300_000))}]});
     for (name, result, want) in [
         ("line", say(&line.to_string()), line.to_string().into_bytes()),
-        ("image", json!({"content": [{"type": "image", "mimeType": "image/png", "data": encoded}]}), png.clone()),
+        (
+            "image",
+            json!({"content": [{"type": "image", "mimeType": "image/png", "data": encoded}]}),
+            png.clone(),
+        ),
         ("uri", say(&format!("data:image/png;base64,{encoded}")), png.clone()),
         ("error", failed, format!("disk full: {}", "z".repeat(300_000)).into_bytes()),
-        ("audio", json!({"content": [{"type": "audio", "mimeType": "audio/wav", "data": encoded}]}), png.clone()),
+        (
+            "audio",
+            json!({"content": [{"type": "audio", "mimeType": "audio/wav", "data": encoded}]}),
+            png.clone(),
+        ),
         (
             "blob",
             json!({"content": [{"type": "resource", "resource": {"uri": "x://y", "mimeType": "application/zip", "blob": encoded}}]}),
             png.clone(),
         ),
-        ("structured", json!({"content": [], "structuredContent": data}), serde_json::to_vec_pretty(&data).unwrap()),
+        (
+            "structured",
+            json!({"content": [], "structuredContent": data}),
+            serde_json::to_vec_pretty(&data).unwrap(),
+        ),
         (
             "blocks",
             json!({"content": blocks}),
@@ -440,7 +479,11 @@ fn large_results_are_kept_whole_and_once() {
         assert_eq!(files.len(), 1, "{name}: {:?}", files.iter().map(|it| &it.0).collect::<Vec<_>>());
         let (path, bytes) = &files[0];
         assert!(*bytes == want, "{name}: {} bytes, not {}", bytes.len(), want.len());
-        assert!(shown.contains(&path.display().to_string()), "{name}: {}", haft_types::text::head(&shown, 500));
+        assert!(
+            shown.contains(&path.display().to_string()),
+            "{name}: {}",
+            haft_types::text::head(&shown, 500)
+        );
         let has_picture = report["content"].as_array().unwrap().iter().any(|it| it["type"] == "image");
         assert_eq!(has_picture, matches!(name, "image" | "uri" | "audio" | "blob"), "{name}");
         if name == "error" {

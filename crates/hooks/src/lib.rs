@@ -60,8 +60,9 @@ pub use failure::Failure;
 pub use hooks::{Hooks, RefusedRewrite};
 pub use input::{
     BaseInput, BatchCall, CompactTrigger, Effort, Elicitation, ElicitationResult, EventInput, HookInput,
-    McpServer, Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure, PreCompact,
-    PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart, SubagentStop, UserPromptSubmit,
+    McpServer, Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
+    PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
+    SubagentStop, UserPromptSubmit,
 };
 pub use matcher::{Match, Matcher};
 pub use outcome::{BlockCause, Decision, Extras, Happened, HookReport, Outcome, Rewrite, Stopped};

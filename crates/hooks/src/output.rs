@@ -224,7 +224,8 @@ fn strict_part(answer: &Value, event: HookEvent) -> HookOutput {
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let permission = text("/hookSpecificOutput/permissionDecision");
     let denies = text("/hookSpecificOutput/decision/behavior").as_deref() == Some("deny");
-    let mut action = Map::from_iter(text("/hookSpecificOutput/action").map(|it| ("action".to_owned(), it.into())));
+    let mut action =
+        Map::from_iter(text("/hookSpecificOutput/action").map(|it| ("action".to_owned(), it.into())));
     let elicited = Elicited::take(&mut action, event).ok().flatten();
     HookOutput {
         stop: (answer.pointer("/continue") == Some(&Value::Bool(false)))

@@ -43,8 +43,8 @@ mod wire;
 pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
 pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
-    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument, PromptDef,
-    ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument,
+    PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
 };
 pub use config::{
     Approval, Approvals, Confirm, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, ProjectChoices,

@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation, Enabled, Event, Host, NotSampled, Root, Sample, ServerState, Trust};
+use haft_mcp::{
+    Elicit, ElicitAnswer, Elicitation, Enabled, Event, Host, NotSampled, Root, Sample, ServerState, Trust,
+};
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
 use support::{Fixture, PATIENCE, context, eventually, is_alive, run};

@@ -6,7 +6,13 @@ use haft_tool::{
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::{guarded::Guarded, names::original, result::shape, schema::{is_sound, usable}, visible::visible};
+use super::{
+    guarded::Guarded,
+    names::original,
+    result::shape,
+    schema::{is_sound, usable},
+    visible::visible,
+};
 use crate::{
     client::ToolDef,
     config::{ServerConfig, Trust},

@@ -97,7 +97,8 @@ impl Handshake<'_> {
                 let log =
                     current.as_ref().and_then(Peer::transport).map(|it| it.log_tail()).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(5).collect();
-                let is_local = current.as_ref().and_then(Peer::transport).is_some_and(|it| it.pid().is_some());
+                let is_local =
+                    current.as_ref().and_then(Peer::transport).is_some_and(|it| it.pid().is_some());
                 let said = match (is_local, last.is_empty()) {
                     (false, _) => String::new(),
                     (true, true) => String::from("; it wrote nothing to its log"),
@@ -145,7 +146,10 @@ impl Handshake<'_> {
             (Ok(info), _) => Ok(self.session(peer, info)),
             // It does not take messages at its address at all.
             (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
-                let Ok(peer) = self.open(current, older).await else { return Err(err.into()) };
+                let peer = self.open(current, older).await.map_err(|older| ConnectError::Failed {
+                    reason: format!("{err}; and as a server of the oldest kind: {older}"),
+                    fault: Fault::of(&err),
+                })?;
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))
             }

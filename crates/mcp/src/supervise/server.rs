@@ -17,7 +17,8 @@ use crate::{
     adapt::{Built, Media},
     auth::TokenFile,
     client::{
-        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, Session, Skipped, ToolDef,
+        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, Session, Skipped,
+        ToolDef,
     },
     config::{Endpoint, ServerConfig},
     transport::Connector,

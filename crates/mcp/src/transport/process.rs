@@ -5,9 +5,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, prlimit,
-};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, prlimit};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},

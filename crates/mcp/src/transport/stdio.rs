@@ -145,8 +145,7 @@ impl Stdio {
     fn open(process: ServerProcess, pipes: Pipes, inbox: Inbox) -> Arc<Self> {
         let process = Arc::new(process);
         let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
-        let input =
-            Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
+        let input = Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
         // Neither task keeps the process alive: it ends with the transport.
         tokio::spawn(read(pipes.stdout, Arc::downgrade(&process), inbox));
         tokio::spawn(Arc::clone(&input).write());

@@ -70,7 +70,12 @@ impl<L: Lines> Dialogue<'_, L> {
     }
 
     /// The filled-in form, once the person has looked at it as a whole.
-    fn form(&mut self, schema: &Value, fields: &[Field<'_>], server: &str) -> io::Result<Result<Map<String, Value>, Left>> {
+    fn form(
+        &mut self,
+        schema: &Value,
+        fields: &[Field<'_>],
+        server: &str,
+    ) -> io::Result<Result<Map<String, Value>, Left>> {
         let mut filled = Map::new();
         for field in fields {
             filled.extend(field.default().map(|it| (field.name.to_owned(), it.clone())));
@@ -151,7 +156,12 @@ impl<L: Lines> Dialogue<'_, L> {
     }
 
     /// One of the answers, by its first letter; none if the person leaves.
-    fn choose(&mut self, question: &str, answers: &str, letters: &[&'static str]) -> io::Result<Option<&'static str>> {
+    fn choose(
+        &mut self,
+        question: &str,
+        answers: &str,
+        letters: &[&'static str],
+    ) -> io::Result<Option<&'static str>> {
         let hint = painted("(Esc: not now)", "2", self.colours);
         loop {
             let Typed::Line(line) = self.lines.line(&format!("\n{question} {answers} {hint}: "))? else {
@@ -287,7 +297,10 @@ mod tests {
             (&["^["], ElicitAnswer::Cancel),
         ] {
             let (answer, shown) = asked(None, Some("https://user@xn--bcher-kva.test/pay?x=1"), typed);
-            assert!(answer == want && shown.contains("It leads to xn--bcher-kva.test."), "{typed:?}: {shown}");
+            assert!(
+                answer == want && shown.contains("It leads to xn--bcher-kva.test."),
+                "{typed:?}: {shown}"
+            );
         }
     }
 }

@@ -73,7 +73,8 @@ impl<'a> Field<'a> {
                 _ => "text",
             },
         };
-        let mut words = vec![if self.is_required { "needed" } else { "optional" }.to_owned(), kind.to_owned()];
+        let mut words =
+            vec![if self.is_required { "needed" } else { "optional" }.to_owned(), kind.to_owned()];
         words.extend(self.range());
         words.join(", ")
     }
@@ -188,7 +189,11 @@ impl<'a> Field<'a> {
 fn problem(message: &str, field: &str) -> String {
     let lines = message.lines().filter_map(|it| it.strip_prefix("- "));
     let said: Vec<&str> = lines.map(|it| it.strip_prefix(&format!("`{field}` ")).unwrap_or(it)).collect();
-    if said.is_empty() { String::from("the form does not take that") } else { format!("it {}", said.join("; ")) }
+    if said.is_empty() {
+        String::from("the form does not take that")
+    } else {
+        format!("it {}", said.join("; "))
+    }
 }
 
 fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
@@ -220,7 +225,9 @@ fn article(format: &str) -> &'static str {
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts[..] else { return false };
-    let number = |text: &str, digits: usize| match text.len() == digits && text.bytes().all(|it| it.is_ascii_digit()) {
+    let number = |text: &str, digits: usize| match text.len() == digits
+        && text.bytes().all(|it| it.is_ascii_digit())
+    {
         true => text.parse::<u32>().ok(),
         false => None,
     };
@@ -258,9 +265,12 @@ fn is_time(text: &str) -> bool {
 fn choices(schema: &Value) -> Vec<Choice> {
     let schema = if schema["type"] == "array" { &schema["items"] } else { schema };
     let titles = schema["enumNames"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let plain = schema["enum"].as_array().into_iter().flatten().enumerate().map(|(at, value)| {
-        (value, titles.get(at).and_then(Value::as_str))
-    });
+    let plain = schema["enum"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .map(|(at, value)| (value, titles.get(at).and_then(Value::as_str)));
     let titled = ["oneOf", "anyOf"].iter().filter_map(|key| schema[*key].as_array()).flatten();
     let titled = titled.filter_map(|it| Some((it.get("const")?, it["title"].as_str())));
     let choice = |(value, title): (&Value, Option<&str>)| {
@@ -278,7 +288,8 @@ mod tests {
     fn lines_become_values_or_say_what_is_wrong() {
         let titled = json!({"type": "string", "oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#00f", "title": "Blue"}]});
         let named = json!({"type": "string", "enum": ["a", "b"], "enumNames": ["Alpha", "Beta"]});
-        let several = json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"enum": ["x", "y", "z"]}});
+        let several =
+            json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"enum": ["x", "y", "z"]}});
         let several_titled = json!({"type": "array", "items": {"anyOf": [{"const": 1, "title": "One"}, {"const": 2, "title": "Two"}]}});
         let text = |format: &str| json!({"type": "string", "format": format});
         for (schema, line, want) in [
@@ -331,9 +342,15 @@ mod tests {
     fn a_field_says_what_belongs_into_it() {
         for (schema, want) in [
             (json!({"type": "integer", "minimum": 1, "maximum": 9}), "f (optional, a whole number, 1 to 9)"),
-            (json!({"type": "string", "title": "T", "description": "D", "maxLength": 5}), "T (optional, text, at most 5 characters): D"),
+            (
+                json!({"type": "string", "title": "T", "description": "D", "maxLength": 5}),
+                "T (optional, text, at most 5 characters): D",
+            ),
             (json!({"enum": ["a", "b"]}), "f (optional, one of these)\n  1  a\n  2  b"),
-            (json!({"type": "array", "maxItems": 2, "items": {"enum": ["a"]}}), "f (optional, some of these, with commas, at most 2)\n  1  a"),
+            (
+                json!({"type": "array", "maxItems": 2, "items": {"enum": ["a"]}}),
+                "f (optional, some of these, with commas, at most 2)\n  1  a",
+            ),
         ] {
             let form = json!({"properties": {"f": schema}});
             assert_eq!(Field::all(&form)[0].about(), want);

@@ -55,7 +55,8 @@ impl Terminal {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
         let before = tcgetattr(&file)?;
         let mut keys = before.clone();
-        keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+        keys.local_modes
+            .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Also drops what was typed before the question was there.
         tcsetattr(&file, OptionalActions::Flush, &keys)?;
         Ok(Self { file, before, taken_back })

@@ -224,17 +224,28 @@ mod tests {
     fn results_follow_their_calls() {
         let says = |role: &str, content: Value| json!({"role": role, "content": content});
         let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
-        let result =
-            |id: &str| json!({"type": "tool_result", "toolUseId": id, "content": [{"type": "text", "text": "r"}]});
+        let result = |id: &str| json!({"type": "tool_result", "toolUseId": id, "content": [{"type": "text", "text": "r"}]});
         let text = || json!({"type": "text", "text": "hi"});
         let asks = || says("user", text());
         for (list, want) in [
             (json!([asks()]), Ok(1)),
             (
-                json!([asks(), says("assistant", json!([text(), call("a"), call("b")])), says("user", json!([result("b"), result("a")]))]),
+                json!([
+                    asks(),
+                    says("assistant", json!([text(), call("a"), call("b")])),
+                    says("user", json!([result("b"), result("a")]))
+                ]),
                 Ok(3),
             ),
-            (json!([asks(), says("assistant", call("a")), says("user", result("a")), says("assistant", text())]), Ok(4)),
+            (
+                json!([
+                    asks(),
+                    says("assistant", call("a")),
+                    says("user", result("a")),
+                    says("assistant", text())
+                ]),
+                Ok(4),
+            ),
             (json!([asks(), says("assistant", call("a"))]), Err("missing")),
             (json!([asks(), says("assistant", call("a")), asks()]), Err("missing")),
             (
@@ -268,7 +279,11 @@ mod tests {
             (json!([]), json!({"mode": "required"}), Err("no tools")),
             (json!([tool]), json!({"mode": "maybe"}), Err("`maybe`")),
             (json!([{"inputSchema": {}}]), Value::Null, Err("without a name")),
-            (json!([{"name": "x", "inputSchema": {"type": "string"}}]), Value::Null, Err("cannot be offered")),
+            (
+                json!([{"name": "x", "inputSchema": {"type": "string"}}]),
+                Value::Null,
+                Err("cannot be offered"),
+            ),
             (json!({"t": tool}), Value::Null, Err("not a list")),
             (Value::from(vec![tool.clone(); 65]), Value::Null, Err("more than 64")),
         ] {
