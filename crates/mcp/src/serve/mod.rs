@@ -8,6 +8,7 @@ mod accept;
 mod call;
 mod client;
 mod describe;
+mod guard;
 mod handler;
 mod http;
 mod inputs;
@@ -29,7 +30,8 @@ use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
 pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
-pub use http::{HttpAuth, HttpOptions, HttpServer, TokenCheck, serve_http, serve_http_handler};
+pub use guard::{HttpAuth, TokenCheck, Verdict};
+pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
 pub use introspect::Introspection;
 pub use snippets::{Snippet, client_snippets};
 pub use stdio::serve_stdio;
