@@ -65,11 +65,10 @@ fn ask(method: &str, url: &str, body: &str) -> (u16, String, String) {
     let (host, path) = rest.split_once('/').unwrap();
     let mut stream = TcpStream::connect(host.replace("localhost", "127.0.0.1")).unwrap();
     let length = body.len();
-    write!(
-        stream,
+    let request = format!(
         "{method} /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
+    );
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -205,7 +204,7 @@ fn logins_work_whatever_the_authorization_server_is_like() {
         let (haft, authority) = (Haft::new(), Authority::start(&habits));
         let oauth: Value = serde_json::from_str(&oauth.to_string().replace("BASE", &authority.base)).unwrap();
         add(&haft, &authority.entry(&oauth));
-        assert_eq!(state(&haft), "needs-auth", "{habits}");
+        assert_eq!(state(&haft), "needs login", "{habits}");
         assert!(call(&haft, "echo").contains("haft mcp login srv"), "{habits}");
         let done = log_in(&haft, back);
         assert!(done.ok && done.said.contains("Logged in to srv."), "{habits} {oauth}: {}", done.said);
@@ -230,7 +229,7 @@ fn logins_work_whatever_the_authorization_server_is_like() {
         }
         nothing_leaked(&haft, &done.said.replace("secret-mine", ""));
         assert!(haft.ok(&["mcp", "logout", "srv"], "").contains("Logged out"));
-        assert_eq!(state(&haft), "needs-auth");
+        assert_eq!(state(&haft), "needs login");
         assert!(
             !files(&haft.home())
                 .iter()
@@ -280,7 +279,7 @@ fn a_login_that_cannot_be_trusted_or_fails_says_why() {
         let last = done.said.trim().lines().last().unwrap();
         assert!(last.len() < 600, "{habits}: {last}");
         nothing_leaked(&haft, &done.said);
-        assert_eq!(state(&haft), "needs-auth");
+        assert_eq!(state(&haft), "needs login");
     }
 }
 

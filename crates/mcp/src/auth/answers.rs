@@ -1,7 +1,7 @@
 //! What authorization servers answer when they are asked for a token, as it
 //! should have been.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +26,9 @@ pub(super) fn readable(given: Answer) -> Answer {
     }
     let body = Value::Object(body.into_iter().filter_map(repaired).collect());
     let body = with_kind(body).to_string().into_bytes();
-    answer(given.status(), given.headers().clone(), body)
+    let mut headers = given.headers().clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer(given.status(), headers, body)
 }
 
 /// A field without its usual mistakes.

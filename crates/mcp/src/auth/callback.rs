@@ -12,8 +12,8 @@ pub struct CallbackListener {
     port: u16,
 }
 
-/// A request line longer than this is not the browser's.
-const MAX_REQUEST_BYTES: usize = 16 << 10;
+/// A request longer than this is not the browser's.
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 const READ_LIMIT: Duration = Duration::from_secs(5);
 /// Browsers open a few connections in advance; anybody else may too.
 const MOST_AT_ONCE: usize = 32;
@@ -79,7 +79,8 @@ async fn answer(mut stream: TcpStream, (status, words): (&str, &str)) {
 /// The path of a GET request.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
-    while !head.windows(2).any(|it| it == b"\r\n") {
+    // All of it: what is left unread when we close would take the page away again.
+    while !head.windows(4).any(|it| it == b"\r\n\r\n") {
         let mut chunk = [0; 1024];
         let count = stream.read(&mut chunk).await.ok().filter(|it| *it != 0)?;
         head.extend_from_slice(&chunk[..count]);

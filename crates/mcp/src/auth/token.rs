@@ -137,7 +137,14 @@ impl OAuthTokens {
             Ok(credentials) => {
                 self.save(Record { login: Login { credentials, ..record.login.clone() }, ..record })
             }
-            Err(Lost::ForGood) => Renewal::Impossible,
+            Err(Lost::ForGood) => {
+                // What is not known any more is not shown again. What was granted stays,
+                // for the next login.
+                let mut lost = record;
+                lost.login.credentials.token_response = None;
+                self.file.save(&lost).ok();
+                Renewal::Impossible
+            }
             // The authorization server is having a bad moment: the login is still good.
             Err(Lost::ForNow(reason)) => {
                 Renewal::Later(format!("the login could not be renewed just now: {reason}"))
