@@ -391,7 +391,7 @@ fn no_client_harms_the_server_or_the_others() {
     haft.write("big.txt", &"a line of text that goes on for a while\n".repeat(20_000));
     let server = Http::start(
         &haft,
-        &["--token-env", "THE_TOKEN", "--allowedTools", "Bash,Read"],
+        &["--token-env", "THE_TOKEN", "--allowedTools", "Bash,Read", "--permission-mode", "acceptEdits"],
         &[("THE_TOKEN", "s3cret-token")],
     );
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp/tests/support/attack.py");
@@ -413,7 +413,7 @@ fn no_client_harms_the_server_or_the_others() {
 #[test]
 fn a_signal_in_the_middle_of_a_call_ends_everything() {
     let haft = Haft::new();
-    let mut server = Http::start(&haft, &["--allowedTools", "Bash"], &[]);
+    let mut server = Http::start(&haft, &["--allowedTools", "Bash", "--permission-mode", "acceptEdits"], &[]);
     let mark = haft.ws().join("running");
     let address = server.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {

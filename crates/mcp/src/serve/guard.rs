@@ -1,10 +1,10 @@
 //! Who may come in over HTTP.
 
-use std::sync::Arc;
+use std::{net::Ipv6Addr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -131,17 +131,37 @@ pub(super) async fn guard(State(auth): State<HttpAuth>, request: Request, next: 
     refusal
 }
 
-/// Whether everybody on the way reads the same in it: one host, one origin, one
-/// token at most.
+/// Whether everybody on the way reads the same in it: one host and one origin,
+/// written as such are, and one token at most.
 fn is_plain(request: &Request) -> bool {
     let headers = request.headers();
     let count = |name| headers.get_all(name).iter().count();
-    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let named = request.uri().authority().map(|it| it.as_str().as_bytes());
+    let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or_default());
+    let host = text(header::HOST);
+    let named = request.uri().authority().map(Authority::as_str);
+    let origin = text(header::ORIGIN).and_then(|it| it.split_once("://"));
     count(header::HOST) <= 1
         && count(header::ORIGIN) <= 1
         && count(header::AUTHORIZATION) <= 1
         && (named.is_none() || named == host)
+        && host.is_none_or(is_authority)
+        && origin.is_none_or(|(_, rest)| is_authority(rest))
+}
+
+/// A name or an address, and perhaps a port. Own code: the parser of addresses
+/// takes `[::1].evil.test` for `[::1]`.
+fn is_authority(text: &str) -> bool {
+    let (name, rest) = match text.strip_prefix('[') {
+        Some(inside) => match inside.split_once(']') {
+            Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => ("address", rest),
+            _ => return false,
+        },
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let is_name =
+        !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-._".contains(&it));
+    let is_port = |it: &str| it.bytes().all(|it| it.is_ascii_digit()) && it.parse::<u16>().is_ok();
+    is_name && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -170,6 +190,33 @@ mod tests {
             ("nonsense", "/.well-known/oauth-protected-resource/mcp"),
         ] {
             assert_eq!(description(&json!(resource)), want);
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_host() {
+        for (text, want) in [
+            ("localhost", true),
+            ("LOCALHOST:80", true),
+            ("a-b.c_d.test.", true),
+            ("127.0.0.1:65535", true),
+            ("[::1]", true),
+            ("[::1]:8080", true),
+            ("", false),
+            (":80", false),
+            ("localhost:", false),
+            ("localhost:80:80", false),
+            ("localhost:65536", false),
+            ("localhost:+80", false),
+            ("[::1].evil.test", false),
+            ("[::1", false),
+            ("[localhost]", false),
+            ("a@b", false),
+            ("a b", false),
+            ("a,b", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_authority(text), want, "{text}");
         }
     }
 }

@@ -1,4 +1,9 @@
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -128,7 +133,8 @@ pub async fn serve_http_handler<H: ServerHandler>(
     let sessions = BoundedSessions::new(options.max_sessions);
     let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&sessions), config);
     let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
-    app = app.layer(middleware::from_fn_with_state(options.header_limit * 4, in_time));
+    let reading = Reading { time: options.header_limit * 4, bytes: options.max_body_bytes as u64 };
+    app = app.layer(middleware::from_fn_with_state(reading, in_time));
     app = app.layer(middleware::from_fn_with_state(sessions, later));
     app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
     if let HttpAuth::Resource { metadata, .. } = options.auth {
@@ -148,19 +154,45 @@ fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
 }
 
-/// A request that never ends is cut off: its connection is wanted by others.
-async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
-    let deadline = Instant::now() + limit;
+/// What a request may take.
+#[derive(Clone, Copy)]
+struct Reading {
+    time: Duration,
+    bytes: u64,
+}
+
+/// A request that never ends is cut off: its connection is wanted by others. One
+/// that says how much too large it is, is not begun.
+async fn in_time(State(limits): State<Reading>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+    if length.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| limits.bytes < it) {
+        return (StatusCode::PAYLOAD_TOO_LARGE, [(header::CONNECTION, "close")]).into_response();
+    }
+    let deadline = Instant::now() + limits.time;
+    // What was wrong with the body, if that is why there is no good answer.
+    let broken = Arc::new(OnceLock::new());
+    let note = Arc::clone(&broken);
     let body = |body: Body| {
-        let pieces = stream::try_unfold(body.into_data_stream(), move |mut pieces| async move {
-            match timeout_at(deadline, pieces.next()).await {
-                Ok(piece) => Ok(piece.transpose().map_err(io::Error::other)?.map(|piece| (piece, pieces))),
-                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the request took too long")),
-            }
+        let state = (body.into_data_stream(), note);
+        let pieces = stream::try_unfold(state, move |(mut pieces, note)| async move {
+            let (status, reason) = match timeout_at(deadline, pieces.next()).await {
+                Ok(Some(Ok(piece))) => return Ok(Some((piece, (pieces, note)))),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(err))) => (StatusCode::BAD_REQUEST, io::Error::other(err)),
+                Err(_) => (StatusCode::REQUEST_TIMEOUT, io::Error::from(io::ErrorKind::TimedOut)),
+            };
+            note.set(status).ok();
+            Err(reason)
         });
         Body::from_stream(pieces)
     };
-    next.run(request.map(body)).await
+    let response = next.run(request.map(body)).await;
+    match broken.get() {
+        Some(status) if response.status().is_server_error() => {
+            (*status, [(header::CONNECTION, "close")]).into_response()
+        }
+        _ => response,
+    }
 }
 
 /// Who finds no room for a session is told to come back, not that we broke.
