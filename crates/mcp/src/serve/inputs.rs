@@ -79,7 +79,7 @@ impl<'a> Round<'a> {
     }
 
     /// The result that asks the client for what is missing.
-    pub(super) fn request(mut self, inputs: &[Input]) -> Result<InputRequiredResult, ErrorData> {
+    pub(super) fn request(&mut self, inputs: &[Input]) -> Result<InputRequiredResult, ErrorData> {
         let mut requests = BTreeMap::new();
         for input in inputs.iter().filter(|input| self.answer(input).is_none()) {
             requests.insert(input.key.clone(), to_request(input)?);
