@@ -128,7 +128,7 @@ async fn lines_arrive_in_any_pieces() {
     // Longer than the short way takes, with the next line right behind it.
     let long = "y".repeat(3 << 20);
     raw.write(format!("{}\n{}\n", call(5, "echo", json!({"text": long})), echo(6)).as_bytes()).await;
-    let mut answers = vec![raw.read().await, raw.read().await];
+    let mut answers = [raw.read().await, raw.read().await];
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(5), &json!(6)));
     // What is no message harms nothing.
@@ -203,7 +203,7 @@ async fn what_was_asked_before_the_end_is_answered() {
     raw.send(&call(1, "count", json!({"count": 5}))).await;
     raw.write(call(2, "echo", json!({"text": "no line break"})).to_string().as_bytes()).await;
     drop(raw.input.take());
-    let mut answers = vec![raw.read().await, raw.read().await];
+    let mut answers = [raw.read().await, raw.read().await];
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!(answers[0]["result"]["content"][0]["text"], "counted to 5");
     assert_eq!(answers[1]["result"]["content"][0]["text"], "no line break");

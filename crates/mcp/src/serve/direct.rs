@@ -53,7 +53,7 @@ const AFTER_STOP: Duration = Duration::from_secs(2);
 /// A line that is answered here.
 #[derive(Debug)]
 enum Direct {
-    Call { id: RequestId, params: CallToolRequestParams, meta: RequestMetaObject },
+    Call { id: RequestId, params: Params },
     Cancel { id: RequestId },
 }
 
@@ -79,7 +79,7 @@ enum Version {
     Two,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Params {
     name: String,
@@ -117,9 +117,7 @@ impl Direct {
             if params.meta.0.keys().any(|key| key.starts_with("io.modelcontextprotocol/")) {
                 return None;
             }
-            let mut call = CallToolRequestParams::new(params.name);
-            call.arguments = params.arguments;
-            return Some(Self::Call { id, params: call, meta: params.meta });
+            return Some(Self::Call { id, params });
         }
         memmem::find(line, b"\"notifications/cancelled\"")?;
         let cancelled: Cancelled = serde_json::from_slice(line).ok()?;
@@ -314,13 +312,15 @@ impl Calls {
                     true
                 }
             },
-            Some(Direct::Call { id, params, meta }) => {
+            Some(Direct::Call { id, params }) => {
                 let withdrawn = CancellationToken::new();
                 self.withdraw.insert(id.clone(), withdrawn.clone());
-                let caller = Caller::legacy(session.peer.clone(), session.can, &meta, withdrawn);
+                let caller = Caller::legacy(session.peer.clone(), session.can, &params.meta, withdrawn);
+                let mut call = CallToolRequestParams::new(params.name);
+                call.arguments = params.arguments;
                 let server = self.server.clone();
                 self.running.spawn(async move {
-                    let outcome = AssertUnwindSafe(server.call(params, caller)).catch_unwind().await;
+                    let outcome = AssertUnwindSafe(server.call(call, caller)).catch_unwind().await;
                     let line = answer(&id, outcome.unwrap_or_else(|_| Err(crashed())));
                     (id, line)
                 });
