@@ -209,3 +209,14 @@ async fn what_was_asked_before_the_end_is_answered() {
     assert_eq!(answers[1]["result"]["content"][0]["text"], "no line break");
     assert!(timeout(PATIENCE, raw.server.wait()).await.unwrap().unwrap().success());
 }
+
+#[tokio::test]
+async fn a_client_that_neither_reads_nor_writes_is_left() {
+    let mut raw = Raw::start(json!({})).await;
+    let big = call(1, "big", json!({"count": 2_000})).to_string();
+    for _ in 0..200 {
+        raw.write(format!("{big}\n").as_bytes()).await;
+    }
+    drop(raw.input.take());
+    assert!(timeout(PATIENCE, raw.server.wait()).await.expect("it waits for ever").unwrap().success());
+}

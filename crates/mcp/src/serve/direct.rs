@@ -182,8 +182,8 @@ pub(super) struct Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
-    /// Carries lines until the SDK is done and no call is under way, or those
-    /// that are take too long to end.
+    /// Carries lines until the SDK is done and all calls are answered, or that
+    /// takes too long after the client has said its last word.
     pub(super) async fn carry(self) {
         let Self { server, mut input, mut output, sdk, session, stop } = self;
         let (mut sdk_out, mut sdk_in) = tokio::io::split(sdk);
@@ -200,7 +200,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                 biased;
                 written = output.write(&between.to_client), if !between.to_client.is_empty() => match written {
                     Ok(written @ 1..) => between.to_client.advance(written),
-                    // Nobody reads any more; dropping the calls cancels them.
+                    // Nobody reads any more.
                     Ok(0) | Err(_) => return,
                 },
                 read = sdk_out.read_buf(&mut between.from_sdk), if is_sdk_here && has_room => {
@@ -233,7 +233,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                     deadline = Some(Instant::now() + AFTER_STOP);
                     calls.cancel_all();
                 }
-                () = until(deadline), if !calls.running.is_empty() => calls.running.shutdown().await,
+                // Dropping the calls cancels them.
+                () = until(deadline) => return,
             }
         }
         output.flush().await.ok();

@@ -54,7 +54,9 @@ struct Carried {
 impl<'a> Round<'a> {
     /// Reads what the client sent along.
     pub(super) fn open(seal: &'a Seal, params: &CallToolRequestParams) -> Result<Self, ErrorData> {
-        let binding = Sha256::digest(json!([params.name, params.arguments]).to_string()).to_vec();
+        let call = serde_json::to_vec(&(&params.name, &params.arguments))
+            .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
+        let binding = Sha256::digest(call).to_vec();
         let mut carried: Carried = match &params.request_state {
             Some(state) => seal.0.open_json_with(state, &binding).map_err(|_| {
                 let reason = "requestState was not made for this call, was changed, or is too old";
