@@ -37,6 +37,17 @@ fn all(setup: &Setup) -> Result<Vec<sessions::SessionInfo>, Failure> {
     Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
+/// The session that is named, or the newest.
+pub(crate) fn named_or_newest(setup: &Setup, named: Option<&str>) -> Result<String, Failure> {
+    match named {
+        Some(start) => resolve(setup, start),
+        None => {
+            let newest = all(setup)?.into_iter().next().map(|it| it.id);
+            newest.ok_or_else(|| Failure::Message(String::from("there is no session of this directory yet")))
+        }
+    }
+}
+
 /// The session whose id begins like this; a single one must.
 fn resolve(setup: &Setup, start: &str) -> Result<String, Failure> {
     let mut fitting: Vec<String> =

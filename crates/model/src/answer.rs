@@ -49,7 +49,8 @@ impl Answer {
                 self.retries.push(retry);
             }
             Event::Stopped(reason) => self.stop = Some(reason),
-            Event::Started { .. }
+            Event::Sent(_)
+            | Event::Started { .. }
             | Event::Text(_)
             | Event::Thinking(_)
             | Event::ToolStarted { .. }
