@@ -1,9 +1,9 @@
 //! One answer of the model and the calls in it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
-use haft_model::{Event, EventStream, ModelError, SentPrefix, StopReason};
+use haft_model::{Event, EventStream, ModelError, SentSlot, StopReason};
 use haft_runtime::{Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
@@ -47,7 +47,7 @@ struct Incoming {
     model: String,
     usage: Usage,
     /// What was sent, as the provider's cache sees it.
-    sent: Option<Arc<SentPrefix>>,
+    sent: SentSlot,
     /// Text that may have to be kept when the answer is cut short.
     open_text: String,
     calls: Vec<Slot>,
@@ -80,10 +80,11 @@ impl Agent {
     /// everything into the conversation.
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
         let started = Instant::now();
-        let request = self.request();
+        let mut request = self.request();
+        let mut answer = Incoming::new(&self.settings.model);
+        request.sent = Some(answer.sent.clone());
         let mut stream = self.provider.stream(request);
         let mut executor = self.tools.executor(cancel);
-        let mut answer = Incoming::new(&self.settings.model);
         let mut streaming = true;
         loop {
             tokio::select! {
@@ -130,10 +131,6 @@ impl Agent {
     }
 
     fn take(&mut self, event: Event, answer: &mut Incoming, executor: &mut Executor) {
-        if let Event::Sent(sent) = event {
-            answer.sent = Some(sent);
-            return;
-        }
         match &event {
             Event::Started { id, model } => {
                 answer.message_id.clone_from(id);
@@ -360,7 +357,7 @@ impl Agent {
     /// A request that was answered, if only in part, is written down.
     fn settle_begun(&mut self, answer: &Incoming) {
         if !answer.message_id.is_empty() {
-            self.settle(answer.sent.as_ref(), answer.usage, Purpose::Answer);
+            self.settle(answer.sent.take().as_ref(), answer.usage, Purpose::Answer);
         }
     }
 
@@ -383,7 +380,7 @@ impl Incoming {
             message_id: String::new(),
             model: model.to_owned(),
             usage: Usage::default(),
-            sent: None,
+            sent: SentSlot::default(),
             open_text: String::new(),
             calls: Vec::new(),
             done: BTreeMap::new(),

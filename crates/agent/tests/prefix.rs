@@ -258,7 +258,7 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
 #[tokio::test]
 async fn every_loss_has_its_cause() {
     let echo = |size: usize| Turn::of([Piece::tool("Big", json!({"size": size}))]);
-    let mut script = Script::of([
+    let script = Script::of([
         Turn::text("It was much.").when("Sum up this conversation").always(),
         Turn::text("One."),
         Turn::text("Two."),
@@ -268,7 +268,6 @@ async fn every_loss_has_its_cause() {
         Turn::text("Five."),
         Turn::text("Six.").always(),
     ]);
-    script.window = 30_000;
     let mut rig = rig(Wire::Messages, script).await;
     assert_eq!(causes(&rig.say("one").await.busts), []);
     rig.agent.settings.model = String::from("claude-sonnet-4-5");

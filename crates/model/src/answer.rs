@@ -49,8 +49,7 @@ impl Answer {
                 self.retries.push(retry);
             }
             Event::Stopped(reason) => self.stop = Some(reason),
-            Event::Sent(_)
-            | Event::Started { .. }
+            Event::Started { .. }
             | Event::Text(_)
             | Event::Thinking(_)
             | Event::ToolStarted { .. }

@@ -165,7 +165,9 @@ impl Engine {
             self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, Purpose::Answer);
-            emitter.emit(Event::Sent(Arc::new(sent_prefix(&linted, &self.cache))));
+            if let Some(slot) = &request.sent {
+                slot.fill(sent_prefix(&linted, &self.cache));
+            }
             loop {
                 let failed = match self.attempt(&linted.request, &encoded, &emitter).await {
                     Attempt::Done(usage) => {

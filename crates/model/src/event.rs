@@ -1,10 +1,10 @@
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 use futures_util::Stream;
 use haft_types::{CallId, MessageBlock, ToolUse, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Repair, SentPrefix};
+use crate::{ModelError, Repair};
 
 /// What a provider hands out for a request. Dropping it cancels the request.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
@@ -16,11 +16,6 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Se
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// A request goes out, and this is what it looks like to the provider's
-    /// cache. Comes again when it is sent in another shape. Recordings do not
-    /// keep it.
-    #[serde(skip)]
-    Sent(Arc<SentPrefix>),
     /// The answer begins.
     Started {
         /// The provider's id of the answer.

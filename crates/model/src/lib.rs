@@ -57,7 +57,7 @@ pub use lint::{
     ThinkingRule,
 };
 pub use name::wire_name;
-pub use prefix::{SentBlock, SentPrefix, SentTool};
+pub use prefix::{SentBlock, SentPrefix, SentSlot, SentTool};
 pub use provider::{
     AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
 };

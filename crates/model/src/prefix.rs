@@ -6,7 +6,10 @@
 //! kept for comparing with the next request: a number per tool, per part of the
 //! system prompt and per block, and never the bytes themselves.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_types::{Message, MessageBlock, Role};
 use serde_json::json;
@@ -51,6 +54,22 @@ pub struct SentBlock {
     pub print: u64,
     /// Its tokens, about.
     pub tokens: u32,
+}
+
+/// Where a provider leaves word of what it sent: of the last shape, when a
+/// request had to be changed and sent again. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SentSlot(Arc<Mutex<Option<Arc<SentPrefix>>>>);
+
+impl SentSlot {
+    pub(crate) fn fill(&self, sent: SentPrefix) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sent));
+    }
+
+    /// What was sent, if anything was and the provider says so.
+    pub fn take(&self) -> Option<Arc<SentPrefix>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl SentPrefix {

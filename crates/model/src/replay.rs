@@ -119,8 +119,6 @@ impl Stream for Recording {
         let polled = self.inner.as_mut().poll_next(cx);
         if let (Poll::Ready(item), Some(exchange)) = (&polled, &mut self.exchange) {
             match item {
-                // What was sent, the request says already.
-                Some(Ok(Event::Sent(_))) => (),
                 Some(Ok(event)) => {
                     exchange.events.push(event.clone());
                     exchange.abandoned &= !matches!(event, Event::Stopped(_));

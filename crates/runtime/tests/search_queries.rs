@@ -29,7 +29,12 @@ fn tool(line: &str, named: Named) -> Arc<dyn DynTool> {
     let spec = ToolSpec {
         name: match named {
             Named::AsItIs => format!("mcp__{server}__{name}"),
-            Named::InAscii => format!("mcp__{}__{}", ascii(server), ascii(name)),
+            Named::InAscii if server.is_ascii() => format!("mcp__{server}__{}", ascii(name)),
+            // Where nothing is left of a name, the client gives it a mark.
+            Named::InAscii => {
+                let mark: u32 = server.bytes().map(u32::from).sum();
+                format!("mcp__{}-{mark:x}__{name}", ascii(server))
+            }
         },
         description: description.to_owned(),
         input_schema: json!({"type": "object", "properties": {}}),

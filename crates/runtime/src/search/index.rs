@@ -163,7 +163,28 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         before = it;
     }
     words.push(word);
+    let pairs: Vec<String> = words.iter().flat_map(|word| pairs(word)).collect();
+    words.extend(pairs);
     words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// Some languages write sentences without blanks: there, every two neighbours
+/// stand for the words they are part of.
+fn pairs(word: &str) -> Vec<String> {
+    let letters: Vec<char> = word.chars().collect();
+    if letters.len() < 3 || !letters.iter().any(|it| is_written_without_blanks(*it)) {
+        return Vec::new();
+    }
+    letters.windows(2).map(|pair| pair.iter().collect()).collect()
+}
+
+/// Thai and its neighbours, Japanese, Chinese, Korean (whose endings stick to
+/// words).
+fn is_written_without_blanks(letter: char) -> bool {
+    matches!(letter,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
+        | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
