@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine,
+        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub,
+        SystemLine,
     },
 };
 

@@ -90,7 +90,10 @@ fn zoo(about: &str) -> Vec<Arc<dyn DynTool>> {
 }
 
 fn ants() -> Vec<Arc<dyn DynTool>> {
-    vec![tool("ants", "march", "Marches.", Exposure::Deferred), tool("ants", "dig", "Digs.", Exposure::Direct)]
+    vec![
+        tool("ants", "march", "Marches.", Exposure::Deferred),
+        tool("ants", "dig", "Digs.", Exposure::Direct),
+    ]
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -155,7 +158,9 @@ async fn servers_come_and_go_in_every_form() {
         let added = |name: &str| (BustCause::ToolsChanged, format!("tools were added: mcp__{name}"));
         let want = match wire {
             Wire::Messages => vec![],
-            Wire::Chat | Wire::Responses => vec![added("zoo__feed"), added("ants__march"), added("ants__dig")],
+            Wire::Chat | Wire::Responses => {
+                vec![added("zoo__feed"), added("ants__march"), added("ants__dig")]
+            }
         };
         assert_eq!(causes(&busts), want, "{wire:?}");
     }
@@ -182,7 +187,10 @@ async fn a_tool_that_was_never_loaded_just_works() {
     assert!(!names(&bodies[0]).contains(&"mcp__zoo__feed".to_owned()));
     // It ran in the same turn, its schema is in the next request, and what was read as what is said.
     let first = said(1);
-    assert_eq!(first["content"][0]["text"], "got {\"count\":10,\"deep\":true,\"list\":[1,2],\"name\":\"10\"}");
+    assert_eq!(
+        first["content"][0]["text"],
+        "got {\"count\":10,\"deep\":true,\"list\":[1,2],\"name\":\"10\"}"
+    );
     assert_eq!(
         first["content"][1]["text"],
         "[`count` was taken as a number, `deep` was taken as a boolean, `list` was taken as a list, not as text]"
@@ -272,10 +280,10 @@ async fn every_loss_has_its_cause() {
     assert_eq!(causes(&rig.say("one").await.busts), []);
     rig.agent.settings.model = String::from("claude-sonnet-4-5");
     let busts = rig.say("two").await.busts;
-    assert_eq!(causes(&busts), [(
-        BustCause::ModelChanged,
-        String::from("claude-sonnet-4-5 answers instead of claude-opus-4-5")
-    )]);
+    assert_eq!(
+        causes(&busts),
+        [(BustCause::ModelChanged, String::from("claude-sonnet-4-5 answers instead of claude-opus-4-5"))]
+    );
     assert!(busts[0].estimated && 100 < busts[0].tokens && busts[0].request == 2, "{busts:?}");
     rig.agent.prompt.append = Some(String::from("# House rules\nBe kind."));
     let busts = rig.say("three").await.busts;

@@ -114,7 +114,8 @@ pub(crate) fn lost_line(busts: &[Bust]) -> Option<String> {
 fn tokens(usage: &Usage) -> String {
     let all = usage.total_input();
     let read = usage.cache_read_input_tokens;
-    let share = if 0 < read { format!(" ({} % of all input)", read * 100 / all.max(1)) } else { String::new() };
+    let share =
+        if 0 < read { format!(" ({} % of all input)", read * 100 / all.max(1)) } else { String::new() };
     format!(
         "{} in, {} out, {} written to the cache, {} read from it{share}",
         thousands(usage.input_tokens),

@@ -65,7 +65,8 @@ impl SessionCost {
         self.requests += 1;
         self.summaries += u64::from(asked.purpose == Purpose::Summary);
         self.usage += asked.usage;
-        let model = self.models.entry(asked.model).or_insert(ModelCost { usd: Some(0.0), ..ModelCost::default() });
+        let model =
+            self.models.entry(asked.model).or_insert(ModelCost { usd: Some(0.0), ..ModelCost::default() });
         model.requests += 1;
         model.usage += asked.usage;
         model.usd = model.usd.zip(asked.usd).map(|(a, b)| a + b);

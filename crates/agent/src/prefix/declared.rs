@@ -191,7 +191,10 @@ impl Declared {
             }
             let spec = now.spec();
             let known = match self.checked.insert(tool.name.clone(), Arc::clone(now)) {
-                Some(before) => before.spec().description == spec.description && before.spec().input_schema == spec.input_schema,
+                Some(before) => {
+                    before.spec().description == spec.description
+                        && before.spec().input_schema == spec.input_schema
+                }
                 None => tool.description == spec.description && tool.input_schema == spec.input_schema,
             };
             if !known {

@@ -13,6 +13,6 @@ mod news;
 mod watch;
 
 pub use bust::{Bust, BustCause, LastSent};
-pub(crate) use declared::{Declared, Sources};
 pub use declared::StoredPrefix;
+pub(crate) use declared::{Declared, Sources};
 pub(crate) use watch::{Reason, Watch};

@@ -249,7 +249,8 @@ fn since_restart(before: &LastSent, now: &SentPrefix) -> Option<Difference> {
 }
 
 fn settings_changed(kept: u64) -> Difference {
-    let detail = String::from("how the model thinks, how hard it tries, or whether it must call a tool changed");
+    let detail =
+        String::from("how the model thinks, how hard it tries, or whether it must call a tool changed");
     Difference { cause: BustCause::SettingsChanged, detail, kept }
 }
 

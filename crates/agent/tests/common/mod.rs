@@ -87,13 +87,8 @@ pub fn rig_by(
         servers: std::collections::BTreeMap::new(),
         starting: Vec::new(),
     };
-    let (agent, events) = Agent::new(
-        provider,
-        session,
-        conversation,
-        AgentSettings::new("claude-opus-4-5"),
-        prompt,
-    );
+    let (agent, events) =
+        Agent::new(provider, session, conversation, AgentSettings::new("claude-opus-4-5"), prompt);
     Rig { model, agent, events, cancel: CancellationToken::new(), appended, waiting, dir }
 }
 

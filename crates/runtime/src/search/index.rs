@@ -203,11 +203,10 @@ mod tests {
             ("mcp__天気__今日の予報", "", "天気予報を返します。"),
             ("mcp__slack__postMessage", "", "Send a message to a channel."),
         ];
-        let index =
-            Index::build(tools.iter().map(|&(name, hint, description)| {
-                let wire_name = name;
-                Document { name, wire_name, hint, description }
-            }));
+        let index = Index::build(tools.iter().map(|&(name, hint, description)| {
+            let wire_name = name;
+            Document { name, wire_name, hint, description }
+        }));
         for (query, required, want) in [
             ("cron", vec![], vec!["CronList", "CronCreate"]),
             ("jupyter", vec![], vec!["NotebookEdit"]),
