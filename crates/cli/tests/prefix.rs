@@ -203,7 +203,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(body: &Vec<u8>) -> Self {
+    fn of(body: &[u8]) -> Self {
         let json: Value = serde_json::from_slice(body).unwrap();
         let tools = json["tools"].as_array().unwrap().clone();
         let eager = tools.iter().filter(|it| it["defer_loading"] != true).cloned().collect();
@@ -215,7 +215,7 @@ impl Seen {
                 blocks.push(json!([message["role"], block]));
             }
         }
-        Self { body: body.clone(), json, eager, tools, blocks }
+        Self { body: body.to_vec(), json, eager, tools, blocks }
     }
 
     /// Whether a request goes on from this one.
@@ -259,7 +259,7 @@ async fn fifty_turns_keep_their_prefix_and_each_loss_is_named() {
     bodies.extend(play(&haft, &servers, &servers.all(), second(), &["--resume", session]).await);
     assert!(50 <= bodies.len(), "{} requests", bodies.len());
 
-    let seen: Vec<Seen> = bodies.iter().map(Seen::of).collect();
+    let seen: Vec<Seen> = bodies.iter().map(|it| Seen::of(it)).collect();
     let cost: Value = serde_json::from_str(&haft.ok(&["cost", session, "--json"], "")).unwrap();
     assert_eq!((&cost["requests"], &cost["summaries"]), (&json!(bodies.len()), &json!(1)), "{cost}");
     let busts: BTreeMap<u64, &str> = cost["busts"]
@@ -370,7 +370,7 @@ async fn switching_off_and_on_needs_no_restart_and_costs_no_cache() {
         let result = peer.result().await;
         assert!(result["is_error"] == false && result.get("cache_busts").is_none(), "{result}");
     }
-    let seen: Vec<Seen> = peer.model.requests().iter().map(|it| Seen::of(&it.body.to_vec())).collect();
+    let seen: Vec<Seen> = peer.model.requests().iter().map(|it| Seen::of(&it.body)).collect();
     assert_eq!(peer.model.refusals(), [""; 0]);
     for (number, (_, name, want)) in steps.iter().enumerate() {
         let said = text_of(&seen[number * 2 + 1].json);
@@ -425,7 +425,7 @@ async fn a_run_follows_its_settings() {
     let status = tokio::time::timeout(peer::PATIENCE, child.wait()).await.unwrap().unwrap();
     assert!(status.success());
     assert_eq!(model.refusals(), [""; 0]);
-    let seen: Vec<Seen> = model.requests().iter().map(|it| Seen::of(&it.body.to_vec())).collect();
+    let seen: Vec<Seen> = model.requests().iter().map(|it| Seen::of(&it.body)).collect();
     for (at, want) in [
         (1, "called"),
         (3, "mcp__going__alpha is temporarily unavailable"),
