@@ -6,8 +6,10 @@
 
 mod accept;
 mod call;
+mod caller;
 mod client;
 mod describe;
+mod direct;
 mod handler;
 mod http;
 mod inputs;
