@@ -39,6 +39,9 @@ fn after(
     bust
 }
 
+/// The second request, what happened before it, and what was lost.
+type Row = (Arc<SentPrefix>, Vec<Reason>, Option<(BustCause, &'static str, u64)>);
+
 #[test]
 fn what_breaks_the_prefix_is_named() {
     let base = || sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3]);
@@ -50,7 +53,7 @@ fn what_breaks_the_prefix_is_named() {
         })
     };
     let none = usage(0, 0, 0);
-    let rows: Vec<(Arc<SentPrefix>, Vec<Reason>, Option<(BustCause, &str, u64)>)> = vec![
+    let rows: Vec<Row> = vec![
         (sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3, 4]), vec![], None),
         // What is the same is no loss, whatever was repaired at its end.
         (sent("a", &[("Read", 1), ("Edit", 2)], &[1, 2], &[1, 2, 3, 4]), vec![repaired()], None),
