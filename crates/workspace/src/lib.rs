@@ -29,6 +29,7 @@ mod error;
 mod files;
 mod hash;
 mod journal;
+mod later;
 mod lines;
 mod lock;
 mod open;

@@ -7,6 +7,7 @@ use crate::{
     Change, CommitError, Committed, EntryId, FileChange, FileError, Journal, JournalLimits, OpenFile, Origin,
     Snapshot,
     commit::{Setting, commit},
+    later::Later,
     lock::{LockGuard, Locks},
 };
 
@@ -28,6 +29,7 @@ pub struct Workspace {
     locks: Locks,
     journal: Result<Journal, String>,
     roots: RwLock<Vec<PathBuf>>,
+    later: Later,
 }
 
 impl Workspace {
@@ -37,7 +39,13 @@ impl Workspace {
         let locks = Locks::open(&config.state_dir)?;
         let journal = Journal::open(&config.state_dir, &config.root, config.limits);
         let roots = RwLock::new(vec![config.root.clone()]);
-        Ok(Self { locks, journal: journal.map_err(|err| err.to_string()), roots, config })
+        Ok(Self {
+            locks,
+            journal: journal.map_err(|err| err.to_string()),
+            roots,
+            config,
+            later: Later::default(),
+        })
     }
 
     /// The directory the session works in.
@@ -109,7 +117,9 @@ impl Locked<'_> {
     ) -> Result<Committed, CommitError> {
         let roots = self.workspace.roots();
         let journal = self.workspace.journal().ok();
-        let mut done = commit(changes, &Setting { roots: &roots, journal, origin, undoes, further })?;
+        let later = &self.workspace.later;
+        let setting = Setting { roots: &roots, journal, later, origin, undoes, further };
+        let mut done = commit(changes, &setting)?;
         if let Err(reason) = self.workspace.journal() {
             done.notes.push(format!("this change cannot be undone: {reason}"));
         }

@@ -267,9 +267,10 @@ impl Setup {
         }
     }
 
-    /// Takes over settings that changed since they were read.
-    pub(crate) fn refresh(&mut self, session: &Session) {
-        let Some(loaded) = self.store.reload_if_changed() else { return };
+    /// Takes over settings that changed since they were read; says whether they
+    /// did.
+    pub(crate) fn refresh(&mut self, pipeline: &Pipeline) -> bool {
+        let Some(loaded) = self.store.reload_if_changed() else { return false };
         for notice in &loaded.problems {
             complain(&notice.to_string());
         }
@@ -277,7 +278,7 @@ impl Setup {
         self.follow_settings();
         match self.policy() {
             Ok(mut policy) => {
-                let gate = &session.pipeline.gate;
+                let gate = &pipeline.gate;
                 policy.mode = gate.mode();
                 gate.permissions().replace(&policy);
                 if let Some(manager) = self.manager.get() {
@@ -291,6 +292,7 @@ impl Setup {
             Err(Failure::Message(problem)) => complain(&problem),
             Err(Failure::ClosedPipe) => (),
         }
+        true
     }
 
     fn gate(&self, policy: Policy, attended: Attended) -> Gate {

@@ -11,7 +11,7 @@ mod weight;
 
 pub use media::{Media, MediaDirectory, Shown};
 pub use names::tool_prefix;
-pub(crate) use names::{sanitised, tool_names};
+pub(crate) use names::{sanitised, server_part, tool_names};
 pub(crate) use result::contents_text;
 pub(crate) use tool::{Agreed, Built, remote_tool};
 pub(crate) use visible::visible;

@@ -24,7 +24,7 @@ impl Session {
     pub(crate) async fn call(
         &self,
         method: &str,
-        params: Map<String, Value>,
+        params: &Map<String, Value>,
         options: &RequestOptions,
     ) -> Result<Value, CallError> {
         let mut round = params.clone();

@@ -14,11 +14,8 @@ use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, Progre
 use haft_types::{AgentId, ToolUse, text};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CreateTaskResult,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerRequest,
-    },
-    service::{Peer, PeerRequestOptions, RequestContext},
+    model::{CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, ServerRequest},
+    service::{Peer, PeerRequestOptions},
     task_manager::{TaskContext, TaskExit, TaskOptions},
 };
 use serde_json::{Value, json};
@@ -30,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
+    caller::{Caller, Protocol},
     client::{CallClient, Can, Input, Presence, Wish},
     inputs::{Round, to_request},
     result, stored,
@@ -72,63 +70,52 @@ impl Running {
     }
 }
 
-/// What one request says beside the call itself.
-struct Asker {
-    peer: Peer<RoleServer>,
-    token: Option<ProgressToken>,
-    log_level: Option<String>,
-    steps: f64,
-}
-
 impl ToolServer {
     pub(super) async fn call(
         &self,
         params: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut caller: Caller,
     ) -> Result<CallToolResponse, ErrorData> {
         let Ok(_slot) = self.shared.busy.try_acquire() else {
             return Err(ErrorData::internal_error("too many calls at once; try again", None));
         };
-        let is_modern = context
-            .protocol_version()
-            .is_some_and(|it| ProtocolVersion::V_2026_07_28.as_str() <= it.as_str());
-        let capabilities = context.client_capabilities().unwrap_or_default();
-        let round = Round::open(&self.shared.seal, &params)?;
-        let mut asker = Asker::new(&context, is_modern);
-        let mut running = self.start(params, &capabilities);
+        let mut round = match caller.protocol {
+            Protocol::Modern => Some(Round::open(&self.shared.seal, &params)?),
+            Protocol::Legacy => None,
+        };
+        let mut running = self.start(params, caller.can);
         let mut answering = FuturesUnordered::new();
-        let patience = capabilities.supports_tasks().then(|| Instant::now() + self.shared.options.task_after);
+        let patience = caller.can.follow_tasks.then(|| Instant::now() + self.shared.options.task_after);
         loop {
             let step = tokio::select! {
                 biased;
                 step = running.step() => step,
                 Some(()) = answering.next(), if !answering.is_empty() => continue,
-                () = context.ct.cancelled(), if !running.cancel.is_cancelled() => {
+                () = caller.withdrawn.cancelled(), if !running.cancel.is_cancelled() => {
                     running.cancel.cancel();
                     continue;
                 }
-                () = until(patience), if patience.is_some() => return Ok(self.go_on_as_task(running)),
+                () = until(patience) => return Ok(self.go_on_as_task(running)),
             };
             match step {
                 Step::Done(report) => {
                     return self.finished(*report, &running.call).map(CallToolResponse::Complete);
                 }
-                Step::Progress(event) => asker.progress(event).await,
-                Step::Wish(Wish::Log { level, data }) => asker.log(&level, data).await,
-                Step::Wish(Wish::Inputs { inputs, answers }) if is_modern => match round.answers(&inputs) {
-                    Some(given) => drop(answers.send(given)),
-                    None => return round.request(&inputs).map(CallToolResponse::InputRequired),
+                Step::Progress(event) => caller.progress(event).await,
+                Step::Wish(Wish::Log { level, data }) => caller.log(&level, data).await,
+                Step::Wish(Wish::Inputs { inputs, answers }) => match &mut round {
+                    None => answering.push(ask_now(caller.peer.clone(), inputs, answers)),
+                    Some(round) => match round.answers(&inputs) {
+                        Some(given) => drop(answers.send(given)),
+                        None => return round.request(&inputs).map(CallToolResponse::InputRequired),
+                    },
                 },
-                Step::Wish(Wish::Inputs { inputs, answers }) => {
-                    answering.push(ask_now(asker.peer.clone(), inputs, answers));
-                }
             }
         }
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(&self, params: CallToolRequestParams, capabilities: &ClientCapabilities) -> Running {
-        let can = Can::from_capabilities(&serde_json::to_value(capabilities).unwrap_or_default());
+    fn start(&self, params: CallToolRequestParams, can: Can) -> Running {
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
         let call = next_call_id();
@@ -210,9 +197,11 @@ impl ToolServer {
     }
 }
 
-async fn until(moment: Option<Instant>) {
-    if let Some(moment) = moment {
-        tokio::time::sleep_until(moment).await;
+/// Waits for a moment, or for ever.
+pub(super) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -257,47 +246,4 @@ fn ask_in_task(task: &TaskContext, inputs: Vec<Input>, answers: oneshot::Sender<
             let _ = answers.send(given);
         }
     });
-}
-
-impl Asker {
-    fn new(context: &RequestContext<RoleServer>, is_modern: bool) -> Self {
-        let wanted = context.meta.0.get("io.modelcontextprotocol/logLevel").and_then(Value::as_str);
-        let log_level = match is_modern {
-            // Without a level in the request there are no log messages.
-            true => wanted.map(str::to_owned),
-            false => Some(String::from("debug")),
-        };
-        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), log_level, steps: 0.0 }
-    }
-
-    /// Passes progress on, if the client asked for it.
-    async fn progress(&mut self, event: ProgressEvent) {
-        let Some(token) = self.token.clone() else { return };
-        let data = &event.data;
-        self.steps = data["progress"]
-            .as_f64()
-            .filter(|it| self.steps < *it || self.steps == 0.0)
-            .unwrap_or(self.steps + 1.0);
-        let mut note = ProgressNotificationParam::new(token, self.steps);
-        note.total = data["total"].as_f64();
-        note.message = Some(match data["message"].as_str() {
-            Some(message) => text::one_line(message, 500),
-            None => text::one_line(&data.to_string(), 500),
-        });
-        let _ = self.peer.notify_progress(note).await;
-    }
-
-    async fn log(&mut self, level: &str, data: Value) {
-        const LEVELS: [&str; 8] =
-            ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-        let rank = |name: &str| LEVELS.iter().position(|it| *it == name);
-        let wanted = self.log_level.as_deref().and_then(rank);
-        if wanted.is_none_or(|wanted| rank(level) < Some(wanted)) {
-            return;
-        }
-        let params = json!({"method": "notifications/message", "params": {"level": level, "data": data}});
-        if let Ok(note) = serde_json::from_value(params) {
-            let _ = self.peer.send_notification(note).await;
-        }
-    }
 }

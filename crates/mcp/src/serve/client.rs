@@ -7,6 +7,7 @@ use std::{
 
 use haft_runtime::{Answer, Ask, Question, Unattended};
 use haft_tool::{BoxFuture, CallId};
+use rmcp::model::ClientCapabilities;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -57,12 +58,17 @@ pub(super) struct Can {
     pub(super) elicit: bool,
     pub(super) sample: bool,
     pub(super) list_roots: bool,
+    pub(super) follow_tasks: bool,
 }
 
 impl Can {
-    pub(super) fn from_capabilities(capabilities: &Value) -> Self {
-        let declared = |name: &str| capabilities.get(name).is_some_and(|it| !it.is_null());
-        Self { elicit: declared("elicitation"), sample: declared("sampling"), list_roots: declared("roots") }
+    pub(super) fn from_capabilities(capabilities: &ClientCapabilities) -> Self {
+        Self {
+            elicit: capabilities.elicitation.is_some(),
+            sample: capabilities.sampling.is_some(),
+            list_roots: capabilities.roots.is_some(),
+            follow_tasks: capabilities.supports_tasks(),
+        }
     }
 
     fn answers(self, kind: InputKind) -> bool {

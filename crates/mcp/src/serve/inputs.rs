@@ -54,7 +54,9 @@ struct Carried {
 impl<'a> Round<'a> {
     /// Reads what the client sent along.
     pub(super) fn open(seal: &'a Seal, params: &CallToolRequestParams) -> Result<Self, ErrorData> {
-        let binding = Sha256::digest(json!([params.name, params.arguments]).to_string()).to_vec();
+        let call = serde_json::to_vec(&(&params.name, &params.arguments))
+            .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
+        let binding = Sha256::digest(call).to_vec();
         let mut carried: Carried = match &params.request_state {
             Some(state) => seal.0.open_json_with(state, &binding).map_err(|_| {
                 let reason = "requestState was not made for this call, was changed, or is too old";
@@ -79,7 +81,7 @@ impl<'a> Round<'a> {
     }
 
     /// The result that asks the client for what is missing.
-    pub(super) fn request(mut self, inputs: &[Input]) -> Result<InputRequiredResult, ErrorData> {
+    pub(super) fn request(&mut self, inputs: &[Input]) -> Result<InputRequiredResult, ErrorData> {
         let mut requests = BTreeMap::new();
         for input in inputs.iter().filter(|input| self.answer(input).is_none()) {
             requests.insert(input.key.clone(), to_request(input)?);

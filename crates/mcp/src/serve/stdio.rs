@@ -1,7 +1,16 @@
+use std::sync::{Arc, OnceLock};
+
 use rmcp::ServiceExt;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::ToolServer;
+use super::{
+    ToolServer,
+    direct::{Lines, Session},
+};
+
+/// What the pipe to the SDK holds.
+const SDK_PIPE: usize = 64 << 10;
 
 /// Serves one client over standard input and output, until the input ends or
 /// `stop` fires. Calls under way are cancelled then.
@@ -9,13 +18,33 @@ use super::ToolServer;
 /// Nothing else may write to standard output meanwhile. On a current-thread
 /// runtime a call costs about half of what it costs on a multi-threaded one.
 pub async fn serve_stdio(server: ToolServer, stop: CancellationToken) -> std::io::Result<()> {
-    let tasks = std::sync::Arc::clone(&server.shared);
-    let running = server.serve_with_ct(rmcp::transport::stdio_pipes(), stop).await;
-    let ended = match running {
-        Ok(running) => running.waiting().await.map(drop).map_err(std::io::Error::other),
+    let (input, output) = rmcp::transport::stdio_pipes();
+    serve_pipes(server, input, output, stop).await;
+    Ok(())
+}
+
+async fn serve_pipes(
+    server: ToolServer,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    stop: CancellationToken,
+) {
+    let (near, far) = tokio::io::duplex(SDK_PIPE);
+    let session = Arc::new(OnceLock::new());
+    // The SDK fires its own when it is done.
+    let sdk_stop = stop.child_token();
+    let lines =
+        Lines { server: server.clone(), input, output, sdk: near, session: Arc::clone(&session), stop };
+    let shared = Arc::clone(&server.shared);
+    let sdk = tokio::spawn(async move {
         // A client that leaves before it said anything is no failure.
-        Err(_) => Ok(()),
-    };
-    tasks.tasks.shutdown();
-    ended
+        let Ok(running) = server.serve_with_ct(far, sdk_stop).await else { return };
+        if let Some(begun) = Session::of(running.peer().clone()) {
+            let _ = session.set(begun);
+        }
+        running.waiting().await.ok();
+    });
+    lines.carry().await;
+    sdk.abort();
+    shared.tasks.shutdown();
 }

@@ -63,7 +63,7 @@ impl Server {
                 session = self.session() => session.map_err(CallFailure::Unavailable)?,
                 () = options.cancel.cancelled() => return Err(CallFailure::Cancelled),
             };
-            let err = match session.call("tools/call", params.clone(), &request).await {
+            let err = match session.call("tools/call", &params, &request).await {
                 Ok(result) => return Ok(result),
                 Err(err) => err,
             };
@@ -99,7 +99,7 @@ impl Server {
         let session = self.session().await.map_err(CallFailure::Unavailable)?;
         let mut request = RequestOptions::within(self.config.timeouts.idle);
         request.cancel = cancel.clone();
-        session.call(method, params, &request).await.map_err(|err| self.failure(err))
+        session.call(method, &params, &request).await.map_err(|err| self.failure(err))
     }
 
     pub(crate) fn failure(&self, err: CallError) -> CallFailure {

@@ -14,11 +14,12 @@ use super::{
     parents::remove_created,
     plan::{LARGE, Planned},
     slot::{Exchange, exchange, open_temp},
-    stage::{StageError, Staged, link_open_file, sync_dir},
+    stage::{StageError, Staged, link_open_file},
 };
 use crate::{
     FileChange, FileError, FileState, Journal, MAX_EDITABLE, Origin, Snapshot,
     journal::{Active, EntryId, Plan, new_entry},
+    later::{Later, Unsynced},
     open::{open_dir, open_in},
 };
 
@@ -27,6 +28,7 @@ use crate::{
 pub(crate) struct Setting<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
+    pub(crate) later: &'a Later,
     pub(crate) origin: &'a Origin,
     pub(crate) undoes: Vec<EntryId>,
     /// Changes made beside the batch (links, directories) that belong to the
@@ -58,17 +60,18 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
     }
     batch.clean_up();
     let files = batch.planned.iter().zip(changes).map(committed_file).collect();
-    let mut entry = None;
+    let (mut entry, mut unsynced) = (None, batch.names());
     if let (Some(journal), Some(mut active)) = (record.journal, record.active) {
         active.note_modes(mode_of);
         match journal.finish(active) {
-            Ok(done) => entry = Some(done.id),
+            Ok((done, contents)) => {
+                entry = Some(done.id);
+                unsynced.extend(contents);
+            }
             Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
         }
     }
-    // Last: where home and workspace are on one disk, the names have reached it
-    // together with the entry, and there is nothing left to wait for.
-    batch.sync_names();
+    setting.later.sync(unsynced);
     batch.forget_replaced();
     Ok(Committed { entry, files, notes })
 }
@@ -185,14 +188,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes the names durable.
-    fn sync_names(&self) {
-        self.planned.iter().flat_map(Planned::dirs).for_each(sync_dir);
-        for parent in self.created.iter().filter_map(|path| path.parent()) {
-            if let Ok(dir) = open_dir(parent) {
-                sync_dir(&dir);
-            }
-        }
+    /// The directories whose names have changed.
+    fn names(&self) -> Vec<Unsynced> {
+        let known = self.planned.iter().flat_map(Planned::dirs).filter_map(|dir| dir.try_clone().ok());
+        let parents = self.created.iter().filter_map(|path| open_dir(path.parent()?).ok());
+        known.chain(parents).map(Unsynced::Names).collect()
     }
 
     fn take_back(&self, done: &[(usize, usize)]) {

@@ -1,7 +1,7 @@
 use std::{
     fs::File,
     io::Write,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd},
     path::Path,
 };
 
@@ -229,11 +229,4 @@ fn read_xattr(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8
     let len = read(&mut value)?;
     value.truncate(len);
     Ok(value)
-}
-
-/// Makes the names in a directory durable.
-pub(super) fn sync_dir(dir: &OwnedFd) {
-    // Some file systems cannot, and a directory opened without read permission
-    // cannot either; the content itself is already durable.
-    rustix::fs::fsync(dir).ok();
 }

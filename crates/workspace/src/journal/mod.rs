@@ -27,7 +27,7 @@ use log::Log;
 pub use prune::JournalLimits;
 use store::Store;
 
-use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, lock::private_dir};
+use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::Unsynced, lock::private_dir};
 
 /// The journal of one workspace.
 #[derive(Debug)]
@@ -106,18 +106,17 @@ impl Journal {
         Active::begin(&self.active_dir(), plan, unsynced)
     }
 
-    /// The change is made. What it replaced and the entry reach the disk
-    /// together, after the change itself: up to here a power cut leaves either
-    /// content in place, and from here on it can be undone.
-    pub(crate) fn finish(&self, mut active: Active) -> Result<Entry, FileError> {
+    /// The change is made, and from here on it can be undone. What it replaced
+    /// and the entry have yet to be seen onto the disk.
+    pub(crate) fn finish(&self, mut active: Active) -> Result<(Entry, Vec<Unsynced>), FileError> {
         let entry = active.entry().clone();
         // Should the log be out of reach, the record of the change under way
         // stays, and the next process completes it.
         let log = self.log.write(&entry)?;
-        self.store.sync(active.take_unsynced().into_iter().chain([log]))?;
+        let unsynced = active.take_unsynced().into_iter().chain([log]).map(Unsynced::Content).collect();
         active.end();
         self.prune_if_grown(kept_by(&entry));
-        Ok(entry)
+        Ok((entry, unsynced))
     }
 
     /// The change was not made.
