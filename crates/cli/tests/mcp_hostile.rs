@@ -47,8 +47,8 @@ const PIPES: &[Bad] = &[
     Bad("children", "ready", "hi"),
     Bad("child,escaping_child,stubborn", "ready", "hi"),
     // Lists.
-    Bad("tools_object", "ready", "!has no tool"),
-    Bad("list_null", "ready", "!has no tool"),
+    Bad("tools_object", "ready", "!no tool"),
+    Bad("list_null", "ready", "!no tool"),
     Bad("circular", "ready", "hi"),
     Bad("slow_pages", "ready", "hi"),
     Bad("hostile_schemas", "ready", "hi"),

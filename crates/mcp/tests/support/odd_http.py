@@ -15,6 +15,7 @@ listener, stranger = (socket.create_server(("127.0.0.1", 0), backlog=128) for _ 
 PORT, STRANGER = listener.getsockname()[1], stranger.getsockname()[1]
 TOOL = {"name": "echo", "description": "Says the same.",
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}
+CLOSE = b"connection: close"
 SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
 
@@ -31,8 +32,8 @@ def read_request(stream):
 
 
 def reply(body=b"", status=200, kind="application/json", more=""):
-    head = "HTTP/1.1 %d X\r\ncontent-type: %s\r\n%scontent-length: %d\r\n\r\n" % (status, kind, more, len(body))
-    return head.encode("latin-1") + body
+    head = "HTTP/1.1 %d X\r\ncontent-type: %s\r\n%scontent-length: %d\r\n%s\r\n\r\n"
+    return (head % (status, kind, more, len(body), CLOSE.decode())).encode("latin-1") + body
 
 
 def proper(message):
@@ -71,7 +72,7 @@ def odd(mode, connection, message, headers):
         "utf16": reply(text.decode().encode("utf-16"), kind="application/json; charset=utf-16"),
         "latin1": reply(text, kind="application/json; charset=iso-8859-1"),
         "text_plain": reply(text, kind="text/plain"),
-        "no_type": b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text,
+        "no_type": b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n%s\r\n\r\n" % (len(text), CLOSE) + text,
         "batch": reply(b"[" + text + b"]"),
         "gzip": reply(gzip.compress(text), more="content-encoding: gzip\r\n"),
         "trailing": reply(text + b"\n<!-- served by a proxy -->"),
@@ -80,7 +81,8 @@ def odd(mode, connection, message, headers):
         "session_long": reply(text, more="mcp-session-id: " + "x" * 7000 + "\r\n"),
         "http10": b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + text,
         "no_length": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n" + text,
-        "chunks": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        "chunks": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n"
+                  b"connection: close\r\n\r\n"
                   + b"".join(b"1\r\n%c\r\n" % byte for byte in text) + b"0\r\n\r\n",
         "two_lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\n" + text,
         "bad_length": b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n" + text,
@@ -206,15 +208,12 @@ def serve(connection):
             return connection.close()
         if method != "POST":
             connection.sendall(reply(status=405))
-            continue
-        if message.get("id") is None:
+        elif message.get("id") is None:
             connection.sendall(reply(status=202))
-            continue
-        data = odd(mode, connection, message, headers)
-        connection.sendall(reply(json.dumps(proper(message)).encode()) if data is None else data)
-        if data is not None and not data.startswith(b"HTTP/1.1 4"):
-            return connection.close()
-    connection.close()
+        else:
+            data = odd(mode, connection, message, headers)
+            connection.sendall(reply(json.dumps(proper(message)).encode()) if data is None else data)
+        return connection.close()
 
 
 def overhear(connection):
