@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, Inbox, UserInput};
-use haft_mcp::{Event, Manager, ServerState};
+use haft_mcp::{Event, Manager, ServerState, tool_prefix};
 use haft_permission::Names;
 use haft_runtime::{Pipeline, Session, SharedPool};
 use haft_tool::DynTool;
@@ -47,8 +47,8 @@ const ALWAYS_LOAD_PATIENCE: Duration = Duration::from_secs(5);
 /// More instructions than this are an essay.
 const MAX_INSTRUCTIONS: usize = 2048;
 
-/// As many late tools are named; a server that brings thousands says nothing
-/// with them.
+/// As many tools of a server, or late ones, are named: thousands of names say
+/// nothing and cost much.
 const MAX_NAMED: usize = 250;
 
 /// Keeps the tools of a session in step with its servers. Cheap to clone.
@@ -110,7 +110,9 @@ impl ServerTools {
             self.manager.load_if_small(usize::try_from(most).unwrap_or(usize::MAX));
         }
         self.take();
-        agent.prompt.deferred_tools = self.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
+        let pool = self.pool.get();
+        let deferred = pool.deferred().map(|(name, _)| name.to_owned()).collect();
+        agent.prompt.deferred_tools = told(deferred, &self.manager.names());
         self.tell_about(agent);
     }
 
@@ -171,6 +173,25 @@ impl ServerTools {
     }
 }
 
+/// The names a model is told: of a server with thousands of tools the first
+/// ones, and how many there are.
+fn told(mut names: Vec<String>, servers: &[String]) -> Vec<String> {
+    for server in servers {
+        let prefix = tool_prefix(server);
+        let (mut count, mut left_out) = (0, 0);
+        names.retain(|name| {
+            count += usize::from(name.starts_with(&prefix));
+            let keep = count <= MAX_NAMED || !name.starts_with(&prefix);
+            left_out += usize::from(!keep);
+            keep
+        });
+        if 0 < left_out {
+            names.push(format!("{prefix}… ({left_out} more, which ToolSearch finds by what they do)"));
+        }
+    }
+    names
+}
+
 /// What rules may call the tools of servers: also as their servers do.
 pub(crate) fn names(manager: &Manager) -> Names {
     let mut names = Names::built_in();
@@ -204,4 +225,26 @@ pub(crate) fn needs_servers(tool: &str) -> bool {
         "RefreshMcpTools",
     ];
     tool.starts_with("mcp__") || ABOUT_SERVERS.contains(&tool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_thousands_of_tools_is_told_in_short() {
+        let of = |server: &'static str, count: usize| (0..count).map(move |at| format!("mcp__{server}__t{at}"));
+        let all: Vec<String> = [String::from("Monitor")]
+            .into_iter()
+            .chain(of("a", 3))
+            .chain(of("b b", 0))
+            .chain(of("b_b", 1000))
+            .collect();
+        let servers = [String::from("a"), String::from("b b")];
+        let short = told(all.clone(), &servers);
+        assert_eq!(short.len(), 1 + 3 + MAX_NAMED + 1);
+        assert_eq!(short[..4 + MAX_NAMED], all[..4 + MAX_NAMED]);
+        assert!(short[4 + MAX_NAMED].starts_with("mcp__b_b__… (750 more"), "{:?}", short.last());
+        assert_eq!(told(all[..4].to_vec(), &servers), all[..4]);
+    }
 }

@@ -35,14 +35,34 @@ impl Elicit for PersonAtTerminal {
             let _turn = ONE_AT_A_TIME.lock().await;
             let question = Question::default();
             let taken_back = Arc::clone(&question.taken_back);
+            // A terminal that is gone has neither agreed nor refused.
+            let Ok(mut terminal) = Terminal::open(taken_back) else { return ElicitAnswer::Cancel };
+            let before = terminal.before();
             let asked = tokio::task::spawn_blocking(move || {
-                let mut terminal = Terminal::open(taken_back)?;
                 let colours = terminal.colours();
                 Dialogue { lines: &mut terminal, colours }.ask(&request)
             });
-            // A terminal that is gone has neither agreed nor refused.
-            asked.await.ok().and_then(Result::ok).unwrap_or(ElicitAnswer::Cancel)
+            tokio::select! {
+                answer = asked => answer.ok().and_then(Result::ok).unwrap_or(ElicitAnswer::Cancel),
+                () = told_to_end() => {
+                    before.restore();
+                    ElicitAnswer::Cancel
+                }
+            }
         })
+    }
+}
+
+/// Whoever ends us does not wait for the answer, and leaves the terminal as it
+/// is.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
+        (Ok(mut terminate), Ok(mut hang_up)) => tokio::select! {
+            _ = terminate.recv() => (),
+            _ = hang_up.recv() => (),
+        },
+        _ => std::future::pending().await,
     }
 }
 

@@ -37,8 +37,20 @@ pub(super) trait Lines {
 /// The controlling terminal without line mode and echo, until it is dropped.
 pub(super) struct Terminal {
     file: File,
-    before: Termios,
+    before: Before,
     taken_back: Arc<AtomicBool>,
+}
+
+/// What a terminal was before, for whoever has to leave in a hurry. Clones are
+/// the same.
+#[derive(Clone)]
+pub(super) struct Before(Arc<(File, Termios)>);
+
+impl Before {
+    pub(super) fn restore(&self) {
+        // A terminal that is gone needs nothing back.
+        let _gone = tcsetattr(&self.0.0, OptionalActions::Now, &self.0.1);
+    }
 }
 
 /// How long a key may take to come before we look whether anybody still waits.
@@ -59,7 +71,13 @@ impl Terminal {
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         // Also drops what was typed before the question was there.
         tcsetattr(&file, OptionalActions::Flush, &keys)?;
+        let before = Before(Arc::new((file.try_clone()?, before)));
         Ok(Self { file, before, taken_back })
+    }
+
+    /// What it was before.
+    pub(super) fn before(&self) -> Before {
+        self.before.clone()
     }
 
     /// Whether it takes colours.
@@ -182,7 +200,6 @@ impl Lines for Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
-        let _gone = tcsetattr(&self.file, OptionalActions::Now, &self.before);
+        self.before.restore();
     }
 }
