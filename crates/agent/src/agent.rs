@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
-use haft_model::{ModelError, Provider, StopReason, ToolSet};
+use haft_model::{ModelError, Provider, StopReason};
 use haft_runtime::{Report, Session};
 use haft_tool::ErrorKind;
 use haft_types::{Message, ToolUse, Usage};
@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Orders, Prompt,
-    Saying, Spending, TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Orders, Prompt,
+    Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
+    prefix::{Declared, Watch},
     repeats::Repeats,
     request::DEFAULT_MAX_TOKENS,
     structured::Structured,
@@ -42,7 +43,13 @@ pub struct Agent {
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
-    pub(crate) tool_set: Option<(Vec<String>, Arc<ToolSet>)>,
+    /// What requests begin with, once there was one.
+    pub(crate) declared: Option<Declared>,
+    /// What they began with in an earlier process.
+    pub(crate) stored: StoredPrefix,
+    pub(crate) watch: Watch,
+    /// Caches that were lost since the last prompt.
+    pub(crate) busts: Vec<Bust>,
     pub(crate) kept: Kept,
     noted: Kept,
     /// More room for answers, after one was cut.
@@ -96,7 +103,10 @@ impl Agent {
             events,
             spending: Spending::default(),
             structured: None,
-            tool_set: None,
+            declared: None,
+            stored: StoredPrefix::default(),
+            watch: Watch::default(),
+            busts: Vec::new(),
             kept: Kept::default(),
             noted: Kept::default(),
             raised: None,
@@ -111,7 +121,6 @@ impl Agent {
     /// The prompt must end in output that follows this schema.
     pub fn require_output(&mut self, schema: Value) -> Result<(), String> {
         self.structured = Some(Structured::new(schema)?);
-        self.tool_set = None;
         Ok(())
     }
 
@@ -139,6 +148,14 @@ impl Agent {
     /// Goes on from what an earlier run had used.
     pub fn restore_spending(&mut self, usage: Usage, usd: f64) {
         (self.spending.usage, self.spending.usd) = (usage, usd);
+    }
+
+    /// Goes on from the requests of an earlier process: they begin as its did,
+    /// and the first is compared with its last.
+    pub fn restore_requests(&mut self, restored: &mut Restored) {
+        self.stored = std::mem::take(&mut restored.prefix);
+        let last = restored.asked.take().and_then(|it| Some((it.model, it.sent?, it.usage)));
+        self.watch.restore(restored.requests, last);
     }
 
     /// Goes on with what an earlier run kept.
@@ -200,6 +217,7 @@ impl Agent {
             turns: self.spending.turns,
             messages: run.messages,
             denials: run.denials,
+            busts: std::mem::take(&mut self.busts),
             structured_output: self.structured.as_mut().and_then(Structured::take),
             stop_reason: run.stop_reason,
             duration: run.started.elapsed(),
@@ -210,7 +228,8 @@ impl Agent {
     /// Hears something without answering it.
     pub fn overhear(&mut self, input: UserInput) {
         let words = input.to_text();
-        if !words.trim().is_empty() {
+        // What the program says in the person's place is not what the person said.
+        if !words.trim().is_empty() && !words.starts_with("<system-reminder>") {
             self.kept.last_words = words;
         }
         self.add(vec![NewLine {
@@ -252,6 +271,7 @@ impl Agent {
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }
+            self.catch_up();
             self.make_room(cancel).await;
             self.spending.turns += 1;
             let answered = match self.ask(cancel).await {
@@ -413,7 +433,7 @@ impl Agent {
         }
     }
 
-    fn charge(&mut self, usage: Usage) {
+    pub(crate) fn charge(&mut self, usage: Usage) {
         self.spending.usage += usage;
         if let Some(price) = self.provider.info(&self.settings.model).price {
             self.spending.usd += price.of(&usage, haft_model::Speed::Normal);

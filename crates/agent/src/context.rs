@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use haft_hooks::{CompactTrigger, HookEvent, PreCompact};
-use haft_model::{Event, Request, ToolChoice};
-use haft_types::{CallId, Content, Message, MessageBlock, Role, text};
+use haft_model::{Event, EventStream, ToolChoice};
+use haft_types::{Block, CallId, Content, Message, MessageBlock, Role, Usage, text};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Agent, AgentEvent, CompactedEvent, Compaction, conversation::compact_metadata, log::Stub};
+use crate::{
+    Agent, AgentEvent, CompactedEvent, Compaction,
+    conversation::compact_metadata,
+    log::{Purpose, Stub},
+};
 
 /// Old results up to this size are not worth a stub: a stub has that size too.
 const OLD_RESULT: usize = 1_600;
@@ -106,6 +110,7 @@ impl Agent {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
         self.note_kept();
+        self.renew(how);
         let request = self.request();
         let after = self.provider.estimate_tokens(&request);
         let trigger = CompactTrigger::Auto;
@@ -127,7 +132,8 @@ impl Agent {
             let limit = if idx < old { OLD_RESULT } else { RECENT_RESULT };
             for block in &message.content {
                 let MessageBlock::ToolResult { content, tool_use_id, .. } = block else { continue };
-                if limit < content.chars() || content.0.iter().any(|it| it.as_text().is_none() && idx < old) {
+                let is_media = |it: &Block| matches!(it, Block::Image { .. } | Block::Document { .. });
+                if limit < content.chars() || (idx < old && content.0.iter().any(is_media)) {
                     stubs.push(Stub {
                         call: tool_use_id.clone(),
                         text: self.stub(tool_use_id, content).await,
@@ -139,7 +145,8 @@ impl Agent {
     }
 
     async fn stub(&self, call: &CallId, content: &Content) -> String {
-        let pictures = content.0.iter().filter(|it| it.as_text().is_none()).count();
+        let is_media = |it: &&Block| matches!(it, Block::Image { .. } | Block::Document { .. });
+        let pictures = content.0.iter().filter(is_media).count();
         let full = content.to_text();
         // What is a preview already says where the whole is.
         let mut short = if full.starts_with(PREVIEW) || full.chars().count() <= PREVIEW_SIZE {
@@ -176,23 +183,15 @@ impl Agent {
             let over = request.messages.len() / 8;
             request.messages.drain(..over.max(1));
         }
-        tokio::select! {
-            summary = self.text_of(request) => summary,
+        let mut used = Usage::default();
+        let stream = self.provider.stream(request);
+        let summary = tokio::select! {
+            summary = text_of(stream, &mut used) => summary,
             () = cancel.cancelled() => None,
-        }
-    }
-
-    async fn text_of(&self, request: Request) -> Option<String> {
-        let mut stream = self.provider.stream(request);
-        let mut text = String::new();
-        while let Some(event) = stream.next().await {
-            match event.ok()? {
-                Event::Text(piece) => text.push_str(&piece),
-                Event::Retrying(_) => text.clear(),
-                _ => (),
-            }
-        }
-        (!text.trim().is_empty()).then_some(text)
+        };
+        self.charge(used);
+        self.settle(None, used, Purpose::Summary);
+        summary
     }
 
     /// A summary without a model: what was asked, what was done, line by line.
@@ -243,6 +242,19 @@ impl Agent {
             _ => None,
         })
     }
+}
+
+async fn text_of(mut stream: EventStream, used: &mut Usage) -> Option<String> {
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        match event.ok()? {
+            Event::Text(piece) => text.push_str(&piece),
+            Event::Retrying(_) => text.clear(),
+            Event::Usage(usage) => *used = usage,
+            _ => (),
+        }
+    }
+    (!text.trim().is_empty()).then_some(text)
 }
 
 fn line_of(role: Role, block: &MessageBlock) -> Option<String> {

@@ -11,9 +11,10 @@ use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage,
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Attachment, Held, Kept, Masker,
+    Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub, SystemLine,
+        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub,
+        SystemLine,
     },
 };
 
@@ -59,6 +60,14 @@ pub struct Restored {
     pub meta: Vec<(CallId, Map<String, Value>)>,
     /// What outlives compactions.
     pub kept: Kept,
+    /// What every request began with.
+    pub prefix: StoredPrefix,
+    /// How many requests were answered.
+    pub requests: u64,
+    /// The answer whose blocks were read last.
+    last_answer: Option<String>,
+    /// The last of them.
+    pub asked: Option<Box<Asked>>,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -225,6 +234,11 @@ impl Conversation {
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
             Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
+                // Logs of versions that did not count requests.
+                if line.message.id.is_some() && line.message.id != restored.last_answer {
+                    restored.requests += 1;
+                    restored.last_answer.clone_from(&line.message.id);
+                }
                 self.branch_at(line.head.parent_uuid.as_deref());
                 self.join(line.message.message);
                 let blocks = self.messages.last().map_or(0, |message| message.content.len());
@@ -249,6 +263,18 @@ impl Conversation {
             Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
             Entry::Haft(State::Kept { kept }) => restored.kept = *kept,
             Entry::Haft(State::Meta { call, meta }) => restored.meta.push((call, meta)),
+            Entry::Haft(State::Asked(asked)) => {
+                restored.requests = asked.request;
+                if asked.sent.is_some() {
+                    restored.asked = Some(asked);
+                }
+            }
+            Entry::Haft(State::Prompt { prompt }) => {
+                (restored.prefix.prompt, restored.prefix.told) = (Some(prompt), None);
+            }
+            Entry::Haft(State::Told { prompt }) => restored.prefix.told = Some(prompt),
+            Entry::Haft(State::Tools { tools }) => restored.prefix.tools = tools,
+            Entry::Haft(State::MoreTools { tools }) => restored.prefix.tools.extend(tools),
             Entry::Haft(State::Cost { usage, usd }) => (restored.usage, restored.usd) = (usage, usd),
             _ => (),
         }
@@ -339,7 +365,18 @@ impl Conversation {
 
     /// Keeps state that is not part of the conversation.
     pub(crate) fn note(&mut self, state: State) -> std::io::Result<()> {
+        if matches!(state, State::Prompt { .. } | State::Told { .. }) && self.has_secrets(&state) {
+            // Masked it would be another prompt: the next process makes its own.
+            return Ok(());
+        }
         self.write(vec![Entry::Haft(state)])
+    }
+
+    fn has_secrets(&self, state: &State) -> bool {
+        let Ok(plain) = serde_json::to_value(state) else { return true };
+        let mut masked = plain.clone();
+        self.masker.mask_value(&mut masked);
+        masked != plain
     }
 
     /// Gives the session a name.

@@ -6,7 +6,7 @@ use haft_tool::ProgressEvent;
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
 
-use crate::Exhausted;
+use crate::{Bust, Exhausted};
 
 /// What an agent tells while it works, in order. Who shows it decides what.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub enum AgentEvent {
     Retrying(Retry),
     /// The conversation was made shorter.
     Compacted(CompactedEvent),
+    /// A request could not go on from what the provider had cached.
+    Bust(Bust),
     /// Something the person should know.
     Notice(String),
 }
@@ -122,6 +124,8 @@ pub struct TurnEnd {
     pub messages: u32,
     /// Calls that were not allowed.
     pub denials: Vec<Denial>,
+    /// Caches that were lost on the way.
+    pub busts: Vec<Bust>,
     /// The validated output, when one was asked for.
     pub structured_output: Option<Value>,
     /// Why the model stopped, if it did.

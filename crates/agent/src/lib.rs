@@ -11,6 +11,10 @@
 //! **Invariant:** every run ends: by the model, by a bound, by an interrupt, or
 //! with an error that says why.
 //!
+//! **Invariant:** what a request says before its conversation stays the same for
+//! a whole session, unless somebody changes it on purpose or the conversation is
+//! summed up; every cache that is lost all the same is reported with its cause.
+//!
 //! **Invariant:** a call that was cut, or that leads nowhere, is answered and
 //! not run.
 
@@ -27,6 +31,7 @@ mod limits;
 pub mod log;
 mod mask;
 mod on_demand;
+mod prefix;
 mod prompt;
 mod repeats;
 mod request;
@@ -48,6 +53,7 @@ pub use keep::{Kept, KeptItem};
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
 pub use on_demand::{Orders, SummedUp};
+pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};

@@ -144,6 +144,7 @@ impl Agent {
         if let Err(err) = self.conversation.replace(vec![message], compact_metadata("manual", before)) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
         }
+        self.renew(Compaction::Summary);
         let after = self.request().estimate_tokens();
         self.tell(AgentEvent::Compacted(CompactedEvent {
             tokens_before: before,

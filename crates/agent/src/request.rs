@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
-use haft_model::{Request, SystemPart, ToolDef, ToolSet};
-use haft_tool::Exposure;
+use haft_model::{Request, SentPrefix, SystemPart, ToolSet};
+use haft_runtime::Report;
+use haft_tool::ContextChange;
+use haft_types::{Block, Message, ToolUse, Usage};
 
-use crate::{Agent, structured::Structured};
+use crate::{
+    Agent, AgentEvent, Compaction, Prompt, Saying,
+    log::{Asked, Purpose, State},
+    prefix::{Declared, Reason, Sources, Watch},
+    structured::Structured,
+};
 
 /// Room for an answer when nobody says otherwise.
 pub(crate) const DEFAULT_MAX_TOKENS: u32 = 32_000;
@@ -15,14 +22,10 @@ impl Agent {
     pub(crate) fn request(&mut self) -> Request {
         let info = self.provider.info(&self.settings.model);
         let most = u32::try_from(info.max_output).unwrap_or(u32::MAX);
-        let parts = self.prompt.parts();
-        let mut system: Vec<SystemPart> = parts.into_iter().map(SystemPart::from).collect();
-        if let Some(first) = system.first_mut() {
-            first.breakpoint = true;
-        }
+        let (system, tools) = self.declaration();
         let mut request = Request {
             system,
-            tools: self.tool_set(),
+            tools,
             messages: self.conversation.messages().to_vec(),
             max_tokens: self.raised.or(self.settings.max_tokens).unwrap_or(DEFAULT_MAX_TOKENS).min(most),
             thinking: self.settings.thinking,
@@ -40,29 +43,118 @@ impl Agent {
         request
     }
 
-    /// The tools of the next request; the same value as long as nothing
-    /// changed, so that their bytes are made once.
-    fn tool_set(&mut self) -> Arc<ToolSet> {
-        let pool = self.tools.pool.get();
-        let loaded = &self.tools.state.loaded;
-        let direct = pool.tools().filter(|(_, tool)| tool.spec().exposure != Exposure::Deferred);
-        let late = loaded.iter().filter_map(|name| pool.get(name).map(|tool| (name.as_str(), tool)));
-        let late = late.filter(|(_, tool)| tool.spec().exposure == Exposure::Deferred);
-        let wanted: Vec<(&str, _)> = direct.chain(late).collect();
-        let names: Vec<String> = wanted.iter().map(|(name, _)| (*name).to_owned()).collect();
-        if let Some((known, set)) = &self.tool_set
-            && *known == names
-        {
-            return Arc::clone(set);
-        }
-        let define = |(name, tool): &(&str, &Arc<dyn haft_tool::DynTool>)| {
-            let spec = tool.spec();
-            ToolDef::new(*name, spec.description.clone(), spec.input_schema.clone())
-        };
-        let mut definitions: Vec<ToolDef> = wanted.iter().map(define).collect();
-        definitions.extend(self.structured.as_ref().map(Structured::definition));
-        let set = Arc::new(ToolSet::new(definitions));
-        self.tool_set = Some((names, Arc::clone(&set)));
-        set
+    /// What the next request begins with: the same as the one before, if that is
+    /// possible.
+    fn declaration(&mut self) -> (Vec<SystemPart>, Arc<ToolSet>) {
+        let declared = self.declare(Beginning::Kept);
+        (declared.system(), declared.set())
     }
+
+    pub(crate) fn declare(&mut self, beginning: Beginning) -> &mut Declared {
+        if self.declared.as_ref().is_some_and(|it| !it.is_of(self.conversation.session_id())) {
+            // Another session: nothing of the old one is in its requests.
+            self.declared = None;
+            self.watch = Watch::default();
+        }
+        let pool = self.tools.pool.get();
+        let from = Sources {
+            session: self.conversation.session_id(),
+            prompt: &self.prompt,
+            pool: &pool,
+            loaded: &self.tools.state.loaded,
+            structured: self.structured.as_ref().map(Structured::definition),
+            messages: self.conversation.messages(),
+        };
+        let declared =
+            self.declared.get_or_insert_with(|| Declared::new(&from, std::mem::take(&mut self.stored)));
+        match beginning {
+            Beginning::Kept => declared.follow(&from),
+            Beginning::Renewed => declared.renew(&from),
+        }
+        declared
+    }
+
+    /// The prompt that requests begin with: [`Agent::prompt`], or the one an
+    /// earlier process sent, where the difference can be told.
+    pub fn sent_prompt(&mut self) -> Prompt {
+        self.declare(Beginning::Kept).prompt().clone()
+    }
+
+    /// The conversation is another one now: everything is declared anew.
+    pub(crate) fn renew(&mut self, how: Compaction) {
+        self.watch.because(Reason::Shortened(how));
+        if !self.prompt.deferred_tools.is_empty() {
+            let pool = self.tools.pool.get();
+            self.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();
+        }
+        self.declare(Beginning::Renewed);
+    }
+
+    /// Tells the model what the beginning of its requests does not, and the log
+    /// what that beginning is.
+    pub(crate) fn catch_up(&mut self) {
+        let pool = self.tools.pool.get();
+        let declared = self.declare(Beginning::Kept);
+        let (news, states) = (declared.take_news(&pool), declared.take_log());
+        if !news.is_empty() {
+            let told = format!("<system-reminder>\n{}\n</system-reminder>", news.join("\n\n"));
+            self.say(Message::user(told), Saying::Context);
+        }
+        states.into_iter().for_each(|state| self.note(state));
+    }
+
+    /// A result that used a tool the model has not seen names it, so that it is
+    /// seen from then on. Says what else has to be loaded for that.
+    pub(crate) fn refer(&mut self, call: &ToolUse, report: &mut Report) -> Option<ContextChange> {
+        let pool = self.tools.pool.get();
+        let declared = self.declare(Beginning::Kept);
+        for block in &report.content.0 {
+            if let Block::ToolReference { tool_name } = block {
+                declared.refer(tool_name);
+            }
+        }
+        let name = pool.wire_name(&call.name).filter(|_| report.error.is_none())?;
+        declared.wants_reference(name).then(|| {
+            report.content.0.push(Block::ToolReference { tool_name: name.to_owned() });
+            ContextChange::LoadTools(vec![name.to_owned()])
+        })
+    }
+
+    /// Writes down a request that was answered, and says so if it could not go
+    /// on from what the provider had cached.
+    pub(crate) fn settle(&mut self, sent: Option<&Arc<SentPrefix>>, usage: Usage, purpose: Purpose) {
+        let model = self.settings.model.clone();
+        let price = self.provider.info(&model).price;
+        let (request, sent, bust) = match sent.filter(|_| purpose == Purpose::Answer) {
+            Some(sent) => {
+                let parts = self.declared.as_ref().map(Declared::part_names).unwrap_or_default();
+                let (request, kept, bust) = self.watch.answered(sent, &usage, &parts);
+                (request, Some(kept), bust)
+            }
+            None => (self.watch.aside(), None, None),
+        };
+        if let Some(bust) = &bust {
+            self.busts.push(bust.clone());
+            self.tell(AgentEvent::Bust(bust.clone()));
+        }
+        self.note(State::Asked(Box::new(Asked {
+            request,
+            timestamp: crate::log::now(),
+            model,
+            purpose,
+            usage,
+            usd: price.map(|price| price.of(&usage, haft_model::Speed::Normal)),
+            bust,
+            sent,
+        })));
+    }
+}
+
+/// Whether a request begins as the one before did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Beginning {
+    /// It does.
+    Kept,
+    /// The conversation is another one, so that it need not.
+    Renewed,
 }

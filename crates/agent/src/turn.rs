@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
-use haft_model::{Event, EventStream, ModelError, StopReason};
+use haft_model::{Event, EventStream, ModelError, SentSlot, StopReason};
 use haft_runtime::{Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
@@ -14,6 +14,8 @@ use crate::{
     Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent, Saying,
     agent::ReplayCalls,
     conversation::{NewLine, Origin, uuid},
+    log::Purpose,
+    prefix::Reason,
     repeats::{Effect, Repeated},
     structured::{STRUCTURED_OUTPUT, Structured},
 };
@@ -44,6 +46,8 @@ struct Incoming {
     message_id: String,
     model: String,
     usage: Usage,
+    /// What was sent, as the provider's cache sees it.
+    sent: SentSlot,
     /// Text that may have to be kept when the answer is cut short.
     open_text: String,
     calls: Vec<Slot>,
@@ -76,10 +80,11 @@ impl Agent {
     /// everything into the conversation.
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
         let started = Instant::now();
-        let request = self.request();
+        let mut request = self.request();
+        let mut answer = Incoming::new(&self.settings.model);
+        request.sent = Some(answer.sent.clone());
         let mut stream = self.provider.stream(request);
         let mut executor = self.tools.executor(cancel);
-        let mut answer = Incoming::new(&self.settings.model);
         let mut streaming = true;
         loop {
             tokio::select! {
@@ -95,6 +100,7 @@ impl Agent {
                     }
                     Some(Err(error)) if answer.calls.is_empty() => {
                         self.spending.api_time += started.elapsed();
+                        self.settle_begun(&answer);
                         return Err(NoAnswer::Failed(error));
                     }
                     ended => {
@@ -156,7 +162,10 @@ impl Agent {
                 self.add_block(MessageBlock::ToolUse(bad.call.clone()), answer);
                 answer.refuse(bad.call, message);
             }
-            Event::Repaired(repair) => self.tell(AgentEvent::Repaired(repair)),
+            Event::Repaired(repair) => {
+                self.watch.because(Reason::Repaired(repair.clone()));
+                self.tell(AgentEvent::Repaired(repair));
+            }
             Event::Retrying(retry) => self.tell(AgentEvent::Retrying(retry)),
             _ => (),
         }
@@ -250,6 +259,7 @@ impl Agent {
             if let Some((cassette, _)) = &self.cassette {
                 cassette.reconcile(&mut report);
             }
+            answer.changes.extend(self.refer(&slot.call, &mut report));
             if slot.ran {
                 self.repeats.tell(&slot.call, &report, slot.effect);
                 self.kept.see(&slot.call, &report, slot.effect);
@@ -288,6 +298,7 @@ impl Agent {
     }
 
     async fn finish(&mut self, executor: &Executor, mut answer: Incoming) -> Result<Answered, NoAnswer> {
+        self.settle_begun(&answer);
         let mut changes = executor.committed().to_vec();
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
@@ -325,15 +336,29 @@ impl Agent {
             let text = std::mem::take(&mut answer.open_text);
             self.add_block(MessageBlock::Text { text }, &answer);
         }
+        self.charge(answer.usage);
+        self.settle_begun(&answer);
         executor.close();
         answer.open = false;
         while let Some((number, report)) = executor.next().await {
             answer.done.insert(answer.running[number], report);
         }
         self.flush(&mut answer);
-        self.tools.state.apply(executor.committed());
+        let mut changes = executor.committed().to_vec();
+        changes.append(&mut answer.changes);
+        self.tools.state.apply(&changes);
+        if !changes.is_empty() {
+            self.note(crate::log::State::Changes { changes });
+        }
         let reports = std::mem::take(&mut answer.done).into_values();
         answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()
+    }
+
+    /// A request that was answered, if only in part, is written down.
+    fn settle_begun(&mut self, answer: &Incoming) {
+        if !answer.message_id.is_empty() {
+            self.settle(answer.sent.take().as_ref(), answer.usage, Purpose::Answer);
+        }
     }
 
     /// Says something in the person's place.
@@ -355,6 +380,7 @@ impl Incoming {
             message_id: String::new(),
             model: model.to_owned(),
             usage: Usage::default(),
+            sent: SentSlot::default(),
             open_text: String::new(),
             calls: Vec::new(),
             done: BTreeMap::new(),

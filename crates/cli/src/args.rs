@@ -214,6 +214,12 @@ pub(crate) enum Command {
         /// Which session; the newest of this directory when none is named.
         session: Option<String>,
     },
+    /// Show what a session cost: requests, tokens, money, and what its cached prefix was lost to.
+    Cost {
+        /// Which session, or the beginning of its id; the newest of this directory when none is
+        /// named.
+        session: Option<String>,
+    },
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),

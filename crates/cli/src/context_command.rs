@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RunArgs},
+    cost_command::thousands,
     output::{Ended, Failure, print_bytes},
     show::{colours, painted},
     wiring::{self, Attended, Chosen, ServerFlags, ServerTools, Setup},
@@ -45,37 +46,61 @@ async fn look(
     let patience = run.sdk.mcp_wait.map(Duration::from_secs);
     ServerTools::new(&manager, &agent.tools).begin(&mut agent, patience).await;
     let fill = agent.window_fill();
-    let servers = server_fills(&manager);
+    let servers = server_fills(&manager, &agent.tools.state.loaded);
     setup.close(&agent.tools).await;
     Ok((fill, servers))
+}
+
+/// What one tool takes.
+struct ToolFill {
+    name: String,
+    tokens: u64,
+    when: When,
+}
+
+/// When a tool is in a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum When {
+    Always,
+    /// It was loaded in this session.
+    Loaded,
+    OnDemand,
 }
 
 /// What the tools of one server take.
 struct ServerFill {
     name: String,
-    /// Every tool: its tokens, and whether they are in the request now.
-    tools: Vec<(String, u64, Exposure)>,
+    tools: Vec<ToolFill>,
 }
 
 impl ServerFill {
     fn tokens(&self) -> u64 {
-        self.tools.iter().map(|it| it.1).sum()
+        self.tools.iter().map(|it| it.tokens).sum()
     }
 
     fn json(&self) -> Value {
-        let tool = |(name, tokens, exposure): &(String, u64, Exposure)| json!({"name": name, "tokens": tokens, "loaded": *exposure == Exposure::Always});
+        let tool = |it: &ToolFill| {
+            let is_loaded = it.when != When::OnDemand;
+            json!({"name": it.name, "tokens": it.tokens, "loaded": is_loaded})
+        };
         let tools: Value = self.tools.iter().map(tool).collect();
         json!({"server": self.name, "tokens": self.tokens(), "tools": tools})
     }
 }
 
-fn server_fills(manager: &Manager) -> Vec<ServerFill> {
+fn server_fills(manager: &Manager, loaded: &[String]) -> Vec<ServerFill> {
     let size = |it: &ToolSpec| it.name.len() + it.description.len() + it.input_schema.to_string().len();
     let tokens = |it: &ToolSpec| u64::try_from(size(it) / 4).unwrap_or(u64::MAX);
     let of = |name: String| {
         let tools = manager.tools_of(&name);
         let tools = tools.iter().map(|it| it.spec());
-        let tools = tools.map(|it| (it.name.clone(), tokens(it), it.exposure)).collect();
+        let when = |it: &ToolSpec| match it.exposure {
+            Exposure::Always | Exposure::Direct => When::Always,
+            Exposure::Deferred if loaded.contains(&it.name) => When::Loaded,
+            Exposure::Deferred => When::OnDemand,
+        };
+        let fill = |it: &ToolSpec| ToolFill { name: it.name.clone(), tokens: tokens(it), when: when(it) };
+        let tools = tools.map(fill).collect();
         ServerFill { name, tools }
     };
     manager.names().into_iter().map(of).collect()
@@ -89,8 +114,12 @@ fn servers_for_people(servers: &[ServerFill]) -> String {
     for server in servers {
         let name = crate::show::clean(&server.name);
         out.push_str(&format!("  {:>9}  {name}, {} tools\n", thousands(server.tokens()), server.tools.len()));
-        for (name, tokens, exposure) in &server.tools {
-            let when = if *exposure == Exposure::Always { "in every request" } else { "on demand" };
+        for ToolFill { name, tokens, when } in &server.tools {
+            let when = match when {
+                When::Always => "in every request",
+                When::Loaded => "loaded in this session",
+                When::OnDemand => "on demand",
+            };
             out.push_str(&format!("  {:>9}    {} ({when})\n", thousands(*tokens), crate::show::clean(name)));
         }
     }
@@ -144,16 +173,4 @@ fn for_people(fill: &WindowFill) -> String {
 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (idx, digit) in digits.chars().enumerate() {
-        if 0 < idx && (digits.len() - idx).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
 }

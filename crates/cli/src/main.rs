@@ -11,6 +11,7 @@
 mod args;
 mod ask_terminal;
 mod context_command;
+mod cost_command;
 mod demo_command;
 mod dev_command;
 mod interrupt;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
         Command::Sessions(command) => sessions_command::run(command, &args.options),
         Command::Context { session } => context_command::run(session, &args.run, &args.options),
+        Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {
             haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     args::{Options, OutputFormat, RunArgs},
+    cost_command::lost_line,
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
     telemetry::{RunInfoOf, Settings, Telemetry},
@@ -75,7 +76,7 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     let mut telemetry = telemetry.map(|settings| Telemetry::new(settings, about));
     let shown = show(built.events, shower(run, &agent, frames), &interrupt, &mut telemetry);
     let end = async {
-        let end = agent.run(UserInput::text(prompt), &interrupt.cancel).await;
+        let end = follow(&mut agent, prompt, &interrupt, &mut setup, &servers).await;
         setup.close(&agent.tools).await;
         let (spent, model) = (*agent.spending(), agent.settings.model.clone());
         // The agent goes, and with it the sender of events: showing ends too.
@@ -94,7 +95,12 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
     shown?;
     let (code, outcome) = outcome(&end, run.allow_denials, &interrupt);
     match run.output_format {
-        OutputFormat::Text => print_text(&end)?,
+        OutputFormat::Text => {
+            print_text(&end)?;
+            if let Some(lost) = lost_line(&end.busts) {
+                complain(&lost);
+            }
+        }
         OutputFormat::Json | OutputFormat::StreamJson => {
             let mut frame = result_frame(&setup.session_id, &end, &spent, &model);
             frame["outcome"] = Value::from(outcome);
@@ -108,6 +114,33 @@ async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
         }
     }
     Ok(ExitCode::from(code))
+}
+
+/// How often settings are looked at while the agent works.
+const SETTINGS_EVERY: Duration = Duration::from_secs(1);
+
+/// Works on the prompt, and follows settings and servers meanwhile.
+async fn follow(
+    agent: &mut Agent,
+    prompt: String,
+    interrupt: &Interrupt,
+    setup: &mut Setup,
+    servers: &ServerTools,
+) -> TurnEnd {
+    let (pipeline, inbox) = (Arc::clone(&agent.tools.pipeline), agent.inbox.clone());
+    let running = agent.run(UserInput::text(prompt), &interrupt.cancel);
+    tokio::pin!(running);
+    loop {
+        tokio::select! {
+            biased;
+            end = &mut running => return end,
+            () = tokio::time::sleep(SETTINGS_EVERY) => {
+                if setup.refresh(&pipeline) {
+                    servers.announce(&inbox);
+                }
+            }
+        }
+    }
 }
 
 fn init(setup: &Setup, agent: &Agent, manager: &Manager, key_source: String) -> Init {

@@ -37,10 +37,29 @@ fn all(setup: &Setup) -> Result<Vec<sessions::SessionInfo>, Failure> {
     Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
+/// The session that is named, or the newest, also among those of Agent SDKs.
+pub(crate) fn named_or_newest(setup: &Setup, named: Option<&str>) -> Result<String, Failure> {
+    let mut everywhere = Vec::new();
+    for dir in setup.log_dirs() {
+        everywhere.extend(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?);
+    }
+    match named {
+        Some(start) => only_one(everywhere, start),
+        None => {
+            let newest = everywhere.into_iter().max_by_key(|it| it.modified).map(|it| it.id);
+            newest.ok_or_else(|| Failure::Message(String::from("there is no session of this directory yet")))
+        }
+    }
+}
+
 /// The session whose id begins like this; a single one must.
 fn resolve(setup: &Setup, start: &str) -> Result<String, Failure> {
+    only_one(all(setup)?, start)
+}
+
+fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, Failure> {
     let mut fitting: Vec<String> =
-        all(setup)?.into_iter().map(|it| it.id).filter(|id| id.starts_with(start)).collect();
+        sessions.into_iter().map(|it| it.id).filter(|id| id.starts_with(start)).collect();
     if let Some(exact) = fitting.iter().position(|id| id == start) {
         return Ok(fitting.swap_remove(exact));
     }

@@ -260,7 +260,7 @@ async fn run_lines(options: &Options) -> Ended {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        setup.refresh(&session);
+        setup.refresh(&session.pipeline);
         match &servers {
             Some(servers) => drop(servers.take()),
             // Started by the first line that could be about them.

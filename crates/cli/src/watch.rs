@@ -101,6 +101,10 @@ impl<W: Write> Watcher<W> {
             AgentEvent::Repaired(it) => {
                 self.note(&format!("repaired before sending: {} ({})", it.detail, it.place))
             }
+            AgentEvent::Bust(it) => self.note(&format!(
+                "the provider's cache was lost, {} tokens billed again: {}",
+                it.tokens, it.detail
+            )),
             AgentEvent::Compacted(it) => self.note(&format!(
                 "the conversation was made shorter: {} → {} tokens",
                 it.tokens_before, it.tokens_after

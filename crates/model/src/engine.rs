@@ -22,6 +22,7 @@ use crate::{
     failure,
     http::LazyClient,
     lint::{Cure, LintRules, Linted, Linter, ThinkingRule, diagnose},
+    prefix::sent_prefix,
     retry::Hint,
     stream::Emitter,
     wire::{
@@ -164,6 +165,9 @@ impl Engine {
             self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
             let encoded = self.encode(&linted, &info, Purpose::Answer);
+            if let Some(slot) = &request.sent {
+                slot.fill(sent_prefix(&linted, &self.cache));
+            }
             loop {
                 let failed = match self.attempt(&linted.request, &encoded, &emitter).await {
                     Attempt::Done(usage) => {

@@ -32,6 +32,7 @@ mod http;
 mod key;
 mod lint;
 mod name;
+mod prefix;
 mod provider;
 mod replay;
 mod request;
@@ -56,6 +57,7 @@ pub use lint::{
     ThinkingRule,
 };
 pub use name::wire_name;
+pub use prefix::{SentBlock, SentPrefix, SentSlot, SentTool};
 pub use provider::{
     AnthropicLogin, BoxFuture, Common, FoundryLogin, HttpProvider, Provider, VertexLogin, VertexPlace,
 };

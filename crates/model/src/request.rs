@@ -4,7 +4,7 @@ use haft_types::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::ToolSet;
+use crate::{SentSlot, ToolSet};
 
 /// One question to a model, in no provider's form.
 ///
@@ -50,6 +50,8 @@ pub struct Request {
     pub user_id: Option<String>,
     /// Fields put into the body as they are, last.
     pub extra: Map<String, Value>,
+    /// Where to leave word of what was sent, for whoever wants to know.
+    pub sent: Option<SentSlot>,
 }
 
 impl Request {
@@ -75,6 +77,7 @@ impl Request {
             betas: Vec::new(),
             user_id: None,
             extra: Map::new(),
+            sent: None,
         }
     }
 

@@ -73,6 +73,10 @@ pub enum ToolLoading {
     Eager,
     /// Once a `tool_reference` in the conversation names it.
     Deferred,
+    /// It was loaded in the middle of the conversation. Where references are
+    /// followed it is sent like a deferred one, so that the cached prefix stays
+    /// as it is; elsewhere it is sent behind the others.
+    Late,
 }
 
 /// The tools of a request, checked once and serialised once.
@@ -85,6 +89,7 @@ pub struct ToolSet {
     by_wire_name: HashMap<String, usize>,
     repairs: Vec<Repair>,
     weight: OnceLock<usize>,
+    may_grow: bool,
     encoded: Mutex<HashMap<Encoding, Bytes>>,
 }
 
@@ -94,11 +99,26 @@ pub(crate) struct WireTool {
     pub(crate) def: ToolDef,
     pub(crate) wire_name: String,
     pub(crate) schema: Value,
+    print: OnceLock<u64>,
+}
+
+impl WireTool {
+    fn new(def: ToolDef, wire_name: String, schema: Value) -> Self {
+        Self { def, wire_name, schema, print: OnceLock::new() }
+    }
 }
 
 impl WireTool {
     pub(crate) fn is_deferred(&self) -> bool {
-        self.def.loading == ToolLoading::Deferred
+        self.def.loading != ToolLoading::Eager
+    }
+
+    /// A number for all that is said about it.
+    pub(crate) fn print(&self) -> u64 {
+        *self.print.get_or_init(|| {
+            let said = json!([self.wire_name, self.def.description, self.schema, self.def.extra]);
+            crate::prefix::print(said.to_string().as_bytes())
+        })
     }
 }
 
@@ -160,7 +180,7 @@ impl ToolSet {
         let mut schema = schema;
         crate::lint::clean_value(&mut schema);
         self.by_wire_name.insert(wire_name.clone(), self.tools.len());
-        self.tools.push(Arc::new(WireTool { def, wire_name, schema }));
+        self.tools.push(Arc::new(WireTool::new(def, wire_name, schema)));
     }
 
     fn undefer_first(&mut self) {
@@ -168,7 +188,7 @@ impl ToolSet {
         let mut def = first.def.clone();
         def.loading = ToolLoading::Eager;
         let name = def.name.clone();
-        *first = Arc::new(WireTool { def, wire_name: first.wire_name.clone(), schema: first.schema.clone() });
+        *first = Arc::new(WireTool::new(def, first.wire_name.clone(), first.schema.clone()));
         let reason = "one tool has to be there from the start".to_owned();
         self.note(RepairKind::ToolSchema, &name, reason);
     }
@@ -190,10 +210,22 @@ impl ToolSet {
     /// Bytes of what the model sees from the start.
     pub(crate) fn weight(&self) -> usize {
         *self.weight.get_or_init(|| {
-            let seen = self.tools.iter().filter(|tool| !tool.is_deferred());
+            let seen = self.tools.iter().filter(|tool| tool.def.loading != ToolLoading::Deferred);
             seen.map(|tool| tool.wire_name.len() + tool.def.description.len() + tool.schema.to_string().len())
                 .sum()
         })
+    }
+
+    /// The same set, in a session that may load more tools. What that needs is
+    /// asked for from the first request on: asking for it later would be another
+    /// request for the cache.
+    #[must_use]
+    pub fn that_may_grow(self) -> Self {
+        Self { may_grow: true, ..self }
+    }
+
+    pub(crate) fn may_grow(&self) -> bool {
+        self.may_grow
     }
 
     /// Whether there are none.

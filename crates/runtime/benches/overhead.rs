@@ -111,7 +111,7 @@ fn pool_of_500() {
         first.push(started.elapsed());
         pool.advertised(&[]);
         let started = Instant::now();
-        let moved_on = pool.with_external(tools.clone(), "gone");
+        let moved_on = pool.with_external(tools.clone(), |_| String::from("gone"));
         std::hint::black_box(moved_on.advertised(&[]));
         again.push(started.elapsed());
     }

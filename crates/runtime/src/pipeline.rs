@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
-use haft_types::{Block, Content, ToolUse, nearest};
+use haft_types::{Block, Content, ToolUse};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,9 @@ impl Pipeline {
         let mut lap = Lap::start();
         let found = look_up(pool, &tool_use.name)?; //                          1 look up
         let tool = found.tool;
+        let asked = found.deferred.then(|| tool_use.input.clone());
         let call = checked(found, tool_use.input, &cx)?; //                     2 check the input
+        let taken = asked.and_then(|asked| taken_as(&asked, call.input()));
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
         timing.hooks = lap.next();
@@ -112,7 +114,7 @@ impl Pipeline {
         let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
         timing.after = lap.next();
-        finished(found, ran, notes) //                                          8 hand back
+        finished(found, ran, notes, taken) //                                   8 hand back
     }
 
     /// Stage five. The tool runs as a task of its own: one that blocks its
@@ -247,9 +249,7 @@ fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
         if let Some(why) = pool.why_absent(name) {
             return Err(ToolError::failed(why));
         }
-        let known = pool.names().collect::<Vec<_>>();
-        let meant = nearest(name, known.iter().copied(), 3);
-        let hint = match meant.as_slice() {
+        let hint = match pool.meant(name).as_slice() {
             [] => String::from("Use only tools from the list you were given"),
             meant => format!("Did you mean {}?", meant.join(" or ")),
         };
@@ -282,11 +282,35 @@ fn checked(found: Found<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn D
     Ok(call)
 }
 
+/// What became of values the model wrote as text because it had not seen the
+/// schema, so that it writes them right the next time.
+fn taken_as(asked: &Value, taken: &Value) -> Option<String> {
+    let (asked, taken) = (asked.as_object()?, taken.as_object()?);
+    let differ = asked.iter().filter_map(|(key, asked)| {
+        let taken = taken.get(key)?;
+        (asked.is_string() && !taken.is_string()).then(|| format!("`{key}` was taken as {}", kind_of(taken)))
+    });
+    let differ: Vec<String> = differ.collect();
+    (!differ.is_empty()).then(|| format!("[{}, not as text]", differ.join(", ")))
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
 /// Stage eight.
 fn finished(
     found: Found<'_>,
     (ran, after): (Result<Output, ToolError>, After),
     mut notes: Notes,
+    taken: Option<String>,
 ) -> Result<Finished, Failure> {
     notes.extend(after.notes);
     let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
@@ -298,6 +322,7 @@ fn finished(
                 output.content = reworded.unwrap_or_else(|| content_of(&replaced));
                 output.data = replaced;
             }
+            output.content.0.extend(taken.map(Block::text));
             output.content.0.extend(objection.map(Block::text));
             output.changes.extend(loaded);
             Ok(Finished { output, notes })

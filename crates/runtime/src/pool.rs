@@ -108,8 +108,8 @@ impl Pool {
 
     /// The pool after the external tools changed: what was advertised keeps its
     /// place, what is new comes last, and what is gone stays declared and says
-    /// so when it is called.
-    pub fn with_external(&self, external: Vec<Arc<dyn DynTool>>, gone: &str) -> Self {
+    /// so when it is called: `gone` says why, by name.
+    pub fn with_external(&self, external: Vec<Arc<dyn DynTool>>, gone: impl Fn(&str) -> String) -> Self {
         let mut pool = self.clone();
         pool.search = OnceLock::new();
         let mut incoming: HashMap<String, Arc<dyn DynTool>> =
@@ -123,7 +123,7 @@ impl Pool {
                         entry.tool = tool;
                     }
                 }
-                None => entry.gone = Some(Arc::from(gone)),
+                None => entry.gone = Some(Arc::from(gone(entry.tool.name()))),
             }
         }
         pool.add_all(incoming.into_values().collect(), Origin::External);
@@ -178,9 +178,24 @@ impl Pool {
         self.entries.iter().filter(|entry| entry.gone.is_none()).map(|entry| entry.wire_name.as_str())
     }
 
+    pub(crate) fn is_present(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|found| found.gone.is_none())
+    }
+
     /// Every tool with its wire name, in the order of the request.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
         self.entries.iter().map(|entry| (entry.wire_name.as_str(), &entry.tool))
+    }
+
+    /// The built-in tools with their wire names, in the order of the request.
+    pub fn builtin(&self) -> impl Iterator<Item = (&str, &Arc<dyn DynTool>)> {
+        let own = self.entries.iter().filter(|entry| entry.origin == Origin::Builtin);
+        own.map(|entry| (entry.wire_name.as_str(), &entry.tool))
+    }
+
+    /// The wire name of the tool a name, wire name or alias means.
+    pub fn wire_name(&self, name: &str) -> Option<&str> {
+        self.find(name).map(|found| found.wire_name)
     }
 
     /// Tools the model only knows by name until it searches for them or calls
@@ -211,9 +226,15 @@ impl Pool {
     /// The index over the deferred tools, by position among them.
     pub(crate) fn search_index(&self) -> &Index {
         self.search.get_or_init(|| {
-            let documents = self.deferred().map(|(name, tool)| {
+            let documents = self.deferred().map(|(wire_name, tool)| {
                 let spec = tool.spec();
-                Document { name, hint: &spec.search_hint, description: &spec.description }
+                // The wire name has lost what is not ASCII.
+                Document {
+                    name: tool.name(),
+                    wire_name,
+                    hint: &spec.search_hint,
+                    description: &spec.description,
+                }
             });
             Arc::new(Index::build(documents))
         })

@@ -429,7 +429,7 @@ async fn a_deferred_tool_called_directly_hydrates_itself() {
     let mut rig = Setup { extra: vec![tool()], ..Setup::default() }.rig();
     assert!(!rig.session.pool.get().advertised(&rig.session.state.loaded).contains("mcp__demo__echo"));
     let (kind, text) = rig.run_one("mcp__demo__echo", json!({"text": "hi", "n": "3"})).await;
-    assert_eq!((kind, text.as_str()), (None, "hi"));
+    assert_eq!((kind, text.as_str()), (None, "hi\n[`n` was taken as a number, not as text]"));
     assert_eq!(rig.session.state.loaded, ["mcp__demo__echo"]);
     assert!(rig.session.pool.get().advertised(&rig.session.state.loaded).contains("mcp__demo__echo"));
 

@@ -99,13 +99,13 @@ fn the_advertised_list_only_ever_grows_at_its_end() {
         assert!(next.starts_with(last.trim_end_matches(']')), "{last}\n{next}");
         last = next;
     };
-    pool = pool.with_external([server("zoo"), server("ant")].concat(), "gone");
+    pool = pool.with_external([server("zoo"), server("ant")].concat(), |_| String::from("gone"));
     advance(&pool, &loaded);
-    pool = pool.with_external(server("ant"), "the server zoo is not connected");
+    pool = pool.with_external(server("ant"), |_| String::from("the server zoo is not connected"));
     advance(&pool, &loaded);
     loaded.push(String::from("Cron"));
     advance(&pool, &loaded);
-    pool = pool.with_external([server("zoo"), server("ant")].concat(), "gone");
+    pool = pool.with_external([server("zoo"), server("ant")].concat(), |_| String::from("gone"));
     advance(&pool, &loaded);
     let listed: Vec<Value> = serde_json::from_str(&last).unwrap();
     let listed: Vec<&str> = listed.iter().map(|it| it["name"].as_str().unwrap()).collect();

@@ -158,6 +158,7 @@ impl Frames {
             AgentEvent::Started
             | AgentEvent::Model(_)
             | AgentEvent::Progress(_)
+            | AgentEvent::Bust(_)
             | AgentEvent::Repaired(_) => None,
         }
     }

@@ -111,6 +111,9 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
         frame["deferred_tool_use"] =
             json!({"id": deferred.id, "name": deferred.name, "input": deferred.input});
     }
+    if !end.busts.is_empty() {
+        frame["cache_busts"] = json!(end.busts);
+    }
     if let Some(output) = &end.structured_output {
         frame["structured_output"] = output.clone();
     }

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// One piece of what the model reads in a tool result, in the shape of the
@@ -80,10 +82,15 @@ impl Content {
         Self(vec![Block::text(text)])
     }
 
-    /// The text of all text blocks, joined by newlines.
+    /// The text of all text blocks, joined by newlines, with a word for each tool
+    /// that is loaded.
     pub fn to_text(&self) -> String {
-        let texts: Vec<&str> = self.0.iter().filter_map(Block::as_text).collect();
-        texts.join("\n")
+        let texts = self.0.iter().filter_map(|block| match block {
+            Block::Text { text } => Some(Cow::Borrowed(text.as_str())),
+            Block::ToolReference { tool_name } => Some(Cow::Owned(format!("[{tool_name} is loaded]"))),
+            Block::Image { .. } | Block::Document { .. } => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
     }
 
     /// Characters of all text blocks: what counts against a result limit.

@@ -1,9 +1,10 @@
+use haft_model::ToolDef;
 use haft_tool::ContextChange;
 use haft_types::{CallId, Message, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Kept;
+use crate::{Bust, Kept, LastSent, Prompt};
 
 /// One line of a session log.
 ///
@@ -134,6 +135,41 @@ pub struct Stub {
     pub text: String,
 }
 
+/// A request that was answered, and what it cost.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Asked {
+    /// Which of the session, counted from 1.
+    pub request: u64,
+    /// When, as ISO 8601.
+    pub timestamp: String,
+    /// Who answered.
+    pub model: String,
+    /// What for.
+    pub purpose: Purpose,
+    /// Tokens.
+    pub usage: Usage,
+    /// Money, where the price is known.
+    pub usd: Option<f64>,
+    /// What was lost, if it did not go on from what the provider had cached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bust: Option<Bust>,
+    /// To compare the next one with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<LastSent>,
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The conversation.
+    #[default]
+    Answer,
+    /// Summing it up.
+    Summary,
+}
+
 /// State that is not part of the conversation, and must survive all the same.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -166,6 +202,28 @@ pub enum State {
         usage: Usage,
         /// Money, where the prices are known.
         usd: f64,
+    },
+    /// A request was answered.
+    Asked(Box<Asked>),
+    /// The system prompt from here on.
+    Prompt {
+        /// All of it.
+        prompt: Box<Prompt>,
+    },
+    /// The system prompt stays, and the model was told what differs from it.
+    Told {
+        /// What the prompt would say.
+        prompt: Box<Prompt>,
+    },
+    /// The tools of servers that requests declare from here on.
+    Tools {
+        /// All of them, in order.
+        tools: Vec<ToolDef>,
+    },
+    /// And these behind them.
+    MoreTools {
+        /// Which.
+        tools: Vec<ToolDef>,
     },
     /// Written by a newer version.
     #[serde(other)]

@@ -61,7 +61,7 @@ impl Memory {
     }
 
     /// As a part of the prompt.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         if self.files.is_empty() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ const BASE: &str = include_str!("base.md");
 
 /// Where the session runs. Taken once, when it starts: a prompt that changes
 /// with the clock is a cache that never hits.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Environment {
     /// The working directory.
     pub cwd: String,
@@ -66,7 +66,7 @@ pub enum Base {
 }
 
 /// Everything the prompt is made of.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Prompt {
     /// The first part.
     pub base: Base,
@@ -78,6 +78,12 @@ pub struct Prompt {
     pub deferred_tools: Vec<String>,
     /// Added at the end.
     pub append: Option<String>,
+    /// What MCP servers want the model to know, by their names.
+    #[serde(default)]
+    pub servers: BTreeMap<String, String>,
+    /// MCP servers whose tools are still to come.
+    #[serde(default)]
+    pub starting: Vec<String>,
 }
 
 impl Prompt {
@@ -102,6 +108,19 @@ impl Prompt {
             ));
         }
         parts.extend(self.append.clone().filter(|text| !text.trim().is_empty()));
+        parts.extend(self.about_servers());
         parts
+    }
+
+    fn about_servers(&self) -> Option<String> {
+        let mut lines: Vec<String> =
+            self.servers.iter().map(|(name, words)| format!("## {name}\n{words}")).collect();
+        if !self.starting.is_empty() {
+            lines.push(format!(
+                "Still starting: {}. Their tools come later; RefreshMcpTools waits for them.",
+                self.starting.join(", ")
+            ));
+        }
+        (!lines.is_empty()).then(|| format!("# MCP servers\n{}", lines.join("\n\n")))
     }
 }

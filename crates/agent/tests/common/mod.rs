@@ -63,6 +63,16 @@ pub async fn rig_with(script: Script) -> Rig {
 }
 
 pub fn rig_on(model: MockModel, conversation: Conversation, dir: tempfile::TempDir) -> Rig {
+    let provider = provider(&model.url());
+    rig_by(provider, model, conversation, dir)
+}
+
+pub fn rig_by(
+    provider: Arc<HttpProvider>,
+    model: MockModel,
+    conversation: Conversation,
+    dir: tempfile::TempDir,
+) -> Rig {
     let (appended, waiting) = (Arc::default(), Arc::new(Notify::new()));
     let pool = Pool::assemble(tools(&appended, &waiting), Vec::new());
     let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
@@ -74,14 +84,11 @@ pub fn rig_on(model: MockModel, conversation: Conversation, dir: tempfile::TempD
         memory: Memory::default(),
         deferred_tools: Vec::new(),
         append: None,
+        servers: std::collections::BTreeMap::new(),
+        starting: Vec::new(),
     };
-    let (agent, events) = Agent::new(
-        provider(&model.url()),
-        session,
-        conversation,
-        AgentSettings::new("claude-opus-4-5"),
-        prompt,
-    );
+    let (agent, events) =
+        Agent::new(provider, session, conversation, AgentSettings::new("claude-opus-4-5"), prompt);
     Rig { model, agent, events, cancel: CancellationToken::new(), appended, waiting, dir }
 }
 

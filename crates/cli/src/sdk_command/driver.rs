@@ -288,6 +288,7 @@ impl Driver {
             return;
         }
         let Some(mut prompt) = self.queue.pop_front() else { return };
+        self.follow_settings();
         let Some(agent) = self.agent.take() else { return };
         self.begin_servers(&[]);
         self.state("running");

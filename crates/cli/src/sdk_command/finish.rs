@@ -1,6 +1,9 @@
 //! The end of a turn, told to the host.
 
-use haft_agent::{Agent, Conversation, EndReason, SummedUp, TurnEnd, log::LogFile};
+use haft_agent::{
+    Agent, Conversation, EndReason, SummedUp, TurnEnd,
+    log::{LogFile, cost},
+};
 use haft_hooks::SessionSource;
 use haft_sdk::{ApiFailure, Bill, Speaker, TurnFacts, UserFrame, local_result, turn_frame};
 use haft_types::{SessionId, Usage};
@@ -12,6 +15,7 @@ use super::{
     turn::{self, Ending, Running},
     usage::Snapshot,
 };
+use crate::cost_command::lost;
 
 impl Driver {
     pub(super) fn finish(&mut self, ended: Ended) -> Result<(), u8> {
@@ -190,9 +194,11 @@ impl Driver {
 
     fn cost_text(&self, agent: &Agent) -> String {
         let spent = agent.spending();
+        let log = agent.conversation.log_path().and_then(|path| cost::of_log(path).ok());
+        let lost = log.map(|cost| format!("\n{}", lost(&cost).trim_end())).unwrap_or_default();
         format!(
             "Total cost: ${:.4}\nTime of the model: {:.1} s\nTokens: {} in, {} out, {} read from the cache, \
-             {} written to it",
+             {} written to it{lost}",
             spent.usd,
             spent.api_time.as_secs_f64(),
             spent.usage.input_tokens,

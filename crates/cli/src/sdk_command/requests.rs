@@ -13,7 +13,11 @@ use super::{
     rewind::{Rewind, rewind},
     states::Checkpoints,
 };
-use crate::{args::RunArgs, output::Failure, wiring::Setup};
+use crate::{
+    args::RunArgs,
+    output::{Failure, complain},
+    wiring::Setup,
+};
 
 /// The answer to a request.
 pub(super) type Answered = Result<Value, Problem>;
@@ -255,6 +259,20 @@ impl Driver {
         let fresh = Setup::new(&options).map_err(of_failure)?;
         (self.setup.store, self.setup.loaded, self.setup.options) = (fresh.store, fresh.loaded, options);
         self.take_settings(changes)
+    }
+
+    /// Takes over settings whose files changed since the last prompt.
+    pub(super) fn follow_settings(&mut self) {
+        let Some(loaded) = self.setup.store.reload_if_changed() else { return };
+        for notice in &loaded.problems {
+            complain(&notice.to_string());
+        }
+        self.setup.loaded = loaded;
+        let changes = Map::from_iter([(String::from("hooks"), Value::Null)]);
+        if let Err(problem) = self.take_settings(&changes) {
+            // They forbid the mode we are in: what held so far still holds.
+            complain(&problem.text);
+        }
     }
 
     fn take_settings(&mut self, changes: &Map<String, Value>) -> Answered {

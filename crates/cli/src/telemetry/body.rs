@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use haft_agent::Bust;
 use serde_json::{Value, json};
 
 use super::spans::{Kind, Run, Span};
@@ -104,9 +105,9 @@ fn point(labels: &[(&'static str, Value)], value: f64, span: &Span, bounds: &[f6
     })
 }
 
-/// One line per call and one for the run.
+/// One line per call, one per lost cache and one for the run.
 pub(super) fn logs(resource: &Value, run: &Run) -> Value {
-    let lines: Vec<Value> = run
+    let mut lines: Vec<Value> = run
         .spans
         .iter()
         .filter(|span| matches!(span.kind, Kind::Agent | Kind::Tool))
@@ -120,7 +121,24 @@ pub(super) fn logs(resource: &Value, run: &Run) -> Value {
             })
         })
         .collect();
+    lines.extend(run.busts.iter().map(|(at, bust)| lost_cache(*at, bust, run)));
     json!({"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": scope(), "logRecords": lines}]}]})
+}
+
+/// A request that could not go on from what the provider had cached.
+fn lost_cache(at: SystemTime, bust: &Bust, run: &Run) -> Value {
+    let facts = [
+        ("gen_ai.conversation.id", json!(run.info.session)),
+        ("haft.request", json!(bust.request)),
+        ("haft.cache.cause", json!(bust.cause.word())),
+        ("haft.cache.detail", json!(bust.detail)),
+        ("haft.cache.tokens", json!(bust.tokens)),
+    ];
+    // 13 is a warning.
+    json!({
+        "timeUnixNano": nanos(at), "severityNumber": 13, "eventName": "haft.cache_bust",
+        "body": {"stringValue": bust.detail}, "traceId": run.trace, "attributes": attributes(&facts),
+    })
 }
 
 fn attributes(list: &[(&'static str, Value)]) -> Value {

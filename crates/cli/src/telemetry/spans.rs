@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::SystemTime};
 
-use haft_agent::{AgentEvent, EndReason, TurnEnd};
+use haft_agent::{AgentEvent, Bust, EndReason, TurnEnd};
 use haft_model::Event;
 use haft_runtime::Timing;
 use haft_types::{CallId, MessageBlock, Usage};
@@ -51,6 +51,8 @@ pub(super) struct Run {
     ready: SystemTime,
     calls: HashMap<CallId, Span>,
     usage: Usage,
+    /// Caches that were lost, and when.
+    pub(super) busts: Vec<(SystemTime, Bust)>,
 }
 
 impl Run {
@@ -84,6 +86,7 @@ impl Run {
             ready: now,
             calls: HashMap::new(),
             usage: Usage::default(),
+            busts: Vec::new(),
         }
     }
 
@@ -134,6 +137,7 @@ impl Run {
                 }
                 self.spans.push(span);
             }
+            AgentEvent::Bust(bust) => self.busts.push((now, bust.clone())),
             AgentEvent::Retrying(it) => {
                 if let Some(chat) = &mut self.chat {
                     chat.attributes.push(("haft.retry.reason", json!(it.reason)));
@@ -193,6 +197,7 @@ impl Run {
         root.attributes.extend([
             ("haft.end", json!(end.reason.word())),
             ("haft.turns", json!(end.turns)),
+            ("haft.cache.busts", json!(self.busts.len())),
             ("gen_ai.usage.input_tokens", json!(end.usage.total_input())),
             ("gen_ai.usage.output_tokens", json!(end.usage.output_tokens)),
         ]);

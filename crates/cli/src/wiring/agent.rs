@@ -1,6 +1,6 @@
 //! An agent out of flags, settings and a session.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use haft_agent::{
     Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
@@ -48,7 +48,7 @@ impl Setup {
         let resumed = self.resumed(run)?;
         self.held = Some(Held::default());
         let session = self.session(Attended::Never)?;
-        let (mut conversation, restored) = match resumed {
+        let (mut conversation, mut restored) = match resumed {
             Some(resumed) => resumed,
             None => (Conversation::new(self.session_id.clone(), &self.cwd, None), Restored::default()),
         };
@@ -71,6 +71,7 @@ impl Setup {
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
         agent.restore_kept(restored.kept.clone());
+        agent.restore_requests(&mut restored);
         restore_plan_mode(&agent, &restored, self.options.permission_mode);
         report_losses(&restored);
         if let Some(schema) = &run.json_schema {
@@ -89,7 +90,7 @@ impl Setup {
         let header = TapeHeader {
             haft_cassette: 1,
             settings: agent.settings.clone(),
-            prompt: agent.prompt.clone(),
+            prompt: agent.sent_prompt(),
             output_schema: agent.output_schema().cloned(),
             tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
             messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
@@ -147,6 +148,8 @@ impl Setup {
             memory: if without_memory { Memory::default() } else { Memory::load(&places) },
             deferred_tools: Vec::new(),
             append: run.append_system_prompt.clone(),
+            servers: BTreeMap::new(),
+            starting: Vec::new(),
         })
     }
 }

@@ -262,9 +262,10 @@ impl Setup {
         }
     }
 
-    /// Takes over settings that changed since they were read.
-    pub(crate) fn refresh(&mut self, session: &Session) {
-        let Some(loaded) = self.store.reload_if_changed() else { return };
+    /// Takes over settings that changed since they were read; says whether they
+    /// did.
+    pub(crate) fn refresh(&mut self, pipeline: &Pipeline) -> bool {
+        let Some(loaded) = self.store.reload_if_changed() else { return false };
         for notice in &loaded.problems {
             complain(&notice.to_string());
         }
@@ -272,7 +273,7 @@ impl Setup {
         self.follow_settings();
         match self.policy() {
             Ok(mut policy) => {
-                let gate = &session.pipeline.gate;
+                let gate = &pipeline.gate;
                 policy.mode = gate.mode();
                 gate.permissions().replace(&policy);
                 let hooks = gate.hooks();
@@ -283,6 +284,7 @@ impl Setup {
             Err(Failure::Message(problem)) => complain(&problem),
             Err(Failure::ClosedPipe) => (),
         }
+        true
     }
 
     fn gate(&self, policy: Policy, attended: Attended) -> Gate {

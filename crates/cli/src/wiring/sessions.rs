@@ -72,7 +72,7 @@ impl Setup {
     }
 
     /// Directories with logs of sessions in this one; new ones go to the first.
-    fn log_dirs(&self) -> Vec<PathBuf> {
+    pub(crate) fn log_dirs(&self) -> Vec<PathBuf> {
         // Whoever moves the configuration looks for sessions there.
         let moved = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
         let of_sdks = moved.clone().or_else(|| self.store.places().user.first().cloned());

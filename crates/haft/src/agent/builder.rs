@@ -272,7 +272,7 @@ impl AgentBuilder {
         };
         let session_id = SessionId::from(uuid::Uuid::new_v4().to_string());
         let gate = self.gate(&cwd, &session_id)?;
-        let (conversation, restored) = self.conversation(&session_id, &cwd)?;
+        let (conversation, mut restored) = self.conversation(&session_id, &cwd)?;
         #[cfg_attr(not(feature = "tools"), expect(unused_mut, reason = "nothing is added"))]
         let mut tools = self.tools.clone();
         #[cfg(feature = "tools")]
@@ -289,11 +289,14 @@ impl AgentBuilder {
             memory: Memory::default(),
             deferred_tools: Vec::new(),
             append: self.append,
+            servers: std::collections::BTreeMap::new(),
+            starting: Vec::new(),
         };
         let (mut inner, events) =
             haft_agent::Agent::new(self.provider, session, conversation, self.settings, prompt);
         inner.restore_spending(restored.usage, restored.usd);
         inner.tools.state.apply(&restored.changes);
+        inner.restore_requests(&mut restored);
         inner.restore_kept(restored.kept);
         if let Some(schema) = self.output {
             inner.require_output(schema).map_err(BuildError::OutputSchema)?;

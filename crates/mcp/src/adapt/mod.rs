@@ -10,6 +10,6 @@ mod weight;
 
 pub use media::{Media, MediaDirectory};
 pub use names::tool_prefix;
-pub(crate) use names::{sanitised, tool_names};
+pub(crate) use names::{sanitised, server_part, tool_names};
 pub(crate) use result::contents_text;
 pub(crate) use tool::{Agreed, Built, remote_tool};

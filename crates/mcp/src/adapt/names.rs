@@ -19,7 +19,7 @@ pub(crate) fn tool_names(server: &str, tools: &[ToolDef]) -> Vec<String> {
     for tool in tools {
         *users.entry(sanitised(&tool.name)).or_default() += 1;
     }
-    let server = sanitised(server);
+    let server = server_part(server);
     let name = |tool: &ToolDef| {
         let clean = sanitised(&tool.name);
         match users.get(&clean) {
@@ -32,7 +32,19 @@ pub(crate) fn tool_names(server: &str, tools: &[ToolDef]) -> Vec<String> {
 
 /// What the names of all tools of a server begin with.
 pub fn tool_prefix(server: &str) -> String {
-    format!("mcp__{}__", sanitised(server))
+    format!("mcp__{}__", server_part(server))
+}
+
+/// A server's part of the names of its tools. Where nothing of its name is left,
+/// every such server would have the same: those get a mark of their own.
+pub(crate) fn server_part(server: &str) -> String {
+    let clean = sanitised(server);
+    if server.is_empty() || clean.bytes().any(|it| it.is_ascii_alphanumeric()) {
+        return clean;
+    }
+    // FNV-1a: the same in every session, which the standard hasher does not promise.
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    format!("{clean}-{:08x}", server.bytes().fold(0x811c_9dc5, step))
 }
 
 /// The name with nothing replaced, as people may write it in rules.
@@ -57,5 +69,8 @@ mod tests {
         assert_eq!(named(&["a_b", "a.b"]), ["mcp__my_server__a_b", "mcp__my_server__a.b"]);
         assert_eq!(named(&["a.b", "a_b"]), ["mcp__my_server__a.b", "mcp__my_server__a_b"]);
         assert_eq!(named(&["größe"]), ["mcp__my_server__gr__e"]);
+        assert_eq!(tool_prefix("größe"), "mcp__gr__e__");
+        let (weather, mail) = (tool_prefix("天気"), tool_prefix("메일"));
+        assert!(weather != mail && weather.starts_with("mcp____-") && weather.is_ascii(), "{weather} {mail}");
     }
 }

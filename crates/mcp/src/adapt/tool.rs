@@ -185,7 +185,11 @@ fn tool_error(failure: CallFailure, def: &ToolDef) -> ToolError {
             ),
         }),
         CallFailure::Unavailable(unavailable) => ToolError::failed(format!(
-            "{}. The call had no effect.{}",
+            "{}{}. The call had no effect.{}",
+            match unavailable.reason.contains("temporarily unavailable") {
+                true => String::new(),
+                false => format!("{} is temporarily unavailable: ", def.name),
+            },
             unavailable.reason,
             if unavailable.needs_auth { "" } else { " Try again later or do without this tool." }
         )),

@@ -15,7 +15,7 @@ use super::{
     manifest::ManifestCache,
 };
 use crate::{
-    adapt::{Media, MediaDirectory, contents_text, sanitised, tool_prefix},
+    adapt::{Media, MediaDirectory, contents_text, sanitised, server_part, tool_prefix},
     auth::{self, AuthOptions, LoginError, LoginFlow, OAuthTokens, TokenFile},
     client::{Host, PromptDef, ResourceDef, ResourceTemplate, ToolDef},
     config::{Endpoint, HttpEndpoint, ServerConfig},
@@ -402,7 +402,7 @@ impl Manager {
         let asked = servers.iter().map(|server| async move {
             let prompts = self.prompts(server.name()).await.unwrap_or_default();
             prompts.into_iter().map(|prompt| PromptCommand {
-                command: format!("mcp__{}__{}", sanitised(server.name()), sanitised(&prompt.name)),
+                command: format!("mcp__{}__{}", server_part(server.name()), sanitised(&prompt.name)),
                 server: server.name().to_owned(),
                 prompt,
             })

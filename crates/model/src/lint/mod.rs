@@ -23,7 +23,7 @@ use std::{
 
 use haft_types::{Block, Message, MessageBlock};
 
-use crate::{ModelInfo, Request, tools::WireTool};
+use crate::{ModelInfo, Request, ToolLoading, tools::WireTool};
 use clean::Judge;
 pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
 pub(crate) use refusal::{Cure, diagnose};
@@ -324,6 +324,8 @@ impl Linted {
             .filter(|tool| self.follows_references || !tool.is_deferred())
             .collect();
         if !self.follows_references {
+            let late = tools.iter().map(|tool| &**tool).filter(|tool| tool.def.loading == ToolLoading::Late);
+            out.extend(late);
             out.extend(self.loaded.iter().filter_map(|name| self.request.tools.by_wire_name(name)));
         }
         out.retain(|tool| !self.without_tools.contains(&tool.wire_name));

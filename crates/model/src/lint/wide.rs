@@ -13,7 +13,7 @@ use super::{
     clean::{Judge, into_message},
     media,
 };
-use crate::{ToolSet, name::wire_name};
+use crate::{ToolLoading, ToolSet, name::wire_name, tools::WireTool};
 
 /// Pictures that were made smaller because there are many.
 pub(crate) type Shrunk = Mutex<HashMap<(u64, usize), Block>>;
@@ -210,12 +210,14 @@ pub(crate) fn references(
                 let Block::ToolReference { tool_name } = piece else { continue };
                 let name = wire_name(tool_name);
                 let offered = tools.by_wire_name(&name);
-                if offered.is_some_and(|tool| tool.is_deferred()) && !loaded.contains(&name) {
+                let waits = |tool: &WireTool| tool.def.loading == ToolLoading::Deferred;
+                if offered.is_some_and(waits) && !loaded.contains(&name) {
                     loaded.push(name.clone());
                 }
                 let words = match (offered, support) {
-                    (Some(_), References::Followed) => continue,
-                    (Some(_), References::Unknown) => format!("{name} is loaded and can be called now."),
+                    (Some(tool), References::Followed) if tool.is_deferred() => continue,
+                    // What is there from the start cannot be loaded again.
+                    (Some(_), _) => format!("{name} is loaded and can be called now."),
                     (None, _) => {
                         report.add(
                             RepairKind::ToolReference,

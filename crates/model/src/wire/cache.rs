@@ -7,7 +7,7 @@ use bytes::Bytes;
 use haft_types::Message;
 
 use super::Size;
-use crate::lint::SWEPT_EVERY;
+use crate::{SentBlock, lint::SWEPT_EVERY, prefix::message_prints};
 
 /// Messages that were encoded before. A conversation grows at its end, so all
 /// but the last messages of a request are found here.
@@ -32,23 +32,41 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 struct Entry {
     message: Weak<Message>,
-    piece: Piece,
+    piece: Option<Piece>,
+    prints: Option<Arc<[SentBlock]>>,
+}
+
+impl Entry {
+    fn of(message: &Arc<Message>) -> Self {
+        Self { message: Arc::downgrade(message), piece: None, prints: None }
+    }
+}
+
+impl Entries {
+    /// What is known of a message; an address may belong to another one by now.
+    fn of(&mut self, message: &Arc<Message>) -> &mut Entry {
+        let address = Arc::as_ptr(message).addr();
+        let entry = self.by_address.entry(address).or_insert_with(|| Entry::of(message));
+        if entry.message.as_ptr().addr() != address || entry.message.strong_count() == 0 {
+            *entry = Entry::of(message);
+        }
+        entry
+    }
 }
 
 impl MessageCache {
     /// The bytes of a message, made by `encode` if they are not there.
     pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> Piece) -> Piece {
-        let address = Arc::as_ptr(message).addr();
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = entries.by_address.get(&address)
-            && entry.message.as_ptr().addr() == address
-            && entry.message.strong_count() > 0
-        {
-            return entry.piece.clone();
+        entries.of(message).piece.get_or_insert_with(encode).clone()
+    }
+
+    /// The numbers of all blocks, in order; those of a message are made once.
+    pub(crate) fn add_prints(&self, messages: &[Arc<Message>], out: &mut Vec<SentBlock>) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for message in messages {
+            out.extend_from_slice(entries.of(message).prints.get_or_insert_with(|| message_prints(message)));
         }
-        let piece = encode();
-        entries.by_address.insert(address, Entry { message: Arc::downgrade(message), piece: piece.clone() });
-        piece
     }
 
     /// Forgets messages nobody holds any more, every so many requests.

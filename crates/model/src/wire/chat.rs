@@ -29,11 +29,13 @@ impl Encoder<'_> {
         let mut out = Vec::with_capacity(64 * 1024);
         out.push(b'{');
         append_raw(&mut out, "model", json!(request.model).to_string().as_bytes());
-        if let Some(tools) = tools(linted, "chat", tool_value) {
+        let tools = tools(linted, "chat", tool_value).unwrap_or_default();
+        let mut size = Size { text: out.len() + tools.len(), media: 0 };
+        let origins = self.messages(&mut out, request, &mut size);
+        if !tools.is_empty() {
+            // Behind the conversation: they may grow, and it does not change.
             append_raw(&mut out, "tools", &tools);
         }
-        let mut size = Size { text: out.len(), media: 0 };
-        let origins = self.messages(&mut out, request, &mut size);
         let limit = self.meter.limit(self.info, linted, size);
         append_fields(&mut out, &self.settings(linted, limit));
         out.push(b'}');

@@ -35,11 +35,29 @@ impl Size {
 /// The tokens of a request, about.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
 pub(crate) fn estimate_request(request: &Request) -> u64 {
-    let mut size = Size { text: request.tools.weight(), media: 0 };
-    size.text += request.system.iter().map(|part| part.text.len()).sum::<usize>();
+    let mut size = head_size(request);
     for block in request.messages.iter().flat_map(|message| &message.content) {
         add_block(&mut size, block);
     }
+    size.raw().ceil() as u64
+}
+
+/// The tokens of tools and system prompt, about.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+pub(crate) fn estimate_head(request: &Request) -> u64 {
+    head_size(request).raw().ceil() as u64
+}
+
+fn head_size(request: &Request) -> Size {
+    let system = request.system.iter().map(|part| part.text.len()).sum::<usize>();
+    Size { text: request.tools.weight() + system, media: 0 }
+}
+
+/// The tokens of a block, about.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+pub(crate) fn tokens_of_block(block: &MessageBlock) -> u64 {
+    let mut size = Size::default();
+    add_block(&mut size, block);
     size.raw().ceil() as u64
 }
 

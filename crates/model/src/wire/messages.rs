@@ -1,8 +1,10 @@
 //! A request in Anthropic's Messages form.
 //!
-//! The fields come in the order the provider caches them in: tools, system,
-//! messages. What changes from request to request comes last, so that the
-//! bytes of two requests of a session agree as far as their meaning does.
+//! What changes from request to request comes last, so that the bytes of two
+//! requests of a session agree as far as their meaning does: the system prompt,
+//! the conversation, then the tools, which may grow at their end where the
+//! provider leaves that out of its cache, then the settings. The provider reads
+//! tools first whatever the order of the fields.
 
 use std::io::Write as _;
 
@@ -119,12 +121,16 @@ impl Encoder<'_> {
             #[cfg(feature = "bedrock")]
             Host::Bedrock => field(&mut out, "anthropic_version", &json!("bedrock-2023-05-31")),
         }
-        let mut marks = self.tools(&mut out, linted);
+        let (tools, mut marks) = self.tools(linted);
         marks += system(&mut out, request);
-        let mut size = Size { text: out.len(), media: 0 };
+        let mut size = Size { text: out.len() + tools.len(), media: 0 };
         let messages = self.messages(&mut out, request, MOST_MARKS.saturating_sub(marks));
         size.text += messages.text;
         size.media += messages.media;
+        if !tools.is_empty() {
+            out.extend_from_slice(b",\"tools\":");
+            out.extend_from_slice(&tools);
+        }
         if self.host.has_betas_in_body() && !betas.is_empty() {
             field(&mut out, "anthropic_beta", &json!(betas));
         }
@@ -133,20 +139,19 @@ impl Encoder<'_> {
         Encoded { body: Bytes::from(out), betas, size, origins: Vec::new() }
     }
 
-    /// Writes the tools and says how many marks they have.
-    fn tools(&self, out: &mut Vec<u8>, linted: &Linted) -> usize {
+    /// The tools, and how many marks they have.
+    fn tools(&self, linted: &Linted) -> (Bytes, usize) {
         let request = &linted.request;
         if linted.placeholder_tool {
             let tool = json!([{
                 "name": "unavailable", "description": "Nothing can be called in this request.",
                 "input_schema": {"type": "object", "properties": {}},
             }]);
-            field(out, "tools", &tool);
-            return 0;
+            return (Bytes::from(tool.to_string()), 0);
         }
         let tools = linted.sent_tools();
         if tools.is_empty() {
-            return 0;
+            return (Bytes::new(), 0);
         }
         let key = Encoding {
             form: "messages",
@@ -163,9 +168,7 @@ impl Encoder<'_> {
             };
             tools.iter().enumerate().map(encode).collect()
         });
-        out.extend_from_slice(b",\"tools\":");
-        out.extend_from_slice(&bytes);
-        usize::from(marked.is_some())
+        (bytes, usize::from(marked.is_some()))
     }
 
     fn messages(&self, out: &mut Vec<u8>, request: &Request, marks: usize) -> Size {
@@ -270,7 +273,8 @@ impl Encoder<'_> {
         let request = &linted.request;
         let mut out = request.betas.clone();
         out.extend(self.info.betas.iter().cloned());
-        let deferred = linted.follows_references && linted.sent_tools().iter().any(|tool| tool.is_deferred());
+        let deferred = linted.follows_references
+            && (request.tools.may_grow() || linted.sent_tools().iter().any(|tool| tool.is_deferred()));
         let needs = [
             (
                 matches!(request.thinking, Thinking::Budget { .. }) && !request.tools.is_empty(),

@@ -26,7 +26,7 @@ pub(crate) use arguments::parse_arguments;
 pub(crate) use assembler::Assembler;
 pub(crate) use cache::MessageCache;
 pub(crate) use decoder::Decoder;
-pub(crate) use estimate::{Calibration, Meter, Size, estimate_request};
+pub(crate) use estimate::{Calibration, Meter, Size, estimate_head, estimate_request, tokens_of_block};
 
 /// A body and what is known about it.
 #[derive(Clone, Debug)]

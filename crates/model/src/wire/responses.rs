@@ -28,15 +28,17 @@ impl Encoder<'_> {
         let mut out = Vec::with_capacity(64 * 1024);
         out.push(b'{');
         append_raw(&mut out, "model", json!(request.model).to_string().as_bytes());
-        if let Some(tools) = tools(linted, "responses", tool_value) {
-            append_raw(&mut out, "tools", &tools);
-        }
         let system = system_text(request);
         if !system.is_empty() {
             append_raw(&mut out, "instructions", json!(system).to_string().as_bytes());
         }
-        let mut size = Size { text: out.len(), media: 0 };
+        let tools = tools(linted, "responses", tool_value).unwrap_or_default();
+        let mut size = Size { text: out.len() + tools.len(), media: 0 };
         let origins = self.input(&mut out, request, &mut size);
+        if !tools.is_empty() {
+            // Behind the conversation: they may grow, and it does not change.
+            append_raw(&mut out, "tools", &tools);
+        }
         let limit = self.meter.limit(self.info, linted, size);
         append_fields(&mut out, &self.settings(linted, limit));
         out.push(b'}');

@@ -50,7 +50,7 @@ async fn the_body_has_everything_in_its_place() {
     let sent = &mock.requests()[0];
     let body = sent.json();
     let keys: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys[..4], ["model", "tools", "system", "messages"]);
+    assert_eq!(keys[..4], ["model", "system", "messages", "tools"]);
     assert_eq!(keys.last(), Some(&"service_tier"));
     assert_eq!(body["thinking"], json!({"type": "adaptive"}));
     assert_eq!(body["output_config"]["effort"], "medium");

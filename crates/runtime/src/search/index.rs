@@ -26,12 +26,15 @@ pub(crate) struct Index {
 
 struct Name {
     folded: String,
+    wire: String,
     words: Vec<String>,
 }
 
 /// What the index is made of.
 pub(crate) struct Document<'a> {
     pub(crate) name: &'a str,
+    /// What the name is on the wire.
+    pub(crate) wire_name: &'a str,
     pub(crate) hint: &'a str,
     pub(crate) description: &'a str,
 }
@@ -58,9 +61,14 @@ impl Index {
             for (word, count) in counts {
                 index.postings.entry(word).or_default().push((at, count));
             }
-            index
-                .names
-                .push(Name { folded: document.name.to_lowercase(), words: words(document.name).collect() });
+            // Servers call their tools as they like; their names had to become ASCII, and
+            // the hint has them as they were.
+            let foreign = words(document.hint).filter(|word| !word.is_ascii());
+            index.names.push(Name {
+                folded: document.name.to_lowercase(),
+                wire: document.wire_name.to_lowercase(),
+                words: words(document.name).chain(foreign).collect(),
+            });
             index.lengths.push(length);
         }
         let total: f64 = index.lengths.iter().sum();
@@ -68,9 +76,9 @@ impl Index {
         index
     }
 
-    /// Positions of the best matches, best first; ties by position. Every word
+    /// Positions of what matches, best first; ties by position. Every word
     /// of `required` must stand in the name.
-    pub(crate) fn search(&self, query: &str, required: &[String], most: usize) -> Vec<usize> {
+    pub(crate) fn search(&self, query: &str, required: &[String]) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in words(query).chain(required.iter().flat_map(|it| words(it))) {
             for (at, score) in self.score(&word) {
@@ -78,9 +86,10 @@ impl Index {
             }
         }
         let wanted = query.trim().to_lowercase();
+        let suffix = format!("__{wanted}");
         for (at, name) in self.names.iter().enumerate() {
             let exact = !wanted.is_empty()
-                && (name.folded == wanted || name.folded.ends_with(&format!("__{wanted}")));
+                && (name.folded == wanted || name.wire == wanted || name.folded.ends_with(&suffix));
             if exact {
                 *scores.entry(at).or_default() += 1_000.0;
             }
@@ -88,7 +97,7 @@ impl Index {
         scores.retain(|at, _| required.iter().all(|it| self.name_has(*at, it)));
         let mut ranked: Vec<(usize, f64)> = scores.into_iter().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        ranked.into_iter().take(most).map(|(at, _)| at).collect()
+        ranked.into_iter().map(|(at, _)| at).collect()
     }
 
     fn name_has(&self, at: usize, required: &str) -> bool {
@@ -154,7 +163,28 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         before = it;
     }
     words.push(word);
+    let pairs: Vec<String> = words.iter().flat_map(|word| pairs(word)).collect();
+    words.extend(pairs);
     words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// Some languages write sentences without blanks: there, every two neighbours
+/// stand for the words they are part of.
+fn pairs(word: &str) -> Vec<String> {
+    let letters: Vec<char> = word.chars().collect();
+    if letters.len() < 3 || !letters.iter().any(|it| is_written_without_blanks(*it)) {
+        return Vec::new();
+    }
+    letters.windows(2).map(|pair| pair.iter().collect()).collect()
+}
+
+/// Thai and its neighbours, Japanese, Chinese, Korean (whose endings stick to
+/// words).
+fn is_written_without_blanks(letter: char) -> bool {
+    matches!(letter,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
+        | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
@@ -173,8 +203,10 @@ mod tests {
             ("mcp__天気__今日の予報", "", "天気予報を返します。"),
             ("mcp__slack__postMessage", "", "Send a message to a channel."),
         ];
-        let index =
-            Index::build(tools.iter().map(|&(name, hint, description)| Document { name, hint, description }));
+        let index = Index::build(tools.iter().map(|&(name, hint, description)| {
+            let wire_name = name;
+            Document { name, wire_name, hint, description }
+        }));
         for (query, required, want) in [
             ("cron", vec![], vec!["CronList", "CronCreate"]),
             ("jupyter", vec![], vec!["NotebookEdit"]),
@@ -188,7 +220,7 @@ mod tests {
         ] {
             let required: Vec<String> = required.into_iter().map(str::to_owned).collect();
             let got: Vec<&str> =
-                index.search(query, &required, 2).into_iter().map(|at| tools[at].0).collect();
+                index.search(query, &required).into_iter().take(2).map(|at| tools[at].0).collect();
             assert_eq!(got.first(), want.first(), "{query}: {got:?}");
             assert_eq!(got.len().min(2), want.len(), "{query}: {got:?}");
         }

@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use haft_tool::{
     CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
 };
-use haft_types::nearest;
+use haft_types::{Block, nearest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Pool;
 pub(crate) use index::{Document, Index};
@@ -123,7 +123,7 @@ impl Tool for ToolSearch {
             Some(list) => select(&pool, list),
             None => (pool.search(&input.query, most), Vec::new()),
         };
-        let suggestions = not_found.iter().flat_map(|name| nearest(name, pool.names(), 3)).map(str::to_owned);
+        let suggestions = not_found.iter().flat_map(|name| pool.meant(name));
         let output = ToolSearchOutput {
             suggestions: suggestions.collect(),
             total_deferred_tools: pool.deferred().count(),
@@ -146,19 +146,17 @@ impl Tool for ToolSearch {
                 output.total_deferred_tools
             ));
         }
-        if !output.matches.is_empty() {
-            lines.push(String::from("Loaded; you can call these now:"));
-        }
-        for found in &output.matches {
-            lines.push(json!(found).to_string());
-        }
         if !output.not_found.is_empty() {
             lines.push(format!("There is no tool named {}.", output.not_found.join(", ")));
             if !output.suggestions.is_empty() {
                 lines.push(format!("Did you mean {}?", output.suggestions.join(" or ")));
             }
         }
-        Content::text(lines.join("\n"))
+        // Where the provider follows references, they bring the definitions
+        // without touching what it has cached; elsewhere they become words.
+        let found = output.matches.iter().map(|it| Block::ToolReference { tool_name: it.name.clone() });
+        let words = (!lines.is_empty()).then(|| Block::text(lines.join("\n")));
+        Content(found.chain(words).collect())
     }
 }
 
@@ -187,13 +185,30 @@ fn described(pool: &Pool, name: &str) -> Option<Match> {
 }
 
 impl Pool {
+    /// Up to three names somebody may have meant by one that does not exist: those
+    /// spelt like it, then those that mean the same.
+    pub(crate) fn meant(&self, name: &str) -> Vec<String> {
+        const MOST: usize = 3;
+        let mut meant: Vec<String> =
+            nearest(name, self.names(), MOST).into_iter().map(str::to_owned).collect();
+        let own = name.rsplit("__").next().unwrap_or(name);
+        for found in self.search(own, MOST) {
+            if meant.len() < MOST && !meant.contains(&found) {
+                meant.push(found);
+            }
+        }
+        meant
+    }
+
     /// Wire names of the deferred tools that match best.
     pub fn search(&self, query: &str, most: usize) -> Vec<String> {
         let (required, plain): (Vec<&str>, Vec<&str>) =
             query.split_whitespace().partition(|word| 1 < word.len() && word.starts_with('+'));
         let required: Vec<String> = required.iter().map(|word| word[1..].to_owned()).collect();
         let names: Vec<&str> = self.deferred().map(|(name, _)| name).collect();
-        let found = self.search_index().search(&plain.join(" "), &required, most);
-        found.into_iter().map(|at| names[at].to_owned()).collect()
+        let found = self.search_index().search(&plain.join(" "), &required);
+        // What cannot be called now is not worth loading.
+        let there = found.into_iter().map(|at| names[at]).filter(|name| self.is_present(name));
+        there.take(most).map(str::to_owned).collect()
     }
 }

@@ -382,7 +382,7 @@ impl Setup {
             let mut tools = manager.tools();
             tools.retain(|tool| policy.removes(tool.name()).is_none());
             self.stop_servers().await;
-            Ok(pool.with_external(tools, "its server is no longer there"))
+            Ok(pool.with_external(tools, |_| String::from("its server is no longer there")))
         })
     }
 

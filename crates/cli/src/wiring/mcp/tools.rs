@@ -73,11 +73,23 @@ impl ServerTools {
         let before = self.pool.get();
         let servers = self.manager.downgrade();
         let after = before
-            .with_external(tools, "its server is no longer there")
+            .with_external(tools, |name| self.why_gone(name))
             .explaining(Arc::new(move |name| servers.upgrade()?.why_absent(name)));
         let news = after.names().filter(|name| before.get(name).is_none()).map(str::to_owned).collect();
         self.pool.set(after);
         news
+    }
+
+    /// Why a tool that was there cannot be called now.
+    fn why_gone(&self, tool: &str) -> String {
+        let policy = self.pipeline.gate.permissions().policy();
+        match policy.removes(tool) {
+            Some(rule) => format!("the rule {} ({}) takes it away", rule.text, rule.origin.label),
+            None => match self.manager.why_absent(tool) {
+                Some(why) => why.trim_end_matches('.').to_owned(),
+                None => String::from("its server is no longer there, or does not offer it any more"),
+            },
+        }
     }
 
     /// Waits a moment for servers that are being started, longer if `patience`
@@ -92,33 +104,22 @@ impl ServerTools {
         }
         self.take();
         agent.prompt.deferred_tools = self.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
-        if let Some(about) = self.about() {
-            let said = agent.prompt.append.take().filter(|it| !it.trim().is_empty());
-            agent.prompt.append = Some(said.into_iter().chain([about]).collect::<Vec<_>>().join("\n\n"));
-        }
+        self.tell_about(agent);
     }
 
     /// What the model is told about the servers at the start. It stays as it is
     /// for the whole session; what comes later is told later.
-    fn about(&self) -> Option<String> {
-        let mut lines = Vec::new();
-        let mut late = Vec::new();
+    fn tell_about(&self, agent: &mut Agent) {
         for status in self.manager.status() {
             let said = status.info.as_ref().map(|it| it.instructions.trim()).unwrap_or_default();
             if !said.is_empty() {
-                lines.push(format!("## {}\n{}", status.name, text::head(said, MAX_INSTRUCTIONS)));
+                let said = text::head(said, MAX_INSTRUCTIONS).to_owned();
+                agent.prompt.servers.insert(status.name.clone(), said);
             }
             if status.tools == 0 && matches!(status.state, ServerState::Connecting) {
-                late.push(status.name);
+                agent.prompt.starting.push(status.name);
             }
         }
-        if !late.is_empty() {
-            lines.push(format!(
-                "Still starting: {}. Their tools come later; RefreshMcpTools waits for them.",
-                late.join(", ")
-            ));
-        }
-        (!lines.is_empty()).then(|| format!("# MCP servers\n{}", lines.join("\n\n")))
     }
 
     /// Follows the servers in the background: tools that come late are there in

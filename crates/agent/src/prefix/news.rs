@@ -1,0 +1,63 @@
+//! What a model must be told because the beginning of the request stays as it
+//! is.
+
+use haft_tool::DynTool;
+use serde_json::json;
+
+use crate::Prompt;
+
+/// What changed between two prompts, one text each. What cannot be told this
+/// way makes another prompt necessary: see [`goes_on`].
+pub(crate) fn prompt_news(known: &Prompt, now: &Prompt) -> Vec<String> {
+    let mut news = Vec::new();
+    if known.environment.today != now.environment.today {
+        news.push(format!("Today is {}.", now.environment.today));
+    }
+    if known.memory != now.memory {
+        news.push(match now.memory.text() {
+            Some(text) => format!(
+                "What the user and the project want every session to know changed. This holds now:\n\n{text}"
+            ),
+            None => String::from(
+                "What the user and the project wanted every session to know is gone; it does not hold any more.",
+            ),
+        });
+    }
+    let more: Vec<&str> = now
+        .deferred_tools
+        .iter()
+        .filter(|name| !known.deferred_tools.contains(name))
+        .map(String::as_str)
+        .collect();
+    if !more.is_empty() {
+        news.push(format!(
+            "More tools exist. Load the ones you need with ToolSearch before you call them: {}",
+            more.join(", ")
+        ));
+    }
+    for (server, words) in &now.servers {
+        if known.servers.get(server) != Some(words) {
+            news.push(format!("The MCP server {server} says now:\n{words}"));
+        }
+    }
+    news
+}
+
+/// Whether a prompt that was sent can go on standing for another one: they
+/// differ in nothing but what can be told.
+pub(crate) fn goes_on(sent: &Prompt, now: &Prompt) -> bool {
+    let (then, here) = (&sent.environment, &now.environment);
+    sent.base == now.base
+        && sent.append == now.append
+        && then.cwd == here.cwd
+        && then.platform == here.platform
+        && then.is_git_repository == here.is_git_repository
+        && then.additional_directories == here.additional_directories
+}
+
+/// What a tool says now that its definition changed.
+pub(crate) fn changed_tool(name: &str, tool: &dyn DynTool) -> String {
+    let spec = tool.spec();
+    let now = json!({"description": spec.description, "input_schema": spec.input_schema});
+    format!("The tool {name} changed. Its definition in your list is outdated; this one holds: {now}")
+}

@@ -1,0 +1,343 @@
+//! Compares each request with the one before.
+
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use haft_model::{Repair, SentPrefix, SentTool};
+use haft_types::Usage;
+
+use super::{Bust, BustCause, LastSent};
+use crate::Compaction;
+
+/// Something that may explain why a request is not the continuation of the one
+/// before.
+#[derive(Clone, Debug)]
+pub(crate) enum Reason {
+    /// The conversation became shorter.
+    Shortened(Compaction),
+    /// The linter changed something.
+    Repaired(Repair),
+}
+
+/// Watches the requests of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    last: Option<Last>,
+    reasons: Vec<Reason>,
+    /// Requests of the session so far.
+    requests: u64,
+}
+
+/// The request before.
+#[derive(Debug)]
+struct Last {
+    seen: Seen,
+    model: String,
+    /// Tokens the provider said it has cached.
+    cached: u64,
+    at: SystemTime,
+}
+
+#[derive(Debug)]
+enum Seen {
+    /// By this process.
+    Whole(Arc<SentPrefix>),
+    /// By another one, which left its numbers in the log.
+    Numbers(LastSent),
+}
+
+/// Where two requests differ, and how much of the older one is still there.
+struct Difference {
+    cause: BustCause,
+    detail: String,
+    kept: u64,
+}
+
+/// What providers do not cache at all is no loss.
+const LEAST_CACHED: u64 = 1_024;
+
+/// How long most providers keep what they cached.
+const USUALLY_KEPT: Duration = Duration::from_secs(300);
+
+impl Watch {
+    /// Goes on after these requests of an earlier process.
+    pub(crate) fn restore(&mut self, requests: u64, last: Option<(String, LastSent, Usage)>) {
+        self.requests = requests;
+        self.last = last.map(|(model, sent, usage)| Last {
+            model,
+            cached: cached(&usage),
+            at: UNIX_EPOCH + Duration::from_secs(sent.at),
+            seen: Seen::Numbers(sent),
+        });
+    }
+
+    /// Something happened that may explain a difference.
+    pub(crate) fn because(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    /// A request that is not part of the conversation.
+    pub(crate) fn aside(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    /// A request was answered. Says its number, what is to be kept of it, and
+    /// what was lost, if anything was. `parts` names the parts of the system
+    /// prompt.
+    pub(crate) fn answered(
+        &mut self,
+        sent: &Arc<SentPrefix>,
+        usage: &Usage,
+        parts: &[String],
+    ) -> (u64, LastSent, Option<Bust>) {
+        self.requests += 1;
+        let (reasons, now) = (std::mem::take(&mut self.reasons), SystemTime::now());
+        let bust = self.last.as_ref().and_then(|last| {
+            let changed = last.difference(sent, parts).map(|found| explained(found, &reasons));
+            let (found, tokens, estimated) = match changed {
+                Some(found) => {
+                    let (tokens, estimated) = last.lost(sent, usage, found.kept);
+                    (found, tokens, estimated)
+                }
+                None => {
+                    let (found, tokens) = last.forgotten(usage, now)?;
+                    (found, tokens, false)
+                }
+            };
+            let Difference { cause, detail, .. } = found;
+            Some(Bust { request: self.requests, cause, detail, tokens, estimated })
+        });
+        let kept = numbers(sent, now);
+        self.last = Some(Last {
+            seen: Seen::Whole(Arc::clone(sent)),
+            model: sent.model.clone(),
+            cached: cached(usage),
+            at: now,
+        });
+        (self.requests, kept, bust)
+    }
+}
+
+/// What a provider has cached after an answer.
+fn cached(usage: &Usage) -> u64 {
+    usage.cache_creation_input_tokens + usage.cache_read_input_tokens
+}
+
+fn numbers(sent: &SentPrefix, now: SystemTime) -> LastSent {
+    LastSent {
+        tools: kept_number(sent.tools_print()),
+        system: kept_number(sent.system_print()),
+        settings: kept_number(sent.settings),
+        blocks: sent.blocks.len(),
+        history: kept_number(sent.history_print(sent.blocks.len()).unwrap_or_default()),
+        tokens: sent.tokens(),
+        at: now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+    }
+}
+
+/// Logs pass through programs whose numbers have no more digits than this.
+fn kept_number(print: u64) -> u64 {
+    print & ((1 << 53) - 1)
+}
+
+impl Last {
+    fn difference(&self, now: &SentPrefix, parts: &[String]) -> Option<Difference> {
+        if self.model != now.model {
+            let detail = format!("{} answers instead of {}", now.model, self.model);
+            return Some(Difference { cause: BustCause::ModelChanged, detail, kept: 0 });
+        }
+        match &self.seen {
+            Seen::Whole(before) => difference(before, now, parts),
+            Seen::Numbers(before) => since_restart(before, now),
+        }
+    }
+
+    /// Tokens that were billed again, and whether that is an estimate.
+    fn lost(&self, now: &SentPrefix, usage: &Usage, kept: u64) -> (u64, bool) {
+        if 0 < self.cached || 0 < cached(usage) {
+            let again = self.cached.saturating_sub(usage.cache_read_input_tokens);
+            return (again.min(usage.total_input()), false);
+        }
+        let before = match &self.seen {
+            Seen::Whole(before) => before.tokens(),
+            Seen::Numbers(before) => before.tokens,
+        };
+        (before.min(now.tokens()).saturating_sub(kept), true)
+    }
+
+    /// Nothing changed; did the provider still have it?
+    fn forgotten(&self, usage: &Usage, now: SystemTime) -> Option<(Difference, u64)> {
+        let lost = self.cached.saturating_sub(usage.cache_read_input_tokens);
+        if self.cached < LEAST_CACHED || lost <= self.cached / 2 || usage.total_input() == 0 {
+            return None;
+        }
+        let idle = now.duration_since(self.at).unwrap_or_default();
+        let detail = match USUALLY_KEPT <= idle {
+            true => format!("nothing was asked for {}, and the provider forgot", in_words(idle)),
+            false => format!("the provider did not find what it had cached {} before", in_words(idle)),
+        };
+        Some((Difference { cause: BustCause::Expired, detail, kept: 0 }, lost))
+    }
+}
+
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
+    }
+}
+
+/// Where two requests of the same model differ first, in the order of the cache.
+fn difference(before: &SentPrefix, now: &SentPrefix, parts: &[String]) -> Option<Difference> {
+    if before.tools != now.tools {
+        let detail = tools_in_words(&before.tools, &now.tools);
+        return Some(Difference { cause: BustCause::ToolsChanged, detail, kept: 0 });
+    }
+    if before.system != now.system {
+        let at = before.system.iter().zip(&now.system).take_while(|(a, b)| a == b).count();
+        let what = parts.get(at).map_or("its end", String::as_str);
+        let detail = format!("the system prompt changed: {what}");
+        return Some(Difference { cause: BustCause::SystemChanged, detail, kept: 0 });
+    }
+    if before.settings != now.settings {
+        return Some(settings_changed(now.head_tokens));
+    }
+    let same = before.blocks.iter().zip(&now.blocks).take_while(|(a, b)| a.print == b.print).count();
+    if same == before.blocks.len() {
+        return None;
+    }
+    let kept = now.head_tokens + now.blocks[..same].iter().map(|it| u64::from(it.tokens)).sum::<u64>();
+    if same == now.blocks.len() {
+        return Some(Difference { kept, ..rewound() });
+    }
+    let detail = format!("block {} of {} is not what was sent before", same + 1, before.blocks.len());
+    Some(Difference { cause: BustCause::HistoryChanged, detail, kept })
+}
+
+/// The same, with the numbers of a log.
+fn since_restart(before: &LastSent, now: &SentPrefix) -> Option<Difference> {
+    let since = |cause, what: &str| {
+        let detail = format!("{what} since the session was last here");
+        Some(Difference { cause, detail, kept: 0 })
+    };
+    if before.tools != kept_number(now.tools_print()) {
+        return since(BustCause::ToolsChanged, "the tools changed");
+    }
+    if before.system != kept_number(now.system_print()) {
+        return since(BustCause::SystemChanged, "the system prompt changed");
+    }
+    if before.settings != kept_number(now.settings) {
+        return Some(settings_changed(now.head_tokens));
+    }
+    match now.history_print(before.blocks) {
+        None => Some(Difference { kept: now.tokens(), ..rewound() }),
+        Some(history) if kept_number(history) == before.history => None,
+        Some(_) => Some(Difference {
+            cause: BustCause::Resumed,
+            detail: String::from(
+                "the conversation in the log is not the one that was sent: secrets are masked there, \
+                 or the session went on from an earlier point",
+            ),
+            kept: now.head_tokens,
+        }),
+    }
+}
+
+fn settings_changed(kept: u64) -> Difference {
+    let detail =
+        String::from("how the model thinks, how hard it tries, or whether it must call a tool changed");
+    Difference { cause: BustCause::SettingsChanged, detail, kept }
+}
+
+fn rewound() -> Difference {
+    let detail = String::from("the session went on from an earlier point");
+    Difference { cause: BustCause::Rewound, detail, kept: 0 }
+}
+
+/// What happened explains a difference better than where it is.
+fn explained(found: Difference, reasons: &[Reason]) -> Difference {
+    if found.cause == BustCause::ModelChanged {
+        return found;
+    }
+    let shortened = reasons.iter().rev().find_map(|reason| match reason {
+        Reason::Shortened(how) => Some(*how),
+        Reason::Repaired(_) => None,
+    });
+    let (cause, detail) = match shortened {
+        Some(Compaction::Stubs) => {
+            (BustCause::ResultsCleared, String::from("old results were shortened to make room"))
+        }
+        Some(Compaction::Summary) => {
+            (BustCause::Compaction, String::from("the conversation was summed up by the model"))
+        }
+        Some(Compaction::Mechanical) => {
+            (BustCause::Compaction, String::from("the conversation was summed up without the model"))
+        }
+        None if matches!(found.cause, BustCause::HistoryChanged | BustCause::Rewound) => {
+            match repairs_in_words(reasons) {
+                Some(detail) => (BustCause::Repaired, detail),
+                None => return found,
+            }
+        }
+        None => return found,
+    };
+    Difference { cause, detail, ..found }
+}
+
+/// More than these need not be named.
+const NAMED: usize = 5;
+
+fn repairs_in_words(reasons: &[Reason]) -> Option<String> {
+    let repairs: Vec<String> = reasons
+        .iter()
+        .filter_map(|reason| match reason {
+            Reason::Repaired(it) => Some(format!("{}: {}", it.place, it.detail)),
+            Reason::Shortened(_) => None,
+        })
+        .collect();
+    (!repairs.is_empty()).then(|| named(&repairs.iter().map(String::as_str).collect::<Vec<_>>(), "; "))
+}
+
+fn tools_in_words(before: &[SentTool], now: &[SentTool]) -> String {
+    let find = |list: &[SentTool], name: &str| list.iter().find(|it| it.name == name).map(|it| it.print);
+    let without = |list: &[SentTool], other: &[SentTool]| -> Vec<String> {
+        let missing = list.iter().filter(|it| find(other, &it.name).is_none());
+        missing.map(|it| it.name.clone()).collect()
+    };
+    let changed = now.iter().filter(|it| find(before, &it.name).is_some_and(|print| print != it.print));
+    let kinds = [
+        ("added", without(now, before)),
+        ("removed", without(before, now)),
+        ("changed", changed.map(|it| it.name.clone()).collect()),
+    ];
+    let mut words = String::from("tools were ");
+    let mut any = false;
+    for (kind, names) in kinds.iter().filter(|(_, names)| !names.is_empty()) {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let comma = if any { "; " } else { "" };
+        // Writing to memory does not fail.
+        let _ = write!(words, "{comma}{kind}: {}", named(&names, ", "));
+        any = true;
+    }
+    if !any {
+        words.push_str("put into another order");
+    }
+    words
+}
+
+fn named(names: &[&str], between: &str) -> String {
+    let first = names[..names.len().min(NAMED)].join(between);
+    match names.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

@@ -1,0 +1,151 @@
+//! `haft cost`: what a session used, and what its caches were lost to.
+
+use std::collections::BTreeMap;
+
+use haft_agent::{
+    Bust,
+    log::cost::{self, SessionCost},
+};
+use haft_types::Usage;
+use serde_json::json;
+
+use crate::{
+    args::Options,
+    output::{Ended, Failure, print_bytes},
+    sessions_command,
+    show::{clean, colours, painted},
+    wiring::Setup,
+};
+
+pub(crate) fn run(session: Option<&str>, options: &Options) -> Ended {
+    let setup = Setup::new(options)?;
+    let id = sessions_command::named_or_newest(&setup, session)?;
+    let path = setup.log_path(&id);
+    let cost = cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+    if options.json {
+        let mut json = serde_json::to_value(&cost).map_err(|err| Failure::Message(err.to_string()))?;
+        json["session"] = json!(id);
+        json["tokens_billed_again"] = json!(cost.billed_again());
+        return print_bytes(format!("{json}\n").as_bytes());
+    }
+    print_bytes(for_people(&id, &cost).as_bytes())
+}
+
+fn for_people(id: &str, cost: &SessionCost) -> String {
+    let mut out = format!("session  {}\n", painted(&clean(id), "36", colours()));
+    let summaries = match cost.summaries {
+        0 => String::new(),
+        some => format!(", {some} of them to sum up"),
+    };
+    out.push_str(&format!("requests {}{summaries}\n", thousands(cost.requests)));
+    out.push_str(&format!("tokens   {}\n", tokens(&cost.usage)));
+    out.push_str(&format!("cost     {}\n", money(cost)));
+    if 1 < cost.models.len() {
+        for (model, it) in &cost.models {
+            let usd = it.usd.map(|usd| format!(", ${usd:.4}")).unwrap_or_default();
+            out.push_str(&format!(
+                "         {}: {} requests, {}{usd}\n",
+                clean(model),
+                it.requests,
+                tokens(&it.usage)
+            ));
+        }
+    }
+    if !cost.complete {
+        out.push_str(
+            "\nThe session is older than this report: answers are counted from what they said, \
+             and lost caches were not written down.\n",
+        );
+    }
+    out.push('\n');
+    out.push_str(&lost(cost));
+    out
+}
+
+/// The lost caches, one line each.
+pub(crate) fn lost(cost: &SessionCost) -> String {
+    if cost.busts.is_empty() {
+        return match cost.complete {
+            true => String::from("The cached prefix was never lost.\n"),
+            false => String::new(),
+        };
+    }
+    let times = if cost.busts.len() == 1 { "once" } else { &format!("{} times", cost.busts.len()) };
+    let mut out = format!(
+        "The cached prefix was lost {times}; {} tokens were billed again.\n",
+        thousands(cost.billed_again())
+    );
+    for it in &cost.busts {
+        let Bust { request, cause, detail, tokens, estimated } = &it.bust;
+        let about = if *estimated { "about " } else { "" };
+        let time = it.timestamp.get(11..19).unwrap_or_default();
+        out.push_str(&format!(
+            "  request {request:>4}  {time}  {:>15} tokens  {}: {}\n",
+            format!("{about}{}", thousands(*tokens)),
+            cause.word(),
+            clean(detail)
+        ));
+    }
+    out
+}
+
+/// One line about the caches a run lost.
+pub(crate) fn lost_line(busts: &[Bust]) -> Option<String> {
+    if busts.is_empty() {
+        return None;
+    }
+    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+    for bust in busts {
+        *causes.entry(bust.cause.word()).or_default() += 1;
+    }
+    let causes: Vec<String> = causes
+        .into_iter()
+        .map(|(cause, count)| if count == 1 { cause.to_owned() } else { format!("{cause} ×{count}") })
+        .collect();
+    let tokens: u64 = busts.iter().map(|it| it.tokens).sum();
+    let about = if busts.iter().any(|it| it.estimated) { "about " } else { "" };
+    let causes = causes.join(", ");
+    Some(format!(
+        "the provider's cache was lost ({causes}): {about}{} tokens were billed again; see `haft cost`",
+        thousands(tokens)
+    ))
+}
+
+fn tokens(usage: &Usage) -> String {
+    let all = usage.total_input();
+    let read = usage.cache_read_input_tokens;
+    let share =
+        if 0 < read { format!(" ({} % of all input)", read * 100 / all.max(1)) } else { String::new() };
+    format!(
+        "{} in, {} out, {} written to the cache, {} read from it{share}",
+        thousands(usage.input_tokens),
+        thousands(usage.output_tokens),
+        thousands(usage.cache_creation_input_tokens),
+        thousands(read),
+    )
+}
+
+fn money(cost: &SessionCost) -> String {
+    let unknown: Vec<String> =
+        cost.models.iter().filter(|(_, it)| it.usd.is_none()).map(|(model, _)| clean(model)).collect();
+    match (cost.priced || !cost.complete, unknown.is_empty()) {
+        (true, _) => format!("${:.4}", cost.usd),
+        (false, true) => String::from("$0.0000"),
+        (false, false) => {
+            format!("${:.4} without {}, whose price is not known", cost.usd, unknown.join(", "))
+        }
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (idx, digit) in digits.chars().enumerate() {
+        if 0 < idx && (digits.len() - idx).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}

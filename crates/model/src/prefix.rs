@@ -1,0 +1,202 @@
+//! What a request looks like to a provider's prompt cache.
+//!
+//! Providers cache the beginning of a request: the tools, then the system
+//! prompt, then the conversation, and all of it for one model and one way of
+//! thinking. A [`SentPrefix`] says what was at each place, small enough to be
+//! kept for comparing with the next request: a number per tool, per part of the
+//! system prompt and per block, and never the bytes themselves.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_types::{Message, MessageBlock, Role};
+use serde_json::json;
+
+use crate::{
+    Request,
+    lint::Linted,
+    wire::{MessageCache, estimate_head, tokens_of_block},
+};
+
+/// What of a request counts for the cache, as it was sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentPrefix {
+    /// Which model.
+    pub model: String,
+    /// The tools the model sees from the start, in order.
+    pub tools: Vec<SentTool>,
+    /// A number for each part of the system prompt.
+    pub system: Vec<u64>,
+    /// A number for what else the cache goes by: how the model thinks, whether
+    /// it must call a tool, how fast it answers.
+    pub settings: u64,
+    /// The blocks of the conversation.
+    pub blocks: Vec<SentBlock>,
+    /// Tokens of tools and system prompt, about.
+    pub head_tokens: u64,
+}
+
+/// A tool that was sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SentTool {
+    /// Its name.
+    pub name: String,
+    /// A number for all that was said about it.
+    pub print: u64,
+}
+
+/// A block of the conversation that was sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SentBlock {
+    /// A number for what it says and who says it.
+    pub print: u64,
+    /// Its tokens, about.
+    pub tokens: u32,
+}
+
+/// Where a provider leaves word of what it sent: of the last shape, when a
+/// request had to be changed and sent again. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SentSlot(Arc<Mutex<Option<Arc<SentPrefix>>>>);
+
+impl SentSlot {
+    pub(crate) fn fill(&self, sent: SentPrefix) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sent));
+    }
+
+    /// What was sent, if anything was and the provider says so.
+    pub fn take(&self) -> Option<Arc<SentPrefix>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl SentPrefix {
+    /// One number for all tools.
+    pub fn tools_print(&self) -> u64 {
+        let prints = self.tools.iter().flat_map(|tool| [print(tool.name.as_bytes()), tool.print]);
+        chain(prints)
+    }
+
+    /// One number for the system prompt.
+    pub fn system_print(&self) -> u64 {
+        chain(self.system.iter().copied())
+    }
+
+    /// One number for the first blocks; `None` if there are not so many.
+    pub fn history_print(&self, blocks: usize) -> Option<u64> {
+        self.blocks.get(..blocks).map(|all| chain(all.iter().map(|block| block.print)))
+    }
+
+    /// Tokens of everything, about.
+    pub fn tokens(&self) -> u64 {
+        self.head_tokens + self.blocks.iter().map(|block| u64::from(block.tokens)).sum::<u64>()
+    }
+}
+
+/// What is sent, for the cache.
+pub(crate) fn sent_prefix(linted: &Linted, cache: &MessageCache) -> SentPrefix {
+    let request = &linted.request;
+    let seen = linted.sent_tools().into_iter();
+    let seen = seen.filter(|tool| !(tool.is_deferred() && linted.follows_references));
+    let tools = seen.map(|tool| SentTool { name: tool.def.name.clone(), print: tool.print() });
+    let mut blocks = Vec::with_capacity(request.messages.len() + 8);
+    cache.add_prints(&request.messages, &mut blocks);
+    SentPrefix {
+        model: request.model.clone(),
+        tools: tools.collect(),
+        system: request.system.iter().map(|part| print(part.text.as_bytes())).collect(),
+        settings: settings_print(request),
+        head_tokens: estimate_head(request),
+        blocks,
+    }
+}
+
+/// How the model is asked to answer, as far as the cache goes by it.
+fn settings_print(request: &Request) -> u64 {
+    let settings = json!([request.thinking, request.tool_choice, request.speed, request.effort]);
+    print(settings.to_string().as_bytes())
+}
+
+/// The blocks of a message, each with a number.
+pub(crate) fn message_prints(message: &Message) -> Arc<[SentBlock]> {
+    let role: &[u8] = if message.role == Role::User { b"u" } else { b"a" };
+    let block_print = |block: &MessageBlock| {
+        let mut hash = Fnv::default();
+        hash.add(role);
+        // Plain data always serialises, and adding up numbers does not fail.
+        let written = match block {
+            // What the log keeps about thinking is not sent.
+            MessageBlock::Thinking { thinking, signature, .. } => {
+                serde_json::to_writer(&mut hash, &(thinking, signature))
+            }
+            MessageBlock::RedactedThinking { data, .. } => serde_json::to_writer(&mut hash, data),
+            block => serde_json::to_writer(&mut hash, block),
+        };
+        debug_assert!(written.is_ok());
+        SentBlock { print: hash.0, tokens: u32::try_from(tokens_of_block(block)).unwrap_or(u32::MAX) }
+    };
+    message.content.iter().map(block_print).collect()
+}
+
+/// A number for some bytes.
+pub(crate) fn print(bytes: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    hash.add(bytes);
+    hash.0
+}
+
+/// A number for numbers in their order.
+fn chain(prints: impl Iterator<Item = u64>) -> u64 {
+    let mut hash = Fnv::default();
+    prints.for_each(|print| hash.add(&print.to_le_bytes()));
+    hash.0
+}
+
+/// FNV-1a: the same on every machine and in every version, since the numbers
+/// are kept in logs. The standard hasher does not promise that.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        self.0 = bytes.iter().fold(self.0, step);
+    }
+}
+
+impl io::Write for Fnv {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_their_own_numbers() {
+        let text = |text: &str| MessageBlock::Text { text: text.to_owned() };
+        let one = Message { role: Role::User, content: vec![text("a"), text("b")] };
+        let longer = Message { role: Role::User, content: vec![text("a"), text("b"), text("c")] };
+        let other = Message { role: Role::Assistant, content: vec![text("a")] };
+        let (one, longer, other) = (message_prints(&one), message_prints(&longer), message_prints(&other));
+        assert_eq!(one[..], longer[..2]);
+        assert_ne!(one[0].print, one[1].print);
+        assert_ne!(one[0].print, other[0].print);
+        // Kept in logs: another version must count the same.
+        assert_eq!(print(b"haft"), 0x2e11_b4cc_73f5_6288);
+    }
+}
