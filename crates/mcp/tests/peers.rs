@@ -90,20 +90,24 @@ fn is_there(real: &Real) -> bool {
     found
 }
 
-fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
+fn real(
+    name: &'static str,
+    command: Vec<String>,
+    era: Era,
+    tools: usize,
+    call: (&'static str, Value),
+    want: &'static str,
+) -> Real {
+    Real { name, command, era, tools, call: Some(call), want }
+}
+
+fn reference_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
     let node = |path: &str, args: &[&str]| {
         let mut command = vec![peers.node(), peers.module(path)];
         command.extend(args.iter().map(ToString::to_string));
         command
     };
     let place = directory.display().to_string();
-    let real =
-        |name, command, era, tools, call, want| Real { name, command, era, tools, call: Some(call), want };
-    let node_server = |version: &str| vec![peers.node(), support_file("node_server.mjs"), version.to_owned()];
-    let other =
-        |path: &str| vec![peers.node(), peers.0.join("node_modules").join(path).display().to_string()];
-    let nothing = || ("", Value::Null);
-    let python_server = |version| vec![peers.python(version, "python"), support_file("python_server.py")];
     vec![
         real(
             "everything",
@@ -156,6 +160,19 @@ fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
             ("git_status", json!({"repo_path": place})),
             "",
         ),
+    ]
+}
+
+/// Servers of the SDKs, and of people who have nothing to do with them.
+fn other_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
+    let place = directory.display();
+    let node_server = |version: &str| vec![peers.node(), support_file("node_server.mjs"), version.to_owned()];
+    let python_server = |version| vec![peers.python(version, "python"), support_file("python_server.py")];
+    let listed = |name, path: &str, tools| {
+        let program = peers.0.join("node_modules").join(path).display().to_string();
+        Real { name, command: vec![peers.node(), program], era: Era::Legacy, tools, call: None, want: "" }
+    };
+    vec![
         real("typescript1", node_server("v1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
         real("typescript2", node_server("v2"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
         real("python1", python_server("py1"), Era::Legacy, 1, ("echo", json!({"text": "hi"})), "hi"),
@@ -188,25 +205,9 @@ fn real_servers(peers: &Peers, directory: &Path) -> Vec<Real> {
             ("fetch", json!({"url": page()})),
             "words of a page",
         ),
-        Real {
-            call: None,
-            ..real("playwright", other("@playwright/mcp/cli.js"), Era::Legacy, 20, nothing(), "")
-        },
-        Real {
-            call: None,
-            ..real(
-                "chrome",
-                other("chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js"),
-                Era::Legacy,
-                25,
-                nothing(),
-                "",
-            )
-        },
-        Real {
-            call: None,
-            ..real("notion", other("@notionhq/notion-mcp-server/bin/cli.mjs"), Era::Legacy, 20, nothing(), "")
-        },
+        listed("playwright", "@playwright/mcp/cli.js", 20),
+        listed("chrome", "chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js", 25),
+        listed("notion", "@notionhq/notion-mcp-server/bin/cli.mjs", 20),
     ]
 }
 
@@ -218,7 +219,8 @@ async fn real_servers_work() {
     let git = |args: &[&str]| Command::new("git").args(args).current_dir(directory.path()).output().unwrap();
     git(&["init", "-q"]);
     let fixture = Fixture::new();
-    let mut servers = real_servers(&peers, directory.path());
+    let mut servers = reference_servers(&peers, directory.path());
+    servers.extend(other_servers(&peers, directory.path()));
     servers.retain(is_there);
     let config = |real: &Real| {
         let mut command = StdioCommand {
