@@ -214,3 +214,62 @@ async fn one_bad_tool_is_skipped_alone_and_visibly() {
     assert!(output.is_ok(), "{output:?}");
     fixture.manager.shutdown().await;
 }
+
+/// An odd server in the given modes; its notes are in the fixture's directory.
+fn odd(fixture: &Fixture, modes: &str) -> ServerConfig {
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/odd_server.py");
+    let mut command = haft_mcp::StdioCommand {
+        program: String::from("python3"),
+        args: vec!["-IS".into(), script.display().to_string(), modes.to_owned()],
+        ..haft_mcp::StdioCommand::default()
+    };
+    command.env.insert("ODD_NOTES".into(), fixture.path("srv.log").display().to_string());
+    ServerConfig::new("srv", haft_mcp::Endpoint::Stdio(command))
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_nobodys() {
+    let fixture = Fixture::new();
+    let mut config = odd(&fixture, "late");
+    config.timeouts.total = Duration::from_secs(1);
+    fixture.manager.set_servers(vec![config]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    let pid = fixture.manager.status()[0].pid;
+    let err = fixture.call("mcp__srv__echo", json!({"text": "1.5"})).await.unwrap_err();
+    assert!(err.message.contains("no answer within 1 s"), "{}", err.message);
+    // The late answer comes while others wait for theirs.
+    for text in ["0.1", "0.2", "0.3", "0.4"] {
+        let output = fixture.call("mcp__srv__echo", json!({"text": text})).await.unwrap();
+        assert_eq!(output.content.to_text(), text);
+    }
+    assert_eq!(fixture.manager.status()[0].pid, pid, "it lives on");
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_input_is_started_again() {
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![odd(&fixture, "close_stdin")]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    let pid = fixture.manager.status()[0].pid;
+    let err = fixture.call("mcp__srv__echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(err.message.contains("closed its input"), "{}", err.message);
+    support::eventually("another one runs", || {
+        let now = fixture.manager.status()[0].pid;
+        now.is_some() && now != pid
+    })
+    .await;
+    fixture.manager.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_list_that_always_changes_is_read_less_and_less() {
+    let fixture = Fixture::new();
+    fixture.manager.set_servers(vec![odd(&fixture, "churn")]);
+    assert!(fixture.manager.settled(PATIENCE).await);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let asked = fixture.received("srv", "tools/list").len();
+    // Every 300 ms would be nine times.
+    assert!((2..=5).contains(&asked), "{asked}");
+    fixture.manager.shutdown().await;
+}

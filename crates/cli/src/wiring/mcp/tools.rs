@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_server_with_thousands_of_tools_is_told_in_short() {
-        let of = |server: &'static str, count: usize| (0..count).map(move |at| format!("mcp__{server}__t{at}"));
+        let of =
+            |server: &'static str, count: usize| (0..count).map(move |at| format!("mcp__{server}__t{at}"));
         let all: Vec<String> = [String::from("Monitor")]
             .into_iter()
             .chain(of("a", 3))
