@@ -230,3 +230,24 @@ fn what_dead_sessions_left_goes_and_what_live_ones_have_stays() {
     SpoolDir::sweep(root.path(), Duration::ZERO);
     assert!(!dead_dir.exists() && live_dir.join("task.out").exists());
 }
+
+/// Processes that start at the same time look at each other's directories
+/// before they are locked; nobody takes them away.
+#[test]
+fn directories_of_sessions_that_begin_survive_those_who_clean_up() {
+    let root = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for worker in 0..6 {
+            let root = root.path();
+            scope.spawn(move || {
+                for round in 0..60 {
+                    SpoolDir::sweep(root, Duration::ZERO);
+                    let name = format!("{worker}-{round}");
+                    let made =
+                        SpoolDir::create(root, &name, SpoolLimits::default(), Quota::new(1 << 20)).unwrap();
+                    assert!(made.path().join("owner.lock").is_file(), "{name}");
+                }
+            });
+        }
+    });
+}

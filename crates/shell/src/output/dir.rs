@@ -1,7 +1,7 @@
 use std::{
     fs::{DirBuilder, File},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -28,10 +28,9 @@ impl SpoolDir {
     /// Creates the directory of `session` below `root`.
     pub fn create(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> io::Result<Self> {
         let dir = root.join(file_name(session));
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-        let lock = lock_file(&dir)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|err| {
-            io::Error::other(format!("session {session} is in use by another process ({err})"))
+        let lock = take(session, || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            Ok((lock_file(&dir)?, dir.join(LOCK)))
         })?;
         Ok(Self { dir, limits, quota, _lock: lock })
     }
@@ -72,6 +71,40 @@ impl SpoolDir {
             }
         }
     }
+}
+
+/// How often, and how long after each other, a file is taken that somebody else
+/// looks at or has just removed: another process that starts looks whether it is
+/// left over.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Opens a file of a session and locks it for as long as the session lives.
+/// What was removed between the two does not count.
+pub(crate) fn take(session: &str, open: impl Fn() -> io::Result<(File, PathBuf)>) -> io::Result<File> {
+    let attempt = || {
+        let (file, path) = open()?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let (held, there) = (file.metadata()?, std::fs::metadata(path)?);
+        match (held.dev(), held.ino()) == (there.dev(), there.ino()) {
+            true => Ok(file),
+            false => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    };
+    for _ in 0..TRIES {
+        match attempt() {
+            Err(err) if matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+    attempt().map_err(|err| match err.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::other(format!("session {session} is in use by another process ({err})"))
+        }
+        _ => err,
+    })
 }
 
 fn sweep_session(dir: &Path, keep: Duration) {

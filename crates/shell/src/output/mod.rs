@@ -9,7 +9,7 @@ mod spool;
 
 pub use clean::{Cleaner, Piece, clean};
 pub use dir::SpoolDir;
-pub(crate) use dir::file_name;
+pub(crate) use dir::{file_name, take};
 pub use excerpt::{Excerpt, Mark, View, excerpt};
 pub use quota::Quota;
 pub use sniff::binary_kind;

@@ -65,11 +65,11 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn create(dir: &Path, session: &str) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let path = dir.join(format!("{}.jsonl", crate::output::file_name(session)));
-        let file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|err| {
-            io::Error::other(format!("session {session} is in use by another process ({err})"))
+        let file = crate::output::take(session, || {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            let file = File::options().read(true).append(true).create(true).mode(0o600).open(&path)?;
+            Ok((file, path.clone()))
         })?;
         let mut registry = Self { file, session: session.to_owned() };
         if registry.file.metadata()?.len() == 0 {
