@@ -314,11 +314,26 @@ async fn over_http_only_the_right_ones_come_in_and_a_signal_ends_it_well() {
     }
 }
 
-/// An authorization server that knows one good token.
+/// An authorization server that knows what tokens are about.
 async fn authority() -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let answer = |heard: &str| {
+        let mut body =
+            json!({"active": true, "aud": "https://tools.test/mcp", "scope": "use more", "exp": 4e9});
+        let (field, value) = match heard.split("token=").nth(1).unwrap_or_default().split('&').next() {
+            Some("good") => ("sub", json!("somebody")),
+            Some("elsewhere") => ("aud", json!("https://other.test")),
+            Some("ended") => ("exp", json!(1000)),
+            Some("little") => ("scope", json!("more")),
+            Some("foreign") => ("iss", json!("https://evil.test")),
+            Some("bound") => ("cnf", json!({"jkt": "x"})),
+            _ => ("active", json!(false)),
+        };
+        body[field] = value;
+        body.to_string()
+    };
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut heard = Vec::new();
@@ -329,11 +344,7 @@ async fn authority() -> String {
                     Ok(count) => heard.extend_from_slice(&chunk[..count]),
                 }
             }
-            let heard = String::from_utf8_lossy(&heard);
-            let audience =
-                if heard.contains("token=good") { "https://tools.test/mcp" } else { "https://other.test" };
-            let active = heard.contains("token=good") || heard.contains("token=elsewhere");
-            let body = json!({"active": active, "aud": audience}).to_string();
+            let body = answer(&String::from_utf8_lossy(&heard));
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
@@ -348,23 +359,88 @@ async fn authority() -> String {
 async fn tokens_of_an_authorization_server_must_be_meant_for_us() {
     let haft = Haft::new();
     let introspect = authority().await;
-    let args = [
-        "--oauth-server",
-        "https://issuer.test",
-        "--oauth-introspect",
-        &introspect,
-        "--resource",
-        "https://tools.test/mcp",
-    ];
+    let args = ["--oauth-server", "https://issuer.test", "--oauth-scope", "use", "--oauth-introspect"];
+    let args = [&args[..], &[&introspect, "--resource", "https://tools.test/mcp"]].concat();
     let server = Http::start(&haft, &args, &[]);
     let client = Client::connect(server.endpoint(Some("good")), Era::Modern, None).await;
     client.manager.shutdown().await;
-    for token in ["bad", "elsewhere"] {
+    for (token, want) in [
+        ("bad", "401"),
+        ("elsewhere", "401"),
+        ("ended", "401"),
+        ("foreign", "401"),
+        ("bound", "401"),
+        ("little", "403"),
+    ] {
         let headers = format!("authorization: Bearer {token}\r\n");
-        assert!(server.status(&headers).contains("401"), "{token}");
+        assert!(server.status(&headers).contains(want), "{token}: {}", server.status(&headers));
     }
     let dead =
         ["--oauth-server", "https://x.test", "--oauth-introspect", "http://127.0.0.1:9/", "--resource", "r"];
     let server = Http::start(&haft, &dead, &[]);
-    assert!(server.status("authorization: Bearer good\r\n").contains("401"), "who cannot be asked says no");
+    // Who cannot be asked lets nobody in, and takes nobody's login away.
+    assert!(server.status("authorization: Bearer good\r\n").contains("503"));
+    assert!(server.status("").contains("401"));
+}
+
+/// All of `attack.py`, against the program itself.
+#[test]
+fn no_client_harms_the_server_or_the_others() {
+    let haft = Haft::new();
+    haft.write("small.txt", "small\n");
+    haft.write("big.txt", &"a line of text that goes on for a while\n".repeat(20_000));
+    let server = Http::start(
+        &haft,
+        &["--token-env", "THE_TOKEN", "--allowedTools", "Bash,Read", "--permission-mode", "acceptEdits"],
+        &[("THE_TOKEN", "s3cret-token")],
+    );
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp/tests/support/attack.py");
+    let output = Command::new("python3")
+        .args(["-IS".as_ref(), script.as_os_str()])
+        .args([&server.url, "s3cret-token", &server.child.id().to_string()])
+        .arg(haft.ws())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(output.status.success() && 15 < rows.len(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    let wrong: Vec<String> =
+        rows.iter().filter(|row| !row["why"].is_null()).map(ToString::to_string).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A signal in the middle of a call ends the call, its process, and the server.
+#[test]
+fn a_signal_in_the_middle_of_a_call_ends_everything() {
+    let haft = Haft::new();
+    let mut server = Http::start(&haft, &["--allowedTools", "Bash", "--permission-mode", "acceptEdits"], &[]);
+    let mark = haft.ws().join("running");
+    let address = server.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "Bash", "arguments": {"command": format!("echo $$ > {}; sleep 600", mark.display())},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }})
+    .to_string();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: Bash\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    common::eventually("the command runs", || {
+        std::fs::read_to_string(&mark).is_ok_and(|it| it.ends_with('\n'))
+    });
+    let pid: u32 = std::fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
+    Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();
+    common::eventually("the server ended", || server.child.try_wait().unwrap().is_some());
+    assert!(server.child.wait().unwrap().success());
+    common::eventually("the command ended", || !is_alive(pid));
+    // The client is not left without a word or an end.
+    let mut said = Vec::new();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = stream.read_to_end(&mut said);
 }

@@ -30,7 +30,9 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use haft_mcp::{ClientAsk, Clients};
-pub use haft_mcp::{HttpAuth, HttpOptions, HttpServer, Introspection, ServerOptions, TokenCheck, ToolServer};
+pub use haft_mcp::{
+    HttpAuth, HttpOptions, HttpServer, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict,
+};
 use haft_permission::Policy;
 use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use tokio_util::sync::CancellationToken;

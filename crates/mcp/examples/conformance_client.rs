@@ -6,7 +6,7 @@ use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
 use haft_mcp::{
     AuthOptions, Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpEndpoint, Manager, ManagerOptions,
-    OAuthSettings, ServerConfig, ServerState,
+    ServerConfig, ServerState,
 };
 use haft_permission::Policy;
 use haft_runtime::{Answer, Ask, Gate, Pipeline, Pool, Question, ResultStore, StoreLimits};
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    let mut client = Client::new(&url, &context);
+    let mut client = Client::new(&url, &scenario, &context)?;
     client.connect().await?;
     let calls = client.calls(&scenario, &context);
     for (name, input) in calls {
@@ -62,8 +62,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The `oauth` entry a user would write with what the suite gives.
+fn oauth(scenario: &str, context: &Value) -> Value {
+    let grant = match scenario {
+        "auth/client-credentials-jwt" | "auth/client-credentials-basic" => "client_credentials",
+        "auth/wif-jwt-bearer" => "jwt_bearer",
+        "auth/enterprise-managed-authorization" => "enterprise",
+        _ => "authorization_code",
+    };
+    let mut entry = json!({
+        "grant": grant,
+        "clientId": context["client_id"],
+        "clientSecret": context["client_secret"],
+        "privateKey": context["private_key_pem"],
+        "assertion": context["valid_jwt"],
+    });
+    if grant == "enterprise" {
+        entry["identityProvider"] = json!({
+            "tokenUrl": context["idp_token_endpoint"],
+            "clientId": context["idp_client_id"],
+            "idToken": context["idp_id_token"],
+        });
+    }
+    entry
+}
+
 impl Client {
-    fn new(url: &str, context: &Value) -> Self {
+    fn new(url: &str, scenario: &str, context: &Value) -> Result<Self, Box<dyn Error>> {
         let mut options = ManagerOptions::detached();
         options.host.elicit = Some(Arc::new(Agreeable));
         options.auth = AuthOptions {
@@ -71,12 +96,7 @@ impl Client {
             client_metadata_url: Some(String::from("https://conformance-test.local/client-metadata.json")),
         };
         let manager = Manager::new(options);
-        let text = |name: &str| context[name].as_str().map(str::to_owned);
-        let oauth = OAuthSettings {
-            client_id: text("client_id"),
-            client_secret: text("client_secret"),
-            ..OAuthSettings::default()
-        };
+        let oauth = serde_json::from_value(oauth(scenario, context))?;
         let endpoint = HttpEndpoint { url: url.to_owned(), oauth, ..HttpEndpoint::default() };
         let mut config = ServerConfig::new("suite", Endpoint::Http(endpoint));
         config.era = match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION").as_deref() {
@@ -88,7 +108,7 @@ impl Client {
         let results = std::env::temp_dir().join("haft-mcp-conformance");
         let gate = Gate::new(Policy::default()).with_ask(Arc::new(Agreeable));
         let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
-        Self { manager, pipeline, logins: 0 }
+        Ok(Self { manager, pipeline, logins: 0 })
     }
 
     async fn connect(&mut self) -> Result<(), Box<dyn Error>> {

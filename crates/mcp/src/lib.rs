@@ -47,13 +47,14 @@ pub use client::{
     ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
 };
 pub use config::{
-    Approval, Approvals, Confirm, Declared, Endpoint, HttpEndpoint, OAuthSettings, Problem, ProjectChoices,
-    Resolved, Rules, SamplingRules, Scope, ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust,
-    Waiting, add_server, declared_servers, remove_server, resolve,
+    Approval, Approvals, ClientKey, Confirm, Declared, Endpoint, Grant, HttpEndpoint, IdentityProvider,
+    OAuthSettings, Problem, ProjectChoices, ProviderAddress, Resolved, Rules, SamplingRules, Scope, Secret,
+    ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust, Waiting, add_server, declared_servers,
+    remove_server, resolve,
 };
 pub use serve::{
     CallClient, ClientAsk, Clients, HttpAuth, HttpOptions, HttpServer, Input, InputKind, Introspection,
-    NotAnswered, ServerOptions, Snippet, TokenCheck, ToolServer, client_snippets, serve_http,
+    NotAnswered, ServerOptions, Snippet, TokenCheck, ToolServer, Verdict, client_snippets, serve_http,
     serve_http_handler, serve_stdio,
 };
 pub use supervise::{

@@ -16,12 +16,14 @@ use axum::{
     Form, Json, Router,
     body::Body,
     extract::{Query, Request, State},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use haft_mcp::{AuthOptions, CallbackListener, Endpoint, HttpEndpoint, ServerConfig, ServerState};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use support::{Fixture, PATIENCE};
 
 /// An MCP server with an authorization server beside it, which rotates refresh
@@ -43,6 +45,10 @@ struct Tokens {
     lifetime: u64,
     broken: bool,
     used_twice: bool,
+    /// Tokens work only together with a key.
+    bound: bool,
+    /// What was proven, and with which key.
+    proofs: Vec<(Value, Value)>,
 }
 
 impl Tokens {
@@ -51,10 +57,31 @@ impl Tokens {
         let (access, refresh) = (format!("access-{}", self.issued), format!("refresh-{}", self.issued));
         self.access = Some(access.clone());
         self.refresh = Some(refresh.clone());
+        let kind = if self.bound { "DPoP" } else { "Bearer" };
         json!({
-            "access_token": access, "token_type": "Bearer", "expires_in": self.lifetime, "refresh_token": refresh,
+            "access_token": access, "token_type": kind, "expires_in": self.lifetime, "refresh_token": refresh,
         })
     }
+}
+
+/// Reads a proof, if there is a good one, and keeps it. It must have the number
+/// of the place it is for.
+fn proven(tokens: &mut Tokens, headers: &HeaderMap, method: &str, place: &str, token: Option<&str>) -> bool {
+    let Some(text) = headers.get("dpop").and_then(|it| it.to_str().ok()) else { return false };
+    let part = |at: usize| -> Value {
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text.split('.').nth(at).unwrap()).unwrap()).unwrap()
+    };
+    let (header, claims) = (part(0), part(1));
+    assert_eq!((&header["typ"], &header["alg"]), (&json!("dpop+jwt"), &json!("ES256")));
+    assert!(header["jwk"]["d"].is_null(), "the key itself was sent");
+    assert_eq!(claims["htm"], method);
+    assert!(claims["htu"].as_str().unwrap().ends_with(place), "{claims}");
+    let hash = token.map(|it| URL_SAFE_NO_PAD.encode(Sha256::digest(it)));
+    assert_eq!(claims["ath"].as_str(), hash.as_deref());
+    assert!(!tokens.proofs.iter().any(|(_, it)| it["jti"] == claims["jti"]), "a proof was used twice");
+    let is_numbered = claims["nonce"] == format!("number-for{place}");
+    tokens.proofs.push((header["jwk"].clone(), claims));
+    is_numbered
 }
 
 async fn world(lifetime: u64) -> Arc<World> {
@@ -89,6 +116,7 @@ async fn metadata(State(world): State<Arc<World>>) -> Json<Value> {
         "registration_endpoint": format!("{base}/register"),
         "response_types_supported": ["code"],
         "code_challenge_methods_supported": ["S256"],
+        "dpop_signing_alg_values_supported": ["ES256"],
     }))
 }
 
@@ -104,8 +132,16 @@ async fn authorize(Query(query): Query<HashMap<String, String>>) -> Response {
     (StatusCode::FOUND, [("location", target)]).into_response()
 }
 
-async fn token(State(world): State<Arc<World>>, Form(form): Form<HashMap<String, String>>) -> Response {
+async fn token(
+    State(world): State<Arc<World>>,
+    headers: HeaderMap,
+    Form(form): Form<HashMap<String, String>>,
+) -> Response {
     let mut tokens = world.state.lock().unwrap();
+    if tokens.bound && !proven(&mut tokens, &headers, "POST", "/token", None) {
+        let number = [("dpop-nonce", "number-for/token")];
+        return (StatusCode::BAD_REQUEST, number, Json(json!({"error": "use_dpop_nonce"}))).into_response();
+    }
     if tokens.broken {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
@@ -126,12 +162,25 @@ async fn token(State(world): State<Arc<World>>, Form(form): Form<HashMap<String,
 
 async fn mcp(State(world): State<Arc<World>>, request: Request) -> Response {
     let given = request.headers().get("authorization").and_then(|it| it.to_str().ok()).map(str::to_owned);
-    let wanted = world.state.lock().unwrap().access.as_ref().map(|it| format!("Bearer {it}"));
+    let base = &world.base;
+    let (scheme, access) = {
+        let tokens = world.state.lock().unwrap();
+        (if tokens.bound { "DPoP" } else { "Bearer" }, tokens.access.clone())
+    };
+    let wanted = access.as_ref().map(|it| format!("{scheme} {it}"));
     if wanted.is_none() || given != wanted {
-        let base = &world.base;
         let challenge =
-            format!("Bearer resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+            format!("{scheme} resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response();
+    }
+    if scheme == "DPoP" {
+        let mut tokens = world.state.lock().unwrap();
+        let method = request.method().as_str();
+        if !proven(&mut tokens, request.headers(), method, "/mcp", access.as_deref()) {
+            let told =
+                [("www-authenticate", "DPoP error=\"use_dpop_nonce\""), ("dpop-nonce", "number-for/mcp")];
+            return (StatusCode::UNAUTHORIZED, told).into_response();
+        }
     }
     if request.method() != "POST" {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
@@ -175,7 +224,7 @@ async fn log_in(fixture: &Fixture) {
     let listener = CallbackListener::bind(None).await.unwrap();
     let flow = fixture.manager.login("srv", &listener.redirect_uri()).await.unwrap();
     let url = flow.authorization_url().to_owned();
-    let (callback, ()) = tokio::join!(listener.wait(), browse(&url));
+    let (callback, ()) = tokio::join!(listener.wait(|url| flow.is_answer(url)), browse(&url));
     flow.finish(&callback.unwrap()).await.unwrap();
     fixture.manager.reconnect("srv").await.unwrap();
 }
@@ -282,4 +331,25 @@ async fn a_refused_login_says_why() {
     let forged = flow.finish("http://localhost:1/callback?code=the-code&state=forged").await;
     assert!(forged.is_err());
     assert_eq!(state(&user), ServerState::NeedsAuth);
+}
+
+#[tokio::test]
+async fn a_bound_token_is_proven_for_every_request_by_everybody_who_has_the_login() {
+    let (world, home) = (world(3600).await, tempfile::tempdir().unwrap());
+    world.state.lock().unwrap().bound = true;
+    let first = user(&world, home.path());
+    first.manager.settled(PATIENCE).await;
+    log_in(&first).await;
+    assert_eq!(call(&first).await, Ok(String::from("hi")));
+    let second = user(&world, home.path());
+    second.manager.settled(PATIENCE).await;
+    assert_eq!(call(&second).await, Ok(String::from("hi")));
+    // What is renewed stays bound to the same key.
+    world.state.lock().unwrap().access = Some(String::from("another"));
+    assert_eq!(call(&first).await, Ok(String::from("hi")));
+    assert_eq!(call(&second).await, Ok(String::from("hi")));
+    let tokens = world.state.lock().unwrap();
+    assert_eq!((tokens.refreshes, tokens.used_twice), (1, false));
+    assert!(10 < tokens.proofs.len());
+    assert!(tokens.proofs.iter().all(|(key, _)| *key == tokens.proofs[0].0), "another key was used");
 }

@@ -13,7 +13,7 @@ use std::{
 use haft_mcp::{
     ClientAsk, Clients, Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpAuth, HttpEndpoint,
     HttpOptions, HttpServer, ServerConfig, ServerOptions, ServerState, StdioCommand, TokenCheck, ToolServer,
-    Trust, serve_http,
+    Trust, Verdict, serve_http,
 };
 use haft_permission::Policy;
 use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
@@ -256,8 +256,14 @@ fn initialize() -> String {
 async fn only_those_come_in_who_may() {
     struct Check;
     impl TokenCheck for Check {
-        fn is_good<'a>(&'a self, token: &'a str) -> BoxFuture<'a, bool> {
-            Box::pin(async move { token == "granted" })
+        fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict> {
+            let verdict = match token {
+                "granted" => Verdict::Good,
+                "little" => Verdict::ForLess(vec![String::from("a"), String::from("b")]),
+                "unknown" => Verdict::Unknown,
+                _ => Verdict::Bad,
+            };
+            Box::pin(async move { verdict })
         }
     }
     let open = serve(|_, _| ()).await;
@@ -284,11 +290,24 @@ async fn only_those_come_in_who_may() {
         (&locked_url, &[("authorization", "bearer secret")], initialize(), 200),
         (&resource_url, &[("authorization", "Bearer other")], initialize(), 401),
         (&resource_url, &[("authorization", "Bearer granted")], initialize(), 200),
+        (&resource_url, &[("authorization", "Bearer little")], initialize(), 403),
+        (&resource_url, &[("authorization", "Bearer unknown")], initialize(), 503),
     ] {
         let (status, text) = post(url, headers, &body).await;
         // A body that is no message is a client error; which one is the SDK's choice.
         let right = status == want || (want == 415 && (400..500).contains(&status));
         assert!(right, "{headers:?}: {status} {}", haft_types::text::head(&text, 200));
+    }
+    let place = "resource_metadata=\"http://127.0.0.1/.well-known/oauth-protected-resource/mcp\"";
+    for (token, want) in [
+        ("", format!("Bearer {place}")),
+        ("Bearer other", format!("Bearer error=\"invalid_token\", {place}")),
+        ("Bearer little", format!("Bearer error=\"insufficient_scope\", {place}, scope=\"a b\"")),
+    ] {
+        let request = reqwest::Client::new().post(&resource_url);
+        let request = if token.is_empty() { request } else { request.header("authorization", token) };
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers()["www-authenticate"], want, "{token}");
     }
     let base = resource_url.trim_end_matches("/mcp");
     let told = reqwest::get(format!("{base}/.well-known/oauth-protected-resource")).await.unwrap();

@@ -114,6 +114,9 @@ pub(crate) struct ServeArgs {
     /// The address clients know this server by; tokens must be meant for it.
     #[arg(long, value_name = "URL", requires = "oauth_server")]
     pub(crate) resource: Option<String>,
+    /// What those tokens must be for.
+    #[arg(long, value_name = "SCOPE", requires = "oauth_server")]
+    pub(crate) oauth_scope: Vec<String>,
     /// Another name this server answers to.
     #[arg(long, value_name = "NAME", requires = "http")]
     pub(crate) allow_host: Vec<String>,

@@ -1,11 +1,12 @@
 //! `haft mcp login | logout`.
 
 use std::{
+    io::ErrorKind,
     process::{Command, ExitCode, Stdio},
     time::Duration,
 };
 
-use haft_mcp::{CallbackListener, Endpoint, Manager, ServerConfig};
+use haft_mcp::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
 
 use super::status::find;
 use crate::{
@@ -31,32 +32,88 @@ fn connect<'a>(setup: &'a Setup, name: &str) -> Result<(&'a Manager, ServerConfi
 
 pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended {
     let (manager, config) = connect(setup, name)?;
-    let port = match &config.endpoint {
-        Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => it.oauth.callback_port,
+    let oauth = match &config.endpoint {
+        Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => &it.oauth,
         Endpoint::Stdio(_) | Endpoint::InProcess(_) => {
             return Err(Failure::Message(format!("{name} is a local server; there is nothing to log in to")));
         }
     };
-    if manager.refresh(name).await.is_ok() {
+    let works = manager.refresh(name).await;
+    if works.is_ok() && !manager.wants_more(name) {
         setup.stop_servers().await;
-        print_line(&format!("{name} works already; nobody asks for a login."))?;
+        print_line(&match oauth.grant.is_headless() {
+            true => format!("{name} works; its entry says how tokens are got (`{}`).", oauth.grant.name()),
+            false => format!("{name} works already; nobody asks for a login."),
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let listener =
-        CallbackListener::bind(port).await.map_err(|err| format!("cannot wait for the browser: {err}"))?;
+    if let (true, Err(err)) = (oauth.grant.is_headless(), works) {
+        setup.stop_servers().await;
+        return Err(Failure::Message(err.to_string()));
+    }
+    let listener = listen(oauth.callback_port).await?;
     let flow = manager.login(name, &listener.redirect_uri()).await.map_err(|err| err.to_string())?;
-    write_error(&format!("Open this page to log in to {name}:\n  {}", flow.authorization_url()));
+    write_error(&format!(
+        "Open this page to log in to {name}:\n  {}\nIf the browser is on another machine, paste the address \
+         it ends up at (http://localhost:…) here.",
+        flow.authorization_url()
+    ));
     if !no_browser {
         open(flow.authorization_url());
     }
-    let came_back = tokio::time::timeout(PATIENCE, listener.wait()).await;
-    let came_back = came_back.map_err(|_| String::from("nobody came back from the browser"))??;
-    flow.finish(&came_back).await.map_err(|err| err.to_string())?;
+    let answer = async {
+        tokio::select! {
+            came_back = listener.wait(|url| flow.is_answer(url)) => came_back.map_err(Failure::from),
+            pasted = pasted(&flow) => Ok(pasted),
+        }
+    };
+    let answer = tokio::time::timeout(PATIENCE, answer).await;
+    let answer = answer.map_err(|_| String::from("nobody came back from the browser"))??;
+    flow.finish(&answer).await.map_err(|err| err.to_string())?;
     let works = manager.reconnect(name).await;
     setup.stop_servers().await;
     works.map_err(|err| format!("logged in, but {err}"))?;
     print_line(&format!("Logged in to {name}."))?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn listen(port: Option<u16>) -> Result<CallbackListener, Failure> {
+    let listener = CallbackListener::bind(port).await;
+    let listener = listener.map_err(|err| match port.filter(|_| err.kind() == ErrorKind::AddrInUse) {
+        Some(port) => format!(
+            "another program has the port {port} (`oauth.callbackPort`); end it, or register another port"
+        ),
+        None => format!("cannot wait for the browser: {err}"),
+    })?;
+    Ok(listener)
+}
+
+/// Waits until somebody gives the address the browser ended up at by hand. Who
+/// gives something else is told.
+async fn pasted(flow: &LoginFlow) -> String {
+    let (send, mut lines) = tokio::sync::mpsc::channel(1);
+    // A thread of its own: a read of standard input cannot be taken back, and
+    // nothing waits for this one.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if send.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    while let Some(line) = lines.recv().await {
+        let line = line.trim();
+        if flow.is_answer(line) {
+            return line.to_owned();
+        }
+        if !line.is_empty() {
+            write_error(
+                "That is not the address this login ends up at: it begins with http://localhost and holds `code` and `state`.",
+            );
+        }
+    }
+    // Nobody is there; the browser still may be.
+    std::future::pending().await
 }
 
 /// Opens a page, if there is something to open pages with. The address goes as

@@ -103,13 +103,17 @@ fn auth(args: &ServeArgs) -> Result<HttpAuth, Failure> {
     };
     let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let client = named("HAFT_OAUTH_CLIENT_ID").zip(named("HAFT_OAUTH_CLIENT_SECRET"));
-    let metadata = json!({
+    let mut metadata = json!({
         "resource": resource,
         "authorization_servers": [issuer],
         "bearer_methods_supported": ["header"],
     });
-    let check = Arc::new(Introspection::new(endpoint.as_str(), client, resource));
-    Ok(HttpAuth::Resource { metadata, check })
+    if !args.oauth_scope.is_empty() {
+        metadata["scopes_supported"] = json!(args.oauth_scope);
+    }
+    let check = Introspection::new(endpoint.as_str(), client, resource);
+    let check = check.of_issuer(issuer.as_str()).with_scopes(args.oauth_scope.clone());
+    Ok(HttpAuth::Resource { metadata, check: Arc::new(check) })
 }
 
 fn token_of(text: &str, place: &str) -> Result<HttpAuth, Failure> {

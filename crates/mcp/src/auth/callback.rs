@@ -1,5 +1,6 @@
 use std::{io, time::Duration};
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -11,12 +12,14 @@ pub struct CallbackListener {
     port: u16,
 }
 
-/// A request line longer than this is not the browser's.
-const MAX_REQUEST_BYTES: usize = 16 << 10;
+/// A request longer than this is not the browser's.
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 const READ_LIMIT: Duration = Duration::from_secs(5);
+/// Browsers open a few connections in advance; anybody else may too.
+const MOST_AT_ONCE: usize = 32;
 
-const PAGE: &str = "<!doctype html><meta charset=utf-8><title>Haft</title>\
-    <p>You can close this window and go back to Haft.</p>";
+const DONE: &str = "You can close this window and go back to Haft.";
+const NOT_THIS: &str = "This is not the answer Haft is waiting for.";
 
 impl CallbackListener {
     /// Listens on the loopback address; on any free port unless one is
@@ -33,30 +36,51 @@ impl CallbackListener {
     }
 
     /// Waits for the browser and gives the address it came to. Anything else
-    /// that knocks is sent away.
-    pub async fn wait(self) -> io::Result<String> {
+    /// that knocks is sent away, and so is every answer that `is_answer` does
+    /// not know ([`crate::LoginFlow::is_answer`]).
+    pub async fn wait(self, is_answer: impl Fn(&str) -> bool) -> io::Result<String> {
+        let mut visitors = FuturesUnordered::new();
         loop {
-            let (mut stream, _) = self.listener.accept().await?;
-            let target = tokio::time::timeout(READ_LIMIT, request_target(&mut stream)).await;
-            let target = target.unwrap_or_default().filter(|it| it.starts_with("/callback?"));
-            let (status, page) = if target.is_some() { ("200 OK", PAGE) } else { ("404 Not Found", "") };
-            let answer = format!(
-                "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
-                page.len()
-            );
-            let _ = stream.write_all(answer.as_bytes()).await;
-            let _ = stream.shutdown().await;
-            if let Some(target) = target {
-                return Ok(format!("http://localhost:{}{target}", self.port));
+            tokio::select! {
+                accepted = self.listener.accept(), if visitors.len() < MOST_AT_ONCE => {
+                    visitors.push(self.heard(accepted?.0));
+                }
+                Some((stream, target)) = visitors.next(), if !visitors.is_empty() => {
+                    let url = target.map(|it| format!("http://localhost:{}{it}", self.port));
+                    let found = url.filter(|it| is_answer(it));
+                    let page = if found.is_some() { ("200 OK", DONE) } else { ("404 Not Found", NOT_THIS) };
+                    answer(stream, page).await;
+                    if let Some(url) = found {
+                        return Ok(url);
+                    }
+                }
             }
         }
     }
+
+    /// What somebody wants, if it could be an answer.
+    async fn heard(&self, mut stream: TcpStream) -> (TcpStream, Option<String>) {
+        let target = tokio::time::timeout(READ_LIMIT, request_target(&mut stream)).await;
+        (stream, target.unwrap_or_default().filter(|it| it.starts_with("/callback?")))
+    }
+}
+
+async fn answer(mut stream: TcpStream, (status, words): (&str, &str)) {
+    let page = format!("<!doctype html><meta charset=utf-8><title>Haft</title><p>{words}</p>");
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+        page.len()
+    );
+    // Short enough for any buffer, so nobody can make us wait.
+    let _ = tokio::time::timeout(READ_LIMIT, stream.write_all(answer.as_bytes())).await;
+    let _ = stream.shutdown().await;
 }
 
 /// The path of a GET request.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
-    while !head.windows(2).any(|it| it == b"\r\n") {
+    // All of it: what is left unread when we close would take the page away again.
+    while !head.windows(4).any(|it| it == b"\r\n\r\n") {
         let mut chunk = [0; 1024];
         let count = stream.read(&mut chunk).await.ok().filter(|it| *it != 0)?;
         head.extend_from_slice(&chunk[..count]);
@@ -74,17 +98,24 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_callback_counts() {
+    async fn only_the_answer_counts() {
         let listener = CallbackListener::bind(None).await.unwrap();
         let base = listener.redirect_uri();
-        let waiting = tokio::spawn(listener.wait());
+        let waiting = tokio::spawn(listener.wait(|url| url.ends_with("&state=s")));
         let port = base.split(':').next_back().unwrap().split('/').next().unwrap().to_owned();
+        let connect = || TcpStream::connect(format!("127.0.0.1:{port}"));
+        // Connections that never say anything do not stand in the way.
+        let mut silent = Vec::new();
+        for _ in 0..5 {
+            silent.push(connect().await.unwrap());
+        }
         for (request, status) in [
             ("GET /favicon.ico HTTP/1.1\r\n\r\n", "404"),
-            ("POST /callback?code=x HTTP/1.1\r\n\r\n", "404"),
+            ("POST /callback?code=x&state=s HTTP/1.1\r\n\r\n", "404"),
+            ("GET /callback?code=x&state=forged HTTP/1.1\r\n\r\n", "404"),
             ("GET /callback?code=c&state=s HTTP/1.1\r\nhost: x\r\n\r\n", "200"),
         ] {
-            let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
+            let mut stream = connect().await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();

@@ -1,13 +1,17 @@
 use std::sync::Arc;
 
+use reqwest::Url;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationCallback, AuthorizationManager, CredentialStore, InMemoryCredentialStore,
-    OAuthClientConfig,
+    AuthError, AuthorizationCallback, CredentialStore, InMemoryCredentialStore, OAuthClientConfig,
 };
 
 use super::{
     AuthOptions,
-    store::{Record, TokenFile},
+    discover::{Authority, Source, find},
+    dpop::Dpop,
+    grant::wants_proof,
+    store::{Login, Record, TokenFile},
+    wire::Wire,
 };
 use crate::config::HttpEndpoint;
 
@@ -16,19 +20,22 @@ use crate::config::HttpEndpoint;
 #[error("{0}")]
 pub struct LoginError(pub(crate) String);
 
-impl From<AuthError> for LoginError {
-    fn from(err: AuthError) -> Self {
-        Self(err.to_string())
+impl From<String> for LoginError {
+    fn from(reason: String) -> Self {
+        Self(reason)
     }
 }
 
 /// A login that waits for the user to come back from the browser.
 pub struct LoginFlow {
-    manager: AuthorizationManager,
+    authority: Authority,
+    wire: Arc<Wire>,
     store: InMemoryCredentialStore,
     file: Arc<TokenFile>,
     record: Unfinished,
     url: String,
+    /// Tells the answer to this login from any other.
+    state: String,
 }
 
 /// What the record of the login will hold beside its tokens.
@@ -37,6 +44,7 @@ struct Unfinished {
     url: String,
     client_secret: Option<String>,
     redirect_uri: String,
+    challenge: Option<String>,
 }
 
 /// Begins a login: finds the authorization server, registers this client if
@@ -49,75 +57,104 @@ pub(crate) async fn begin(
     options: &AuthOptions,
     file: Arc<TokenFile>,
 ) -> Result<LoginFlow, LoginError> {
-    let mut manager = AuthorizationManager::new(endpoint.url.as_str()).await?;
+    let name = endpoint.oauth.grant.name();
+    if endpoint.oauth.grant.is_headless() {
+        return Err(LoginError(format!(
+            "nobody logs in with `grant: {name}`; its entry says how tokens are got"
+        )));
+    }
+    let before = file.load();
+    let challenge = before.as_ref().and_then(|it| it.wanted.as_deref()).or(challenge);
+    let wire = Wire::new(endpoint).await?;
+    let mut authority = find(endpoint, challenge, &wire).await?;
+    is_safe(&authority)?;
+    let failed = |err: AuthError| LoginError(wire.reason(&err.to_string()));
     let store = InMemoryCredentialStore::new();
-    manager.set_credential_store(store.clone());
-    let metadata = match &endpoint.oauth.auth_server_metadata_url {
-        Some(url) => fetch_metadata(url).await?,
-        None => manager.resolve_metadata_from_challenge(challenge).await?.metadata,
-    };
-    let takes_documents = metadata.additional_fields.get("client_id_metadata_document_supported")
-        == Some(&serde_json::Value::Bool(true));
-    manager.set_metadata(metadata);
-    let scopes = scopes(&manager, endpoint, challenge, file.load().as_ref()).await;
+    authority.manager.set_credential_store(store.clone());
+    let granted = before.as_ref().map(|it| it.login.credentials.granted_scopes.as_slice());
+    let scopes = authority.scopes(endpoint, challenge, granted).await;
     let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let document = options.client_metadata_url.as_ref().filter(|_| takes_documents);
-    let client = match (&endpoint.oauth.client_id, document) {
-        (Some(id), _) => {
-            let client = OAuthClientConfig::new(id, redirect_uri);
-            match &endpoint.oauth.client_secret {
-                Some(secret) => client.with_client_secret(secret),
-                None => client,
-            }
-        }
-        (None, Some(url)) => OAuthClientConfig::new(url, redirect_uri),
-        (None, None) => manager.register_client("Haft", redirect_uri, &scopes).await?,
-    };
+    let client = client(&mut authority, endpoint, redirect_uri, &scopes, options, &wire).await?;
     let client_secret = client.client_secret.clone();
-    manager.configure_client(client)?;
-    let url = manager.get_authorization_url(&scopes).await?;
+    authority.manager.configure_client(client).map_err(failed)?;
+    let url = authority.manager.get_authorization_url(&scopes).await.map_err(failed)?;
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return Err(LoginError(String::from(
             "the authorization server names an address that is no web page",
         )));
     }
+    let binds = authority.list("dpop_signing_alg_values_supported");
+    if wants_proof(challenge) && binds.is_some_and(|it| it.iter().any(|it| it == "ES256")) {
+        wire.bound.set(Arc::new(Dpop::generate()?)).ok();
+    }
+    let state = field(&url, "state").unwrap_or_default();
     let record = Unfinished {
         server: server.to_owned(),
         url: endpoint.url.clone(),
         client_secret,
         redirect_uri: redirect_uri.to_owned(),
+        challenge: challenge.map(str::to_owned),
     };
-    Ok(LoginFlow { manager, store, file, record, url })
+    Ok(LoginFlow { authority, wire, store, file, record, url, state })
 }
 
-/// What to ask for: what the configuration says, else what the server asks for
-/// now, on top of what was granted before.
-async fn scopes(
-    manager: &AuthorizationManager,
-    endpoint: &HttpEndpoint,
-    challenge: Option<&str>,
-    before: Option<&Record>,
-) -> Vec<String> {
-    if !endpoint.oauth.scopes.is_empty() {
-        return endpoint.oauth.scopes.clone();
+/// Whether a login there can be trusted to stay ours.
+fn is_safe(authority: &Authority) -> Result<(), LoginError> {
+    if !authority.has_page() {
+        return Err(LoginError(String::from(
+            "its authorization server has no page to log in at; set `oauth.grant` in its entry",
+        )));
     }
-    let wants_more = challenge.is_some_and(|it| it.contains("insufficient_scope"));
-    let mut scopes = match before {
-        Some(record) if wants_more => record.credentials.granted_scopes.clone(),
-        _ => Vec::new(),
-    };
-    for scope in manager.select_initial_scopes(&[]).await {
-        if !scopes.contains(&scope) {
-            scopes.push(scope);
+    // Without it whoever sees the answer of the browser could use it.
+    match &authority.metadata.code_challenge_methods_supported {
+        Some(methods) if !methods.iter().any(|it| it == "S256") => Err(LoginError(String::from(
+            "its authorization server does not protect logins well enough (PKCE with S256)",
+        ))),
+        // Who names the server in the configuration knows better.
+        None if authority.source == Source::Described => Err(LoginError(String::from(
+            "its authorization server does not say that it protects logins (PKCE with S256); \
+             if you know that it does, name its description in `oauth.authServerMetadataUrl`",
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Who we are: who the configuration says, whom a document describes, or
+/// somebody new.
+async fn client(
+    authority: &mut Authority,
+    endpoint: &HttpEndpoint,
+    redirect_uri: &str,
+    scopes: &[&str],
+    options: &AuthOptions,
+    wire: &Wire,
+) -> Result<OAuthClientConfig, LoginError> {
+    let takes_documents = authority.says("client_id_metadata_document_supported");
+    let document = options.client_metadata_url.as_ref().filter(|_| takes_documents);
+    match (&endpoint.oauth.client_id, document) {
+        (Some(id), _) => {
+            let client = OAuthClientConfig::new(id, redirect_uri);
+            Ok(match &endpoint.oauth.client_secret {
+                Some(secret) => client.with_client_secret(secret.read()?),
+                None => client,
+            })
+        }
+        (None, Some(url)) => Ok(OAuthClientConfig::new(url, redirect_uri)),
+        (None, None) if authority.metadata.registration_endpoint.is_none() => Err(LoginError(String::from(
+            "its authorization server registers nobody by itself; \
+             register a client there and set `oauth.clientId` in its entry",
+        ))),
+        (None, None) => {
+            let registered = authority.manager.register_client("Haft", redirect_uri, scopes).await;
+            registered.map_err(|err| {
+                let why = haft_types::text::one_line(&wire.reason(&err.to_string()), 200);
+                LoginError(format!(
+                    "its authorization server does not register this client ({why}); \
+                     if you have one there, set `oauth.clientId` in its entry"
+                ))
+            })
         }
     }
-    scopes
-}
-
-async fn fetch_metadata(url: &str) -> Result<rmcp::transport::auth::AuthorizationMetadata, LoginError> {
-    let problem = |err: reqwest::Error| LoginError(format!("{url} cannot be read: {err}"));
-    let response = reqwest::get(url).await.and_then(reqwest::Response::error_for_status).map_err(problem)?;
-    response.json().await.map_err(problem)
 }
 
 impl LoginFlow {
@@ -127,32 +164,67 @@ impl LoginFlow {
         &self.url
     }
 
+    /// Whether the browser brought the answer to this login, whatever it is, and
+    /// not one to another login or one that somebody made up.
+    pub fn is_answer(&self, callback_url: &str) -> bool {
+        let has = |name| field(callback_url, name).is_some();
+        !self.state.is_empty()
+            && field(callback_url, "state").as_deref() == Some(self.state.as_str())
+            && (has("code") || has("error"))
+    }
+
     /// Takes the address the browser came back to and keeps the tokens.
     pub async fn finish(self, callback_url: &str) -> Result<(), LoginError> {
         if let Some(reason) = refusal(callback_url) {
             return Err(LoginError(reason));
         }
-        let callback = AuthorizationCallback::from_redirect_url(callback_url)?;
-        let exchanged = self.manager.exchange_code_for_token_with_issuer(
+        if !self.is_answer(callback_url) {
+            return Err(LoginError(String::from("that is not the answer to this login; begin again")));
+        }
+        let failed = |err: AuthError| LoginError(self.wire.reason(&told(&err)));
+        let callback = AuthorizationCallback::from_redirect_url(callback_url).map_err(failed)?;
+        let exchanged = self.authority.manager.exchange_code_for_token_with_issuer(
             &callback.code,
             &callback.csrf_token,
             callback.issuer.as_deref(),
         );
-        exchanged.await?;
-        let stored = self.store.load().await?;
+        exchanged.await.map_err(failed)?;
+        let stored = self.store.load().await.map_err(failed)?;
         let credentials = stored.ok_or_else(|| LoginError(String::from("the server gave no token")))?;
-        let Unfinished { server, url, client_secret, redirect_uri } = self.record;
-        let record = Record { server, url, client_secret, redirect_uri, credentials };
+        let Unfinished { server, url, client_secret, redirect_uri, challenge } = self.record;
+        let bound_key = self.wire.bound.get().map(|it| it.keep().to_owned());
+        let login = Login { credentials, challenge, bound_key };
+        let record = Record { server, url, client_secret, redirect_uri, settings: None, wanted: None, login };
         self.file.save(&record).map_err(|err| LoginError(format!("the login cannot be stored: {err}")))
     }
 }
 
+/// What the SDK says about its failures, in our words where it has none.
+fn told(err: &AuthError) -> String {
+    match err {
+        AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+            format!("the answer came from {received_issuer}, and the login was at {expected_issuer}")
+        }
+        AuthError::AuthorizationServerMissingIssuer { expected_issuer } => {
+            format!("the answer does not say that it came from {expected_issuer}")
+        }
+        AuthError::TokenExchangeFailed(_) => {
+            String::from("its authorization server answered without a token that can be read")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A field of an address.
+fn field(url: &str, name: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
 /// What the authorization server says instead of a code.
 fn refusal(callback_url: &str) -> Option<String> {
-    let url = reqwest::Url::parse(callback_url).ok()?;
-    let field =
-        |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
-    let error = field("error")?;
-    let description = field("error_description").map(|it| format!(": {it}")).unwrap_or_default();
+    let error = field(callback_url, "error")?;
+    let description =
+        field(callback_url, "error_description").map(|it| format!(": {it}")).unwrap_or_default();
     Some(haft_types::text::one_line(&format!("the login was refused: {error}{description}"), 300))
 }

@@ -3,13 +3,26 @@
 //! Discovery, registration, PKCE and the exchange of codes are the SDK's: it
 //! passes every case of the conformance suite. What is ours is what it leaves
 //! open: where tokens live, that several processes share them without tearing
-//! a rotated refresh token apart, and that a server that cannot be reached for a
-//! moment does not cost the user a new login.
+//! a rotated refresh token apart, that a server that cannot be reached for a
+//! moment does not cost the user a new login, where a login may lead, tokens
+//! that nobody has to be there for, and tokens that are bound to a key.
+//!
+//! Reads from the top: `login` for people, `grant` for everybody else, `token`
+//! uses and renews what they got, `store` keeps it; `discover` finds the
+//! authorization server and `wire` is the way to it.
 
+mod answers;
 mod callback;
+mod clock;
+mod discover;
+mod dpop;
+mod grant;
 mod login;
+mod reach;
+mod sign;
 mod store;
 mod token;
+mod wire;
 
 pub use callback::CallbackListener;
 pub(crate) use login::begin;

@@ -1,15 +1,18 @@
 use std::{
-    fs::{File, OpenOptions},
-    io::Write,
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
+use super::clock::now;
 use crate::client::hex;
 
 /// Everything needed to use a login and to keep it alive.
@@ -21,32 +24,64 @@ pub(crate) struct Record {
     pub(super) url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
+    #[serde(default)]
     pub(super) redirect_uri: String,
-    pub(super) credentials: StoredCredentials,
+    /// Which settings the token was got with, where nobody logged in: with
+    /// others it is not the one that was meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) settings: Option<String>,
+    /// What the server said when the login was for less than a call needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) wanted: Option<String>,
+    #[serde(flatten)]
+    pub(super) login: Login,
 }
 
-impl Record {
+/// What was come by.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Login {
+    pub(super) credentials: StoredCredentials,
+    /// What the server said when it asked for it: where its authorization server
+    /// is, often only stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) challenge: Option<String>,
+    /// The key the tokens are bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bound_key: Option<String>,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest is secret, or dull.
+        f.debug_struct("Login").field("credentials", &self.credentials).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    fn response(&self) -> Value {
+        serde_json::to_value(&self.credentials.token_response).unwrap_or_default()
+    }
+
     pub(super) fn access_token(&self) -> Option<String> {
-        let response = serde_json::to_value(self.credentials.token_response.as_ref()?).ok()?;
-        response["access_token"].as_str().map(str::to_owned)
+        self.response()["access_token"].as_str().map(str::to_owned)
+    }
+
+    pub(super) fn is_bound(&self) -> bool {
+        self.response()["token_type"].as_str().is_some_and(|it| it.eq_ignore_ascii_case("dpop"))
     }
 
     pub(super) fn can_be_refreshed(&self) -> bool {
-        let response = serde_json::to_value(&self.credentials.token_response).unwrap_or_default();
-        response["refresh_token"].is_string()
+        self.response()["refresh_token"].is_string()
     }
 
-    /// Seconds until the token ends; `None` if nobody said.
+    /// Seconds until the token ends, and how long it was to live; `None` if
+    /// nobody said.
     pub(super) fn remaining(&self) -> Option<(u64, u64)> {
-        let response = serde_json::to_value(self.credentials.token_response.as_ref()?).ok()?;
-        let lifetime = response["expires_in"].as_u64()?;
+        let lifetime = self.response()["expires_in"].as_u64()?;
         let age = now().saturating_sub(self.credentials.token_received_at?);
         Some((lifetime.saturating_sub(age), lifetime))
     }
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
 /// The login to one server, shared by all processes of the user.
@@ -60,6 +95,11 @@ pub(crate) struct TokenFile {
 
 /// Held while a token is exchanged for a new one.
 pub(super) struct Exclusive(#[expect(dead_code, reason = "closing it gives the lock back")] Option<File>);
+
+/// An exchange takes less, even of several requests; who holds the lock longer
+/// hangs.
+const LOCK_LIMIT: Duration = Duration::from_secs(60);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 impl TokenFile {
     pub(crate) fn new(directory: Option<&Path>, server: &str, url: &str) -> Self {
@@ -76,7 +116,7 @@ impl TokenFile {
         }
     }
 
-    pub(super) fn save(&self, record: &Record) -> std::io::Result<()> {
+    pub(super) fn save(&self, record: &Record) -> io::Result<()> {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(record.clone());
         let Some(path) = &self.path else { return Ok(()) };
         let directory = path.parent().unwrap_or(Path::new("."));
@@ -97,19 +137,30 @@ impl TokenFile {
         remembered || stored
     }
 
-    /// Waits until no other process is exchanging this token.
-    pub(super) async fn exclusive(&self) -> std::io::Result<Exclusive> {
+    /// Whether a call was refused because the login is for less.
+    pub(crate) fn wants_more(&self) -> bool {
+        self.load().is_some_and(|it| it.wanted.is_some())
+    }
+
+    /// Waits until no other process is exchanging this token, but not for ever.
+    pub(super) async fn exclusive(&self) -> io::Result<Exclusive> {
         let Some(path) = self.path.as_ref().map(|it| it.with_extension("lock")) else {
             return Ok(Exclusive(None));
         };
-        let locking = tokio::task::spawn_blocking(move || {
-            if let Some(directory) = path.parent() {
-                std::fs::create_dir_all(directory)?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let deadline = Instant::now() + LOCK_LIMIT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Exclusive(Some(file))),
+                Err(TryLockError::Error(err)) => return Err(err),
+                Err(TryLockError::WouldBlock) if deadline < Instant::now() => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps it"));
+                }
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
             }
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-            file.lock()?;
-            Ok(Exclusive(Some(file)))
-        });
-        locking.await.map_err(std::io::Error::other)?
+        }
     }
 }

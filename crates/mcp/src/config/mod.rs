@@ -8,6 +8,7 @@ mod approval;
 mod declared;
 mod edit;
 mod expand;
+mod oauth;
 mod policy;
 mod resolve;
 mod server;
@@ -15,8 +16,7 @@ mod server;
 pub use approval::{Approval, Approvals, ProjectChoices};
 pub use declared::{Declared, Problem, declared_servers};
 pub use edit::{add_server, remove_server};
+pub use oauth::{ClientKey, Grant, IdentityProvider, OAuthSettings, ProviderAddress, Secret};
 pub use policy::{ServerMatcher, ServerPolicy};
 pub use resolve::{Resolved, Rules, Waiting, resolve};
-pub use server::{
-    Confirm, Endpoint, HttpEndpoint, OAuthSettings, SamplingRules, Scope, ServerConfig, Timeouts, Trust,
-};
+pub use server::{Confirm, Endpoint, HttpEndpoint, SamplingRules, Scope, ServerConfig, Timeouts, Trust};

@@ -128,6 +128,23 @@ impl Reader<'_> {
         items.iter().map(item).collect()
     }
 
+    /// A value with all its texts expanded.
+    fn everywhere(&self, field: &str, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.expanded(field, text)?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.everywhere(field, item)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(map) => {
+                let item = |(name, item): (&String, &Value)| {
+                    Ok((name.clone(), self.everywhere(&format!("{field}.{name}"), item)?))
+                };
+                Value::Object(map.iter().map(item).collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
     fn millis(&self, field: &str) -> Option<Duration> {
         self.value.get(field).and_then(Value::as_u64).map(Duration::from_millis)
     }
@@ -136,7 +153,10 @@ impl Reader<'_> {
         let url = self.text("url")?.or(self.text("httpUrl")?).ok_or("`url` is missing")?;
         let oauth = match self.value.get("oauth") {
             None | Some(Value::Null) => OAuthSettings::default(),
-            Some(oauth) => serde_json::from_value(oauth.clone()).map_err(|err| format!("`oauth`: {err}"))?,
+            Some(oauth) => {
+                let oauth = self.everywhere("oauth", oauth)?;
+                serde_json::from_value(oauth).map_err(|err| format!("`oauth`: {err}"))?
+            }
         };
         Ok(HttpEndpoint {
             url,

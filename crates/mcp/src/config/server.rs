@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::OAuthSettings;
 use crate::{
     client::{Era, hex},
     transport::{Connector, StdioCommand},
@@ -152,38 +153,6 @@ pub struct HttpEndpoint {
     pub headers_helper: Option<String>,
     /// How to log in, where discovery alone does not tell.
     pub oauth: OAuthSettings,
-}
-
-/// Fixed parts of a login; everything is discovered where it is empty.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OAuthSettings {
-    /// A client registered beforehand.
-    pub client_id: Option<String>,
-    /// Its secret.
-    #[serde(skip_serializing)]
-    pub client_secret: Option<String>,
-    /// The port of the redirect address.
-    pub callback_port: Option<u16>,
-    /// Where the authorization server describes itself.
-    pub auth_server_metadata_url: Option<String>,
-    /// What to ask for.
-    #[serde(deserialize_with = "scopes")]
-    pub scopes: Vec<String>,
-}
-
-/// Scopes come as a list or as one text with spaces.
-fn scopes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Form {
-        List(Vec<String>),
-        Text(String),
-    }
-    Ok(match Form::deserialize(from)? {
-        Form::List(list) => list,
-        Form::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
-    })
 }
 
 /// Where a server's configuration comes from. Earlier ones win.

@@ -27,6 +27,10 @@ pub(super) struct Limits {
     pub(super) header: Duration,
 }
 
+/// What a connection may keep in memory before anybody reads it; headers must
+/// fit.
+const MAX_BUFFER_BYTES: usize = 128 << 10;
+
 /// How long to wait when the machine has no connection left for us.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
@@ -75,7 +79,7 @@ async fn next(
 async fn serve(stream: TcpStream, app: Router, header_limit: Duration, stop: &CancellationToken) {
     // Finding out the version would wait for the first bytes without a limit.
     let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_limit);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_limit).max_buf_size(MAX_BUFFER_BYTES);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
     tokio::pin!(connection);
     tokio::select! {

@@ -1,21 +1,24 @@
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderValue, StatusCode, header},
+    http::{StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
 use futures_util::{StreamExt as _, stream};
-use haft_tool::BoxFuture;
 use rmcp::{
     ServerHandler,
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
-use serde_json::Value;
 use tokio::{
     net::TcpListener,
     task::JoinHandle,
@@ -26,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ToolServer,
     accept::{Limits, accept},
+    guard::{HttpAuth, WELL_KNOWN, guard},
     sessions::BoundedSessions,
 };
 
@@ -65,28 +69,6 @@ impl Default for HttpOptions {
     }
 }
 
-/// Who may come in.
-#[derive(Clone)]
-pub enum HttpAuth {
-    /// Whoever reaches the loopback address.
-    Anyone,
-    /// Who knows this token.
-    Token(String),
-    /// Who has a token of an authorization server.
-    Resource {
-        /// What `/.well-known/oauth-protected-resource` says.
-        metadata: Value,
-        /// Decides about tokens.
-        check: Arc<dyn TokenCheck>,
-    },
-}
-
-/// Decides about tokens of an authorization server.
-pub trait TokenCheck: Send + Sync {
-    /// Whether this token is meant for us and still good.
-    fn is_good<'a>(&'a self, token: &'a str) -> BoxFuture<'a, bool>;
-}
-
 /// A server that runs.
 pub struct HttpServer {
     /// Where it listens.
@@ -97,8 +79,6 @@ pub struct HttpServer {
 
 /// What is left of open connections after this is cut off.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
-
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl HttpServer {
     /// The address clients are given.
@@ -141,6 +121,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
     let stop = CancellationToken::new();
     let mut hosts: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(String::from).to_vec();
     hosts.extend(options.hosts);
+    hosts.extend(options.auth.host());
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
         .with_allowed_origins(local_origins().into_iter().chain(options.origins))
@@ -152,13 +133,16 @@ pub async fn serve_http_handler<H: ServerHandler>(
     let sessions = BoundedSessions::new(options.max_sessions);
     let service = StreamableHttpService::new(move || Ok(make()), Arc::clone(&sessions), config);
     let mut app = Router::new().fallback_service(Router::new().route_service("/mcp", service));
-    app = app.layer(middleware::from_fn_with_state(options.header_limit * 4, in_time));
+    let reading = Reading { time: options.header_limit * 4, bytes: options.max_body_bytes as u64 };
+    app = app.layer(middleware::from_fn_with_state(reading, in_time));
     app = app.layer(middleware::from_fn_with_state(sessions, later));
     app = app.layer(middleware::from_fn_with_state(options.auth.clone(), guard));
     if let HttpAuth::Resource { metadata, .. } = options.auth {
         let text = metadata.to_string();
         let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], text.clone()) };
-        app = app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/mcp"), get(answer));
+        // The path of the resource may follow; behind a proxy it can be any.
+        app =
+            app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/{{*path}}"), get(answer));
     }
     let limits = Limits { connections: options.max_connections, header: options.header_limit };
     let task = tokio::spawn(accept(listener, app, limits, stop.clone()));
@@ -170,19 +154,45 @@ fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
 }
 
-/// A request that never ends is cut off: its connection is wanted by others.
-async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
-    let deadline = Instant::now() + limit;
+/// What a request may take.
+#[derive(Clone, Copy)]
+struct Reading {
+    time: Duration,
+    bytes: u64,
+}
+
+/// A request that never ends is cut off: its connection is wanted by others. One
+/// that says how much too large it is, is not begun.
+async fn in_time(State(limits): State<Reading>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+    if length.and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| limits.bytes < it) {
+        return (StatusCode::PAYLOAD_TOO_LARGE, [(header::CONNECTION, "close")]).into_response();
+    }
+    let deadline = Instant::now() + limits.time;
+    // What was wrong with the body, if that is why there is no good answer.
+    let broken = Arc::new(OnceLock::new());
+    let note = Arc::clone(&broken);
     let body = |body: Body| {
-        let pieces = stream::try_unfold(body.into_data_stream(), move |mut pieces| async move {
-            match timeout_at(deadline, pieces.next()).await {
-                Ok(piece) => Ok(piece.transpose().map_err(io::Error::other)?.map(|piece| (piece, pieces))),
-                Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the request took too long")),
-            }
+        let state = (body.into_data_stream(), note);
+        let pieces = stream::try_unfold(state, move |(mut pieces, note)| async move {
+            let (status, reason) = match timeout_at(deadline, pieces.next()).await {
+                Ok(Some(Ok(piece))) => return Ok(Some((piece, (pieces, note)))),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(err))) => (StatusCode::BAD_REQUEST, io::Error::other(err)),
+                Err(_) => (StatusCode::REQUEST_TIMEOUT, io::Error::from(io::ErrorKind::TimedOut)),
+            };
+            note.set(status).ok();
+            Err(reason)
         });
         Body::from_stream(pieces)
     };
-    next.run(request.map(body)).await
+    let response = next.run(request.map(body)).await;
+    match broken.get() {
+        Some(status) if response.status().is_server_error() => {
+            (*status, [(header::CONNECTION, "close")]).into_response()
+        }
+        _ => response,
+    }
 }
 
 /// Who finds no room for a session is told to come back, not that we broke.
@@ -193,44 +203,4 @@ async fn later(State(sessions): State<Arc<BoundedSessions>>, request: Request, n
     }
     let words = "too many sessions; try again later";
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "30")], words).into_response()
-}
-
-/// Lets nobody in who may not come in.
-async fn guard(State(auth): State<HttpAuth>, request: Request, next: Next) -> Response {
-    let token = bearer(&request).map(str::to_owned);
-    let (welcome, challenge) = match &auth {
-        HttpAuth::Anyone => (true, String::new()),
-        HttpAuth::Token(wanted) => {
-            let known = token.is_some_and(|token| same(token.as_bytes(), wanted.as_bytes()));
-            (known, String::from("Bearer"))
-        }
-        HttpAuth::Resource { metadata, check } => {
-            let good = match &token {
-                Some(token) => check.is_good(token).await,
-                None => false,
-            };
-            let resource = metadata["resource"].as_str().unwrap_or_default().trim_end_matches("/mcp");
-            (good, format!("Bearer resource_metadata=\"{resource}{WELL_KNOWN}/mcp\""))
-        }
-    };
-    if welcome {
-        return next.run(request).await;
-    }
-    let mut refusal = StatusCode::UNAUTHORIZED.into_response();
-    if let Ok(challenge) = HeaderValue::try_from(challenge) {
-        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    }
-    refusal
-}
-
-fn bearer(request: &Request) -> Option<&str> {
-    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-}
-
-/// Compares without telling by the time it takes how much was right.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(a) == Sha256::digest(b)
 }

@@ -1,14 +1,14 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use haft_tool::BoxFuture;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::http::TokenCheck;
+use super::guard::{TokenCheck, Verdict};
 
 /// Asks the authorization server about tokens (RFC 7662).
 ///
@@ -19,15 +19,25 @@ pub struct Introspection {
     endpoint: String,
     /// How we show who we are there.
     client: Option<(String, String)>,
-    /// What a token must be meant for.
-    resource: String,
+    /// What a token must be like.
+    wanted: Wanted,
     http: reqwest::Client,
-    known: Mutex<HashMap<[u8; 32], (Instant, bool)>>,
+    known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+}
+
+/// What a token must be like to be taken.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    resource: String,
+    issuer: Option<String>,
+    scopes: Vec<String>,
 }
 
 const KNOWN_FOR: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 1024;
 const LIMIT: Duration = Duration::from_secs(5);
+/// An answer about one token is short.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 impl Introspection {
     /// Asks at `endpoint`, as `client` (id and secret) if one is given, whether
@@ -38,25 +48,73 @@ impl Introspection {
         resource: impl Into<String>,
     ) -> Self {
         let http = reqwest::Client::builder().timeout(LIMIT).build().unwrap_or_default();
-        Self { endpoint: endpoint.into(), client, resource: resource.into(), http, known: Mutex::default() }
+        let wanted = Wanted { resource: resource.into(), ..Wanted::default() };
+        Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, bool)>> {
+    /// Tokens of other authorization servers are not taken, where the answer
+    /// tells whose they are.
+    pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
+        self.wanted.issuer = Some(issuer.into());
+        self
+    }
+
+    /// Tokens must be for all of these.
+    pub fn with_scopes(mut self, scopes: Vec<String>) -> Self {
+        self.wanted.scopes = scopes;
+        self
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, Verdict)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, token: &str) -> Option<bool> {
+    async fn ask(&self, token: &str) -> Option<Verdict> {
         let mut form = reqwest::Url::parse("form:").ok()?;
-        form.query_pairs_mut().append_pair("token", token);
+        form.query_pairs_mut().append_pair("token", token).append_pair("token_type_hint", "access_token");
         let body = form.query().unwrap_or_default().to_owned();
         let request = self.http.post(&self.endpoint).body(body);
         let mut request = request.header("content-type", "application/x-www-form-urlencoded");
         if let Some((id, secret)) = &self.client {
             request = request.basic_auth(id, Some(secret));
         }
-        let answer = request.send().await.ok()?.error_for_status().ok()?;
-        let answer: Value = answer.json().await.ok()?;
-        Some(answer["active"] == true && is_for(&answer["aud"], &self.resource))
+        let mut answer = request.send().await.ok()?.error_for_status().ok()?;
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await.ok()? {
+            body.extend_from_slice(&chunk);
+            if MAX_ANSWER_BYTES < body.len() {
+                return None;
+            }
+        }
+        let answer: Value = serde_json::from_slice(&body).ok()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+        Some(self.wanted.judge(&answer, now))
+    }
+}
+
+/// Two clocks may differ that much.
+const SKEW_SECONDS: u64 = 30;
+
+impl Wanted {
+    fn judge(&self, answer: &Value, now: u64) -> Verdict {
+        let ended = answer["exp"].as_f64().is_some_and(|it| it as u64 + SKEW_SECONDS < now);
+        let not_begun = answer["nbf"].as_f64().is_some_and(|it| now + SKEW_SECONDS < it as u64);
+        // A token that only works together with a key was shown without it.
+        let is_bound = answer["cnf"].is_object();
+        let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
+        let of_another = match (&self.issuer, answer["iss"].as_str()) {
+            (Some(wanted), Some(issuer)) => !same(wanted, issuer),
+            _ => false,
+        };
+        let is_good = answer["active"] == true && is_for(&answer["aud"], &self.resource);
+        if !is_good || ended || not_begun || is_bound || of_another {
+            return Verdict::Bad;
+        }
+        let granted: Vec<&str> = answer["scope"].as_str().unwrap_or_default().split(' ').collect();
+        match self.scopes.iter().all(|it| granted.contains(&it.as_str())) {
+            true => Verdict::Good,
+            false => Verdict::ForLess(self.scopes.clone()),
+        }
     }
 }
 
@@ -72,20 +130,20 @@ fn is_for(audience: &Value, resource: &str) -> bool {
 }
 
 impl TokenCheck for Introspection {
-    fn is_good<'a>(&'a self, token: &'a str) -> BoxFuture<'a, bool> {
+    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
             let key: [u8; 32] = Sha256::digest(token).into();
-            let known = self.known().get(&key).copied();
-            if let Some((_, good)) = known.filter(|(at, _)| at.elapsed() < KNOWN_FOR) {
-                return good;
+            let known = self.known().get(&key).cloned();
+            if let Some((_, verdict)) = known.filter(|(at, _)| at.elapsed() < KNOWN_FOR) {
+                return verdict;
             }
-            let Some(good) = self.ask(token).await else { return false };
+            let Some(verdict) = self.ask(token).await else { return Verdict::Unknown };
             let mut known = self.known();
             known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
             if known.len() < MOST_KNOWN {
-                known.insert(key, (Instant::now(), good));
+                known.insert(key, (Instant::now(), verdict.clone()));
             }
-            good
+            verdict
         })
     }
 }
@@ -94,7 +152,7 @@ impl TokenCheck for Introspection {
 mod tests {
     use serde_json::json;
 
-    use super::is_for;
+    use super::*;
 
     #[test]
     fn a_token_must_be_meant_for_us() {
@@ -108,6 +166,35 @@ mod tests {
             (json!(null), false),
         ] {
             assert_eq!(is_for(&audience, us), want, "{audience}");
+        }
+    }
+
+    #[test]
+    fn a_token_must_be_all_that_is_wanted() {
+        let wanted = Wanted {
+            resource: String::from("r"),
+            issuer: Some(String::from("https://as.test")),
+            scopes: vec![String::from("a"), String::from("b")],
+        };
+        let less = Verdict::ForLess(wanted.scopes.clone());
+        for (change, want) in [
+            (json!({}), Verdict::Good),
+            (json!({"scope": "c b a"}), Verdict::Good),
+            (json!({"scope": "a"}), less.clone()),
+            (json!({"scope": null}), less),
+            (json!({"active": false}), Verdict::Bad),
+            (json!({"active": "true"}), Verdict::Bad),
+            (json!({"aud": "other"}), Verdict::Bad),
+            (json!({"exp": 900}), Verdict::Bad),
+            (json!({"exp": 980}), Verdict::Good),
+            (json!({"nbf": 2000}), Verdict::Bad),
+            (json!({"iss": "https://as.test/"}), Verdict::Good),
+            (json!({"iss": "https://evil.test"}), Verdict::Bad),
+            (json!({"cnf": {"jkt": "x"}}), Verdict::Bad),
+        ] {
+            let mut answer = json!({"active": true, "aud": ["r"], "scope": "a b", "exp": 2000});
+            answer.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            assert_eq!(wanted.judge(&answer, 1000), want, "{change}");
         }
     }
 }

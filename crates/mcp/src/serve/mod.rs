@@ -10,6 +10,7 @@ mod caller;
 mod client;
 mod describe;
 mod direct;
+mod guard;
 mod handler;
 mod http;
 mod inputs;
@@ -31,7 +32,8 @@ use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
 pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
-pub use http::{HttpAuth, HttpOptions, HttpServer, TokenCheck, serve_http, serve_http_handler};
+pub use guard::{HttpAuth, TokenCheck, Verdict};
+pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
 pub use introspect::Introspection;
 pub use snippets::{Snippet, client_snippets};
 pub use stdio::serve_stdio;

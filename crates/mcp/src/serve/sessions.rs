@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -28,6 +28,8 @@ pub(super) struct BoundedSessions {
     inner: LocalSessionManager,
     used: Mutex<HashMap<SessionId, Instant>>,
     max: usize,
+    /// One comes in at a time, or all that ask at once would find the same room.
+    door: tokio::sync::Mutex<()>,
     /// Clients that found no room and have not been told yet.
     refused: AtomicUsize,
 }
@@ -47,6 +49,7 @@ impl BoundedSessions {
             inner: LocalSessionManager::default(),
             used: Mutex::default(),
             max,
+            door: tokio::sync::Mutex::default(),
             refused: AtomicUsize::new(0),
         })
     }
@@ -64,7 +67,7 @@ impl BoundedSessions {
     }
 
     async fn make_room(&self) -> Result<(), SessionError> {
-        let alive = self.inner.sessions.read().await.keys().cloned().collect::<Vec<_>>();
+        let alive = self.inner.sessions.read().await.keys().cloned().collect::<HashSet<_>>();
         let oldest = {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             used.retain(|id, _| alive.contains(id));
@@ -89,6 +92,7 @@ impl SessionManager for BoundedSessions {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let _door = self.door.lock().await;
         self.make_room().await?;
         let (id, transport) = self.inner.create_session().await?;
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), Instant::now());

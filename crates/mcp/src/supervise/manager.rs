@@ -166,7 +166,7 @@ impl Manager {
             Arc::new(TokenFile::new(directory, &config.name, &it.url))
         };
         let login = |it: &HttpEndpoint, file: &Arc<TokenFile>| -> Arc<dyn Authorize> {
-            Arc::new(OAuthTokens::new(&it.url, Arc::clone(file)))
+            Arc::new(OAuthTokens::new(&config.name, it, Arc::clone(file)))
         };
         let name = config.name.as_str();
         let (connector, tokens): (Arc<dyn Connector>, _) = match &config.endpoint {
@@ -203,6 +203,12 @@ impl Manager {
         let challenge = server.challenge().filter(|it| !it.is_empty());
         let (name, options) = (server.name(), &self.0.auth);
         auth::begin(name, endpoint, challenge.as_deref(), redirect_uri, options, file).await
+    }
+
+    /// Whether the login to a server works, but a call was refused because it is
+    /// for less than that call needs: the next login asks for more.
+    pub fn wants_more(&self, server: &str) -> bool {
+        self.find(server).is_ok_and(|it| it.tokens.as_ref().is_some_and(|file| file.wants_more()))
     }
 
     /// Forgets the login to a server. Says whether there was one.

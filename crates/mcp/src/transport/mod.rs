@@ -23,7 +23,7 @@ pub use in_process::{ChannelEnds, ChannelServer, HostedServer, McpConnection};
 pub(crate) use sse::SseConnector;
 pub(crate) use stdio::StdioConnector;
 pub use stdio::{InheritEnv, StdioCommand};
-pub(crate) use web::{Authorize, Renewal};
+pub(crate) use web::{Authorize, Pass, Refused, Renewal, explain};
 pub(crate) use websocket::WebSocketConnector;
 
 /// Opens connections to one server.

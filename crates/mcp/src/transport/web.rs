@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use haft_tool::BoxFuture;
 use haft_types::text;
 use reqwest::{
-    Client, RequestBuilder, Response, StatusCode, Url,
+    Client, Method, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     redirect,
 };
@@ -17,11 +17,34 @@ use crate::{config::HttpEndpoint, wire::CallError};
 
 /// Where tokens come from.
 pub(crate) trait Authorize: Send + Sync {
-    /// The token to send, if there is one; refreshed when it is about to end.
-    fn token(&self) -> BoxFuture<'_, Option<String>>;
+    /// What to show, if there is a login; renewed when it is about to end.
+    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>>;
 
-    /// The server refused `token`; tries to get another one.
-    fn renew<'a>(&'a self, token: Option<&'a str>) -> BoxFuture<'a, Renewal>;
+    /// Reads the headers of an answer. Says whether they hold something without
+    /// which the request was refused.
+    fn heard(&self, url: &Url, headers: &HeaderMap) -> bool;
+
+    /// The server refused what it was shown; tries to get something else.
+    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, Renewal>;
+
+    /// Why a login by hand would not help a server that still refuses.
+    fn no_use(&self) -> Option<String>;
+}
+
+/// What a request shows to be let in.
+pub(crate) struct Pass {
+    pub(crate) token: String,
+    /// That the token is ours, for tokens that are no use to others.
+    pub(crate) proof: Option<String>,
+}
+
+/// What a server refused.
+#[derive(Clone, Copy)]
+pub(crate) enum Refused<'a> {
+    /// That token, or to let us in without.
+    Token { token: Option<&'a str>, challenge: &'a str },
+    /// To do this with that token: it is for less.
+    Scope { token: &'a str, challenge: &'a str },
 }
 
 /// What became of a refused token.
@@ -78,27 +101,56 @@ impl Site {
     pub(super) async fn send(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, CallError> {
         // A header of the configuration is the user's own login.
         let own = self.headers.contains_key(reqwest::header::AUTHORIZATION);
-        let mut token = if own { None } else { self.login.token().await };
-        for renewed in [false, true] {
-            let mut request = request().headers(self.headers.clone());
-            if let Some(token) = &token {
-                request = request.bearer_auth(token);
+        let (mut renewed, mut proven_again) = (false, false);
+        loop {
+            let (client, built) = request().headers(self.headers.clone()).build_split();
+            let mut built = built.map_err(|err| not_sent(&err))?;
+            let pass = if own { None } else { self.login.pass(built.method(), built.url()).await };
+            if let Some(pass) = &pass {
+                show(built.headers_mut(), pass).map_err(CallError::HeldBack)?;
             }
-            let response = request.send().await.map_err(|err| not_sent(&err))?;
-            if response.status() != StatusCode::UNAUTHORIZED {
-                return Ok(response);
+            let response = client.execute(built).await.map_err(|err| not_sent(&err))?;
+            let lacked_something = self.login.heard(response.url(), response.headers());
+            let token = pass.as_ref().map(|it| it.token.as_str());
+            let challenge = challenge(&response);
+            let refused = match (response.status(), token) {
+                (StatusCode::UNAUTHORIZED, token) => Refused::Token { token, challenge: &challenge },
+                (StatusCode::FORBIDDEN, Some(token)) if challenge.contains("insufficient_scope") => {
+                    Refused::Scope { token, challenge: &challenge }
+                }
+                _ => return Ok(response),
+            };
+            if lacked_something && !proven_again && challenge.contains("use_dpop_nonce") {
+                proven_again = true;
+                continue;
             }
-            let refused = Err(CallError::Unauthorized { challenge: challenge(&response) });
-            if renewed || own {
-                return refused;
-            }
-            match self.login.renew(token.as_deref()).await {
-                Renewal::Done => token = self.login.token().await,
-                Renewal::Impossible => return refused,
-                Renewal::Later(reason) => return Err(CallError::HeldBack(reason)),
+            let renewal = match renewed || own {
+                true => Renewal::Impossible,
+                false => self.login.renew(refused).await,
+            };
+            renewed = true;
+            let no_use = self.login.no_use().filter(|_| !own);
+            match (renewal, refused, no_use) {
+                (Renewal::Done, _, _) => (),
+                (Renewal::Later(reason), _, _) | (Renewal::Impossible, _, Some(reason)) => {
+                    return Err(CallError::HeldBack(reason));
+                }
+                (Renewal::Impossible, Refused::Scope { .. }, None) => return Ok(response),
+                (Renewal::Impossible, Refused::Token { .. }, None) => {
+                    return Err(CallError::Unauthorized { challenge });
+                }
             }
         }
-        Err(CallError::Unauthorized { challenge: String::new() })
+    }
+}
+
+/// Puts a token, and what shows that it is ours, on a request.
+fn show(headers: &mut HeaderMap, pass: &Pass) -> Result<(), String> {
+    let scheme = if pass.proof.is_some() { "DPoP" } else { "Bearer" };
+    add(headers, "authorization", &format!("{scheme} {}", pass.token))?;
+    match &pass.proof {
+        Some(proof) => add(headers, "dpop", proof),
+        None => Ok(()),
     }
 }
 
@@ -198,7 +250,7 @@ async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String
 }
 
 /// Everything `reqwest` knows, without the address: it may hold secrets.
-pub(super) fn explain(err: &reqwest::Error) -> String {
+pub(crate) fn explain(err: &reqwest::Error) -> String {
     use std::error::Error;
     let mut parts = Vec::new();
     let mut source = err.source();

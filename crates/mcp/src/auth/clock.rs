@@ -1,0 +1,36 @@
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use reqwest::header::{DATE, HeaderMap};
+
+/// A difference that small is nobody's mistake.
+const TOLERATED_SECONDS: i64 = 5;
+
+/// The time as somebody else sees it. What we sign says when, and is refused if
+/// one of the two clocks is wrong; theirs is the one that counts.
+#[derive(Debug, Default)]
+pub(super) struct Clock(AtomicI64);
+
+impl Clock {
+    /// Learns from the headers of an answer.
+    pub(super) fn heard(&self, headers: &HeaderMap) {
+        let date = headers.get(DATE).and_then(|it| it.to_str().ok());
+        let Some(theirs) = date.and_then(|it| httpdate::parse_http_date(it).ok()) else { return };
+        let theirs = theirs.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+        let difference = i64::try_from(theirs).unwrap_or(0) - i64::try_from(now()).unwrap_or(0);
+        let difference = if difference.abs() <= TOLERATED_SECONDS { 0 } else { difference };
+        self.0.store(difference, Ordering::Relaxed);
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        now().saturating_add_signed(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Seconds since 1970 as this machine sees it.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}

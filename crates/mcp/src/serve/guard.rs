@@ -1,0 +1,222 @@
+//! Who may come in over HTTP.
+
+use std::{net::Ipv6Addr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use haft_tool::BoxFuture;
+use reqwest::Url;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Who may come in.
+#[derive(Clone)]
+pub enum HttpAuth {
+    /// Whoever reaches the loopback address.
+    Anyone,
+    /// Who knows this token.
+    Token(String),
+    /// Who has a token of an authorization server.
+    Resource {
+        /// What `/.well-known/oauth-protected-resource` says.
+        metadata: Value,
+        /// Decides about tokens.
+        check: Arc<dyn TokenCheck>,
+    },
+}
+
+/// Decides about tokens of an authorization server.
+pub trait TokenCheck: Send + Sync {
+    /// Whether this token is meant for us and still good.
+    fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict>;
+}
+
+/// What a token is worth.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Who has it comes in.
+    Good,
+    /// It is none, has ended, or is meant for others.
+    Bad,
+    /// It is good, but not for all of these scopes, which are needed.
+    ForLess(Vec<String>),
+    /// Nobody could be asked, so nobody comes in.
+    Unknown,
+}
+
+/// Where clients learn whose tokens are taken.
+pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+impl HttpAuth {
+    /// The name clients know the server by, where it has one.
+    pub(super) fn host(&self) -> Option<String> {
+        let Self::Resource { metadata, .. } = self else { return None };
+        let url = Url::parse(metadata["resource"].as_str()?).ok()?;
+        url.host_str().map(str::to_owned)
+    }
+
+    async fn verdict(&self, token: Option<&str>) -> Verdict {
+        match (self, token) {
+            (Self::Anyone, _) => Verdict::Good,
+            (_, None) => Verdict::Bad,
+            (Self::Token(wanted), Some(token)) if same(token, wanted) => Verdict::Good,
+            (Self::Token(_), Some(_)) => Verdict::Bad,
+            (Self::Resource { check, .. }, Some(token)) => check.judge(token).await,
+        }
+    }
+
+    /// What a client is told that may not come in.
+    fn challenge(&self, verdict: &Verdict, shown: bool) -> String {
+        let mut parts = Vec::new();
+        if let Self::Resource { metadata, .. } = self {
+            parts.push(format!("resource_metadata=\"{}\"", description(&metadata["resource"])));
+            let scopes = match verdict {
+                Verdict::ForLess(scopes) => scopes.clone(),
+                _ => strings(&metadata["scopes_supported"]),
+            };
+            if !scopes.is_empty() {
+                parts.push(format!("scope=\"{}\"", scopes.join(" ")));
+            }
+        }
+        // Who shows nothing is not told that it is wrong (RFC 6750, 3.1).
+        match verdict {
+            Verdict::ForLess(_) => parts.insert(0, String::from("error=\"insufficient_scope\"")),
+            Verdict::Bad if shown => parts.insert(0, String::from("error=\"invalid_token\"")),
+            _ => (),
+        }
+        format!("Bearer {}", parts.join(", ")).trim_end().to_owned()
+    }
+}
+
+/// Where the description of a resource is (RFC 9728, 3.1): its path goes behind
+/// the well-known one.
+fn description(resource: &Value) -> String {
+    let resource = resource.as_str().unwrap_or_default();
+    let Ok(mut url) = Url::parse(resource) else { return format!("{WELL_KNOWN}/mcp") };
+    let path = format!("{WELL_KNOWN}{}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url.set_query(None);
+    url.to_string()
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Lets nobody in who may not come in, or whose request could be read in two
+/// ways.
+pub(super) async fn guard(State(auth): State<HttpAuth>, request: Request, next: Next) -> Response {
+    if !is_plain(&request) {
+        return (StatusCode::BAD_REQUEST, [(header::CONNECTION, "close")]).into_response();
+    }
+    let token = bearer(request.headers());
+    let verdict = auth.verdict(token).await;
+    let status = match verdict {
+        Verdict::Good => return next.run(request).await,
+        Verdict::Bad => StatusCode::UNAUTHORIZED,
+        Verdict::ForLess(_) => StatusCode::FORBIDDEN,
+        Verdict::Unknown => {
+            let words = "tokens cannot be checked now; try again later";
+            return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], words).into_response();
+        }
+    };
+    let mut refusal = status.into_response();
+    if let Ok(challenge) = HeaderValue::try_from(auth.challenge(&verdict, token.is_some())) {
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    refusal
+}
+
+/// Whether everybody on the way reads the same in it: one host and one origin,
+/// written as such are, and one token at most.
+fn is_plain(request: &Request) -> bool {
+    let headers = request.headers();
+    let count = |name| headers.get_all(name).iter().count();
+    let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or_default());
+    let host = text(header::HOST);
+    let named = request.uri().authority().map(Authority::as_str);
+    let origin = text(header::ORIGIN).and_then(|it| it.split_once("://"));
+    count(header::HOST) <= 1
+        && count(header::ORIGIN) <= 1
+        && count(header::AUTHORIZATION) <= 1
+        && (named.is_none() || named == host)
+        && host.is_none_or(is_authority)
+        && origin.is_none_or(|(_, rest)| is_authority(rest))
+}
+
+/// A name or an address, and perhaps a port. Own code: the parser of addresses
+/// takes `[::1].evil.test` for `[::1]`.
+fn is_authority(text: &str) -> bool {
+    let (name, rest) = match text.strip_prefix('[') {
+        Some(inside) => match inside.split_once(']') {
+            Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => ("address", rest),
+            _ => return false,
+        },
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let is_name =
+        !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"-._".contains(&it));
+    let is_port = |it: &str| it.bytes().all(|it| it.is_ascii_digit()) && it.parse::<u16>().is_ok();
+    is_name && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Compares without telling by the time it takes how much was right.
+fn same(a: &str, b: &str) -> bool {
+    Sha256::digest(a) == Sha256::digest(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_description_is_where_clients_look_for_it() {
+        for (resource, want) in [
+            ("https://x.test/mcp", "https://x.test/.well-known/oauth-protected-resource/mcp"),
+            ("https://x.test/a/mcp?b=c", "https://x.test/.well-known/oauth-protected-resource/a/mcp"),
+            ("https://x.test", "https://x.test/.well-known/oauth-protected-resource"),
+            ("nonsense", "/.well-known/oauth-protected-resource/mcp"),
+        ] {
+            assert_eq!(description(&json!(resource)), want);
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_host() {
+        for (text, want) in [
+            ("localhost", true),
+            ("LOCALHOST:80", true),
+            ("a-b.c_d.test.", true),
+            ("127.0.0.1:65535", true),
+            ("[::1]", true),
+            ("[::1]:8080", true),
+            ("", false),
+            (":80", false),
+            ("localhost:", false),
+            ("localhost:80:80", false),
+            ("localhost:65536", false),
+            ("localhost:+80", false),
+            ("[::1].evil.test", false),
+            ("[::1", false),
+            ("[localhost]", false),
+            ("a@b", false),
+            ("a b", false),
+            ("a,b", false),
+            ("a/b", false),
+        ] {
+            assert_eq!(is_authority(text), want, "{text}");
+        }
+    }
+}
