@@ -215,7 +215,6 @@ async fn a_tool_that_was_never_loaded_just_works() {
 #[tokio::test]
 async fn loaded_tools_outlive_summaries_and_restarts() {
     let turns = vec![
-        Turn::text("It was about animals.").when("Sum up this conversation").always(),
         Turn::tool("ToolSearch", json!({"query": "select:mcp__zoo__feed"})),
         Turn::text("Loaded."),
         Turn::tool("mcp__zoo__wash", json!({"count": 1})),
@@ -248,8 +247,18 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
     // Up to the mark at the end of what was sent before.
     assert!(sent.len() - common_prefix(&sent, &now) < before["tools"].to_string().len() + 1_500);
 
+    // It is asked for as everything is, so that it goes on from the cache; whoever calls instead is
+    // asked again.
+    rig.model.push(Turn::tool("Echo", json!({"text": "first"})));
+    rig.model.push(Turn::text("It was about animals."));
+    let before = rig.bodies().pop().unwrap();
     let summed = rig.agent.compact(None, &rig.cancel.clone()).await;
     assert!(matches!(summed, haft_agent::SummedUp::Done(_)), "{summed:?}");
+    let [.., asked, again] = &rig.bodies()[..] else { panic!("nothing was asked") };
+    assert_eq!((&asked["tool_choice"], &again["tool_choice"]["type"]), (&Value::Null, &json!("none")));
+    for field in ["model", "system", "tools", "thinking"] {
+        assert_eq!(asked[field], before[field], "{field}");
+    }
     rig.model.push(Turn::tool("mcp__zoo__feed", json!({"count": 2})));
     rig.model.push(Turn::text("Fed."));
     let end = rig.say("feed").await;
