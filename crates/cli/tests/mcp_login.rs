@@ -403,6 +403,42 @@ fn without_anybody_there_the_entry_says_how_tokens_are_got() {
     }
 }
 
+/// Many processes at once need one token, and a short one is got again in time.
+#[test]
+fn one_of_many_processes_gets_the_token_for_all() {
+    let habits = json!({"grant": "client_credentials", "registration": "none"});
+    let (haft, authority) = (Haft::new(), Authority::start(&habits));
+    let oauth = json!({"grant": "client_credentials", "clientId": "me", "clientSecret": "s"});
+    add(&haft, &authority.entry(&oauth));
+    let all = || {
+        std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..6).map(|_| scope.spawn(|| call(&haft, "echo"))).collect();
+            for said in calls.into_iter().map(|it| it.join().unwrap()) {
+                assert!(said.contains("let in"), "{said}");
+            }
+        });
+    };
+    all();
+    assert_eq!(authority.heard("token").len(), 1);
+    authority.change(&json!({"forget_access": true, "lifetime": 1}));
+    all();
+    let before = authority.heard("token").len();
+    assert!(2 <= before, "{before}");
+    authority.change(&json!({"lifetime": 3600}));
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    all();
+    assert_eq!(authority.heard("token").len(), before + 1, "a token that ended was replaced once");
+    // Other settings mean another token.
+    add(
+        &haft,
+        &authority.entry(&json!({
+            "grant": "client_credentials", "clientId": "me", "clientSecret": "s", "scopes": ["more"],
+        })),
+    );
+    assert!(call(&haft, "echo").contains("let in"));
+    assert_eq!(authority.heard("token").last().unwrap()["scope"], "more");
+}
+
 #[test]
 fn what_is_wrong_with_an_entry_is_said_and_nobody_is_sent_to_a_browser() {
     let habits = json!({"grant": "client_credentials", "token": "echo"});
@@ -437,11 +473,10 @@ fn what_is_wrong_with_an_entry_is_said_and_nobody_is_sent_to_a_browser() {
     assert!(authority.heard("authorize").is_empty());
 }
 
-/// Signatures say when they were made; a machine whose clock is wrong can still
-/// log in.
+/// A server that is never content with a token does not make us ask for ever.
 #[test]
 fn a_refused_token_costs_one_more_and_not_many() {
-    let habits = json!({"grant": "client_credentials", "step_up": "admin", "always_403": true, "date": 4000});
+    let habits = json!({"grant": "client_credentials", "step_up": "admin", "always_403": true});
     let (haft, authority) = (Haft::new(), Authority::start(&habits));
     let oauth = json!({"grant": "client_credentials", "clientId": "me", "clientSecret": "s"});
     add(&haft, &authority.entry(&oauth));

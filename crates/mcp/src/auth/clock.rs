@@ -34,3 +34,25 @@ impl Clock {
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_clock_of_who_reads_a_signature_counts() {
+        let check = |date: &str| {
+            let clock = Clock::default();
+            clock.heard(&HeaderMap::from_iter([(DATE, date.parse().unwrap())]));
+            i64::try_from(clock.now()).unwrap() - i64::try_from(now()).unwrap()
+        };
+        let at = |seconds: u64| httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
+        // A slow machine may take a moment between two looks at its own clock.
+        assert!((3990..=4010).contains(&check(&at(now() + 4000))));
+        assert!((-4010..=-3990).contains(&check(&at(now() - 4000))));
+        assert!(check(&at(now() + 1)).abs() <= 1, "that is nobody's mistake");
+        assert!(check("yesterday").abs() <= 1);
+    }
+}

@@ -7,6 +7,7 @@ holds `small.txt` ("small") and `big.txt`. Prints a JSON object per check; `why`
 null where the server did well. Only what the standard library has.
 """
 
+import collections
 import concurrent.futures
 import json
 import os
@@ -281,13 +282,12 @@ def only_the_token_lets_in():
 
 @check
 def old_http_is_answered_and_closed():
-    for version in ["HTTP/1.0"]:
-        with connect() as stream:
-            stream.sendall(modern(version=version))
-            reader = Reader(stream)
-            answer = reader.answer()
-            assert answer and answer[0] == 200, answer
-            assert reader.is_closed(), "the connection stays open"
+    with connect() as stream:
+        stream.sendall(modern(version="HTTP/1.0"))
+        reader = Reader(stream)
+        answer = reader.answer()
+        assert answer and answer[0] == 200, answer
+        assert reader.is_closed(), "the connection stays open"
     for version in ["HTTP/0.9", "HTTP/3.0", "HTTP/1.1x", "http/1.1", ""]:
         refused(modern(version=version), version)
     with connect() as stream:
@@ -508,9 +508,7 @@ def a_flood_of_sessions_finds_an_end():
     before = memory()
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: ask(legacy(INITIALIZE)), range(400)))
-    codes = {}
-    for answer in answers:
-        codes[answer and answer[0]] = codes.get(answer and answer[0], 0) + 1
+    codes = collections.Counter(answer and answer[0] for answer in answers)
     assert set(codes) == {200, 503} and codes[200] <= 256, codes
     assert all(it[1].get("retry-after") for it in answers if it[0] == 503)
     good()
@@ -571,11 +569,6 @@ def two_hundred_clients_work_beside_slow_ones():
         problems = [it for it in pool.map(client, range(200)) if it]
     took = time.monotonic() - started
     assert not problems, "%d of 200: %s" % (len(problems), problems[0])
-    for stream in slow[1::3]:
-        try:
-            stream.sendall(b"x")
-        except OSError:
-            pass
     good()
     for stream in slow:
         stream.close()

