@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Orders, Prompt,
-    Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Ledger, Orders,
+    Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     conversation::{NewLine, Origin, uuid},
     log::State,
@@ -39,6 +39,8 @@ pub struct Agent {
     pub inbox: Inbox,
     /// What is to change meanwhile.
     pub orders: Orders,
+    /// What others spend meanwhile.
+    pub ledger: Ledger,
     pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
@@ -100,6 +102,7 @@ impl Agent {
             prompt,
             inbox: Inbox::default(),
             orders: Orders::default(),
+            ledger: Ledger::default(),
             events,
             spending: Spending::default(),
             structured: None,
@@ -207,6 +210,7 @@ impl Agent {
         if let Some(err) = self.tape.as_ref().and_then(|tape| tape.take_error()) {
             self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
+        self.ledger.settle(&mut self.spending, &self.settings.limits);
         let usage = difference(self.spending.usage, run.usage_before);
         self.note_kept();
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
@@ -268,6 +272,7 @@ impl Agent {
                 return EndReason::Interrupted;
             }
             self.obey();
+            self.ledger.settle(&mut self.spending, &self.settings.limits);
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }

@@ -43,10 +43,11 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
     if 1 < cost.models.len() {
         for (model, it) in &cost.models {
             let usd = it.usd.map(|usd| format!(", ${usd:.4}")).unwrap_or_default();
+            let requests = if it.requests == 1 { "request" } else { "requests" };
             out.push_str(&format!(
-                "         {}: {} requests, {}{usd}\n",
+                "         {}: {} {requests}, {}{usd}\n",
                 clean(model),
-                it.requests,
+                thousands(it.requests),
                 tokens(&it.usage)
             ));
         }

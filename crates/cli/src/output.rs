@@ -81,8 +81,9 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Ended {
 }
 
 /// Tells the person on standard error; if that is closed too, nobody listens.
+/// What a stranger wrote is in many messages, and a terminal obeys it.
 pub(crate) fn complain(message: &str) {
-    writeln!(io::stderr().lock(), "haft: {message}").ok();
+    writeln!(io::stderr().lock(), "haft: {}", crate::show::clean(message)).ok();
 }
 
 /// A line on standard error as it is.

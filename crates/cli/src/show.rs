@@ -42,7 +42,15 @@ pub(crate) fn clean(text: &str) -> String {
         '\t' => String::from("    "),
         '\n' => String::from("\n"),
         // Bidirectional controls make text look like other text.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => it.escape_unicode().to_string(),
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
+            it.escape_unicode().to_string()
+        }
+        // So do characters nobody sees, and line breaks only some see.
+        '\u{200b}'
+        | '\u{2028}'..='\u{2029}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}' => it.escape_unicode().to_string(),
         it if it.is_control() => it.escape_default().to_string(),
         it => it.to_string(),
     };

@@ -89,7 +89,7 @@ async fn a_server_asks_the_model_only_as_far_as_the_user_lets_it() {
     // And it is not offered to whom it is not allowed.
     for (name, offered) in [("may", true), ("careful", true), ("may-not", false)] {
         let heard = std::fs::read_to_string(haft.home().join(format!("{name}.heard"))).unwrap();
-        assert_eq!(heard.contains("\"sampling\": {}"), offered, "{name}");
+        assert_eq!(heard.contains("\"sampling\": {\"tools\": {}}"), offered, "{name}");
     }
 }
 

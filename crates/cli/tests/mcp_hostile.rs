@@ -16,25 +16,26 @@ use common::{Haft, text};
 use haft_testkit::{MockModel, Piece, Script, Turn};
 use serde_json::{Map, Value, json};
 
-/// What becomes of a server: its state in `haft mcp list`, and what a call of
-/// its `echo` brings; text after `!` is in the error, and `?` is either.
+/// What becomes of a server: its state in `haft mcp doctor`, and what a call of
+/// its `echo` brings; text after `!` is in the error, and for one that failed
+/// it is what a person reads there too. `?` is either.
 struct Bad(&'static str, &'static str, &'static str);
 
 /// Servers over pipes, by the modes of `fake_server.py`.
 const PIPES: &[Bad] = &[
     // Never there.
-    Bad("leave", "failed", "!"),
-    Bad("crash", "failed", "!"),
+    Bad("leave", "failed", "!exited with code 0"),
+    Bad("crash", "failed", "!ended by signal 11"),
     Bad("die_at_start", "failed", "!fatal: no configuration"),
-    Bad("die_after_init", "failed", "!"),
-    Bad("die_on_list", "failed", "!"),
-    Bad("silent", "failed", "!"),
-    Bad("never_read", "failed", "!"),
-    Bad("mute", "failed", "!"),
-    Bad("deaf", "failed", "!"),
+    Bad("die_after_init", "failed", "!exited with code 7"),
+    Bad("die_on_list", "failed", "!exited with code 9"),
+    Bad("silent", "failed", "!no handshake within"),
+    Bad("never_read", "failed", "!no handshake within"),
+    Bad("mute", "failed", "!closed its output"),
+    Bad("deaf", "failed", "!no handshake within"),
     // What it started answers for a moment; then nobody is there.
     Bad("daemon", "?", "?"),
-    Bad("list_silent", "failed", "!"),
+    Bad("list_silent", "failed", "!no answer"),
     Bad("list_error", "failed", "!no list today"),
     Bad("refuse", "failed", "!the licence has expired"),
     // There, but bad company.
@@ -46,8 +47,8 @@ const PIPES: &[Bad] = &[
     Bad("children", "ready", "hi"),
     Bad("child,escaping_child,stubborn", "ready", "hi"),
     // Lists.
-    Bad("tools_object", "ready", "!"),
-    Bad("list_null", "ready", "!"),
+    Bad("tools_object", "ready", "!no tool"),
+    Bad("list_null", "ready", "!no tool"),
     Bad("circular", "ready", "hi"),
     Bad("slow_pages", "ready", "hi"),
     Bad("hostile_schemas", "ready", "hi"),
@@ -76,9 +77,9 @@ const PIPES: &[Bad] = &[
 /// Those that burn the processor, apart from the others: whoever shares a
 /// machine with them is slow.
 const BURNING: &[Bad] = &[
-    Bad("endless_line", "failed", "!"),
-    Bad("endless_lines", "failed", "!"),
-    Bad("endless_open", "failed", "!"),
+    Bad("endless_line", "failed", "!no handshake within"),
+    Bad("endless_lines", "failed", "!no handshake within"),
+    Bad("endless_open", "failed", "!no handshake within"),
     Bad("stderr_forever", "ready", "hi"),
     Bad("huge_pages", "ready", "hi"),
     Bad("too_huge", "ready", "!larger than 64 MiB"),
@@ -86,39 +87,39 @@ const BURNING: &[Bad] = &[
 
 /// Servers at an address, by the modes of `hostile_http.py`.
 const ADDRESSES: &[Bad] = &[
-    Bad("html", "failed", "!"),
-    Bad("empty", "failed", "!"),
-    Bad("nothing", "failed", "!"),
+    Bad("html", "failed", "!Welcome to the hotel network"),
+    Bad("empty", "failed", "!the answer is empty"),
+    Bad("nothing", "failed", "!HTTP 204"),
     Bad("error500", "failed", "!500"),
     Bad("error503", "failed", "!503"),
     Bad("busy", "failed", "!429"),
     Bad("forbidden", "failed", "!403"),
     Bad("login", "needs login", "!haft mcp login"),
     Bad("login_loop", "needs login", "!haft mcp login"),
-    Bad("login_garbage", "failed", "!"),
+    Bad("login_garbage", "failed", "!header"),
     Bad("redirect_loop", "failed", "!redirect"),
     Bad("redirect_away", "failed", "!another host"),
-    Bad("redirect_file", "failed", "!"),
-    Bad("redirect_nowhere", "failed", "!"),
-    Bad("garbage", "failed", "!"),
-    Bad("bad_gzip", "failed", "!"),
-    Bad("short_body", "failed", "!"),
-    Bad("bad_chunks", "failed", "!"),
-    Bad("header_flood", "failed", "!"),
-    Bad("long_header", "failed", "!"),
-    Bad("status_999", "failed", "!"),
-    Bad("json_text", "failed", "!"),
-    Bad("json_null", "failed", "!"),
-    Bad("wrong_id", "failed", "!"),
-    Bad("sse_garbage", "failed", "!"),
-    Bad("sse_half", "failed", "!"),
-    Bad("sse_empty", "failed", "!"),
-    Bad("reset", "failed", "!"),
-    Bad("silent", "failed", "!"),
-    Bad("drip_headers", "failed", "!"),
-    Bad("drip_body", "failed", "!"),
-    Bad("sse_silent", "failed", "!"),
-    Bad("sse_comments", "failed", "!"),
+    Bad("redirect_file", "failed", "!redirect"),
+    Bad("redirect_nowhere", "failed", "!does not say where to"),
+    Bad("garbage", "failed", "!HTTP"),
+    Bad("bad_gzip", "failed", "!gzip"),
+    Bad("short_body", "failed", "!end of file"),
+    Bad("bad_chunks", "failed", "!chunk"),
+    Bad("header_flood", "failed", "!header"),
+    Bad("long_header", "failed", "!header"),
+    Bad("status_999", "failed", "!999"),
+    Bad("json_text", "failed", "!hello"),
+    Bad("json_null", "failed", "!null"),
+    Bad("wrong_id", "failed", "!something else"),
+    Bad("sse_garbage", "failed", "!without an answer"),
+    Bad("sse_half", "failed", "!without an answer"),
+    Bad("sse_empty", "failed", "!without an answer"),
+    Bad("reset", "failed", "!reset"),
+    Bad("silent", "failed", "!no handshake within"),
+    Bad("drip_headers", "failed", "!no handshake within"),
+    Bad("drip_body", "failed", "!no handshake within"),
+    Bad("sse_silent", "failed", "!no handshake within"),
+    Bad("sse_comments", "failed", "!no handshake within"),
     Bad("good", "ready", "hi"),
     Bad("news_loop", "ready", "hi"),
     Bad("call_reset", "ready", "!unknown"),
@@ -127,11 +128,11 @@ const ADDRESSES: &[Bad] = &[
     Bad("call_sse_silent", "ready", "!no answer"),
     Bad("call_sse_comments", "ready", "!no answer"),
     Bad("call_sse_flood", "ready", "!no answer"),
-    Bad("call_sse_line", "ready", "!"),
+    Bad("call_sse_line", "ready", "!larger than 64 MiB"),
     Bad("call_huge", "ready", "!larger than 64 MiB"),
-    Bad("call_404", "ready", "!"),
+    Bad("call_404", "ready", "!ended the session"),
     Bad("call_401", "ready", "!haft mcp login"),
-    Bad("call_202", "ready", "!"),
+    Bad("call_202", "ready", "!HTTP 202"),
 ];
 
 /// Longer than everything together takes on a busy machine: whoever needs it
@@ -177,11 +178,11 @@ impl Bad {
     fn limits(&self) -> (u32, u32) {
         let Self(modes, state, want) = self;
         let startup = match (*state, *want) {
-            ("failed", "!") => 1500,
+            ("failed", it) if it.contains("no handshake") || it == "!no answer" => 1500,
             _ if modes.contains("pages") => 3000,
             _ => 30_000,
         };
-        (startup, if want.contains("no answer") { 1000 } else { 30_000 })
+        (startup, if *state == "ready" && want.contains("no answer") { 1000 } else { 30_000 })
     }
 
     /// What people would write.
@@ -256,14 +257,19 @@ fn nothing_is_left(haft: &Haft) {
 
 /// How the servers of a table are, in one look at all of them.
 fn check_states(haft: &Haft, kind: &str, table: &[Bad]) {
-    let (_, stdout, stderr) = run(haft, &["mcp", "list"], "");
+    let (_, stdout, stderr) = run(haft, &["mcp", "doctor"], "");
     let rows: Vec<Value> = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout} {stderr}"));
     let row = |name: &str| rows.iter().find(|it| it["name"] == name).unwrap();
     let mut wrong = Vec::new();
-    for Bad(modes, state, _) in table {
+    for Bad(modes, state, want) in table {
         let row = row(&name(kind, modes));
         let reason = row["reason"].as_str().unwrap_or_default();
-        let explained = *state == "ready" || !reason.is_empty();
+        let words = want.trim_start_matches(['!', '?']);
+        let explained = match *state {
+            "ready" | "?" => true,
+            "failed" => reason.contains(words) && row["advice"].is_string(),
+            _ => !reason.is_empty() && row["advice"].is_string(),
+        };
         let bounded = row.to_string().len() < 100_000;
         if (*state != "?" && row["state"] != *state) || !explained || !bounded {
             wrong.push(format!("{modes}: {}", haft_types::text::head(&row.to_string(), 600)));

@@ -139,6 +139,7 @@ fn of_status(
 /// Exit status 2. What else the hook said still counts, except a yes.
 fn refused(mut output: HookOutput, stderr: &str) -> Answer {
     output.specific.updated_input = None;
+    output.specific.elicited = None;
     let denies = output.specific.permission_decision == Some(PermissionDecision::Deny)
         || output.decision == Some(GeneralDecision::Block);
     if denies {

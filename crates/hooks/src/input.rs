@@ -97,6 +97,8 @@ pub enum EventInput {
     SubagentStart(SubagentStart),
     SubagentStop(SubagentStop),
     PreCompact(PreCompact),
+    Elicitation(Elicitation),
+    ElicitationResult(ElicitationResult),
     /// An event without a type of its own.
     Other(OtherInput),
 }
@@ -286,6 +288,39 @@ inputs! {
         /// What the person wants kept; null when nothing was said.
         custom_instructions: Option<String>,
     }
+    /// An MCP server asks the person something.
+    Elicitation {
+        /// The server.
+        mcp_server_name: String,
+        /// Its question.
+        message: String,
+        /// `form` or `url`.
+        mode: String,
+        /// The page the person is to open.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Ties the answer to a later notice of the server.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        elicitation_id: Option<String>,
+        /// JSON Schema of the form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        requested_schema: Option<Value>,
+    }
+    /// An MCP server is about to be answered.
+    ElicitationResult {
+        /// The server.
+        mcp_server_name: String,
+        /// `accept`, `decline` or `cancel`.
+        action: String,
+        /// `form` or `url`.
+        mode: String,
+        /// Ties the answer to the question.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        elicitation_id: Option<String>,
+        /// The fields of the form.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Value>,
+    }
 }
 
 /// One call of a batch.
@@ -371,6 +406,8 @@ impl EventInput {
                 CompactTrigger::Manual => "manual",
                 CompactTrigger::Auto => "auto",
             }),
+            Self::Elicitation(input) => Some(&input.mcp_server_name),
+            Self::ElicitationResult(input) => Some(&input.mcp_server_name),
             Self::PostToolBatch(_) | Self::UserPromptSubmit(_) | Self::Stop(_) => None,
             Self::Other(input) => input.subject.as_deref(),
         }

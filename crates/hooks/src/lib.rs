@@ -29,6 +29,7 @@ mod capture;
 mod command;
 mod cut;
 mod definition;
+mod elicited;
 mod event;
 mod failure;
 mod group;
@@ -53,13 +54,15 @@ pub use definition::{
     Callback, CommandHandler, ErrorPolicy, ExternalHandler, Handler, HandlerKind, HookDefinition, HookId,
     HookSource, HttpHandler, OnError, Repeat, RunMode,
 };
+pub use elicited::{Elicited, ElicitedAction};
 pub use event::{BlockEffect, HookEvent, UnknownEvent};
 pub use failure::Failure;
 pub use hooks::{Hooks, RefusedRewrite};
 pub use input::{
-    BaseInput, BatchCall, CompactTrigger, Effort, EventInput, HookInput, McpServer, Notification, OtherInput,
-    PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure, PreCompact,
-    PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart, SubagentStop, UserPromptSubmit,
+    BaseInput, BatchCall, CompactTrigger, Effort, Elicitation, ElicitationResult, EventInput, HookInput,
+    McpServer, Notification, OtherInput, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse,
+    PostToolUseFailure, PreCompact, PreToolUse, SessionEnd, SessionSource, SessionStart, Stop, SubagentStart,
+    SubagentStop, UserPromptSubmit,
 };
 pub use matcher::{Match, Matcher};
 pub use outcome::{BlockCause, Decision, Extras, Happened, HookReport, Outcome, Rewrite, Stopped};

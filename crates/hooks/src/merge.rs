@@ -122,6 +122,10 @@ fn merge_extras(into: &mut Extras, from: crate::SpecificOutput) {
     into.reload_skills |= from.reload_skills == Some(true);
     into.suppress_original_prompt |= from.suppress_original_prompt == Some(true);
     into.retry |= from.retry == Some(true);
+    into.elicited = match (into.elicited.take(), from.elicited) {
+        (Some(before), Some(after)) => Some(before.and(after)),
+        (before, after) => after.or(before),
+    };
     into.other.extend(from.other);
     if let Some(answer) = from.decision {
         into.permission = Some(match into.permission.take() {

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::{Failure, HookEvent, HookId, HookSource, OnError, PermissionAnswer};
+use crate::{Elicited, Failure, HookEvent, HookId, HookSource, OnError, PermissionAnswer};
 
 /// What all hooks of one event said together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,6 +107,8 @@ pub struct Extras {
     pub suppress_original_prompt: bool,
     /// PermissionDenied: whether the model may try again.
     pub retry: bool,
+    /// Elicitation, ElicitationResult: the answer instead of the person's.
+    pub elicited: Option<Elicited>,
     /// Sequences for the person's terminal, to be checked before use.
     pub terminal_sequences: Vec<String>,
     /// Fields of events that have no type yet.

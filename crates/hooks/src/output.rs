@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::HookEvent;
+use crate::{Elicited, HookEvent};
 
 /// What a handler answered, in the public JSON shape. Everything may be
 /// absent; `{}` is no opinion.
@@ -99,6 +99,10 @@ pub struct SpecificOutput {
     pub suppress_original_prompt: Option<bool>,
     /// PermissionDenied: let the model try again.
     pub retry: Option<bool>,
+    /// Elicitation, ElicitationResult: `action` and `content`, the answer
+    /// instead of the person's.
+    #[serde(skip)]
+    pub elicited: Option<Elicited>,
     /// Fields of events that have no type yet.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -162,15 +166,16 @@ impl HookOutput {
     /// Reads an answer to `event`. Unknown fields are ignored; a known field
     /// of the wrong shape makes the whole answer bad.
     pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<BadOutput>> {
-        let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer) });
+        let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer, event) });
         let wire: Wire = match answer {
             Value::Object(_) => serde_json::from_value(answer.clone()).map_err(|e| bad(e.to_string()))?,
             _ => return Err(bad("the answer is not a JSON object".to_owned())),
         };
-        let specific = wire.hook_specific_output.unwrap_or_default();
+        let mut specific = wire.hook_specific_output.unwrap_or_default();
         if let Some(name) = specific.hook_event_name.as_deref().filter(|name| *name != event.as_str()) {
             return Err(bad(format!("the answer is for {name}, but the event is {event}")));
         }
+        specific.elicited = Elicited::take(&mut specific.other, event).map_err(bad)?;
         let timeout = wire.async_timeout.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
         Ok(Self {
             stop: (wire.r#continue == Some(false)).then_some(StopRequest { reason: wire.stop_reason }),
@@ -189,6 +194,7 @@ impl HookOutput {
             || self.decision.is_some()
             || self.specific.permission_decision.is_some()
             || self.specific.decision.is_some()
+            || self.specific.elicited.is_some()
     }
 
     /// Only what this answer says against going on.
@@ -205,6 +211,7 @@ impl HookOutput {
                 permission_decision: restricts,
                 permission_decision_reason: specific.permission_decision_reason,
                 decision: specific.decision.filter(|it| it.behavior == PermissionBehavior::Deny),
+                elicited: specific.elicited.and_then(Elicited::into_strict_part),
                 ..SpecificOutput::default()
             },
             background: None,
@@ -213,10 +220,13 @@ impl HookOutput {
 }
 
 /// What a malformed answer certainly says against the call.
-fn strict_part(answer: &Value) -> HookOutput {
+fn strict_part(answer: &Value, event: HookEvent) -> HookOutput {
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let permission = text("/hookSpecificOutput/permissionDecision");
     let denies = text("/hookSpecificOutput/decision/behavior").as_deref() == Some("deny");
+    let mut action =
+        Map::from_iter(text("/hookSpecificOutput/action").map(|it| ("action".to_owned(), it.into())));
+    let elicited = Elicited::take(&mut action, event).ok().flatten();
     HookOutput {
         stop: (answer.pointer("/continue") == Some(&Value::Bool(false)))
             .then(|| StopRequest { reason: text("/stopReason") }),
@@ -237,6 +247,7 @@ fn strict_part(answer: &Value) -> HookOutput {
                 message: text("/hookSpecificOutput/decision/message"),
                 interrupt: None,
             }),
+            elicited: elicited.and_then(Elicited::into_strict_part),
             ..SpecificOutput::default()
         },
         ..HookOutput::default()

@@ -40,11 +40,11 @@ mod tools;
 mod transport;
 mod wire;
 
-pub use adapt::{Media, MediaDirectory, tool_prefix};
+pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
 pub use auth::{AuthOptions, CallbackListener, LoginError, LoginFlow};
 pub use client::{
-    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, PromptArgument, PromptDef,
-    ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument,
+    PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
 };
 pub use config::{
     Approval, Approvals, ClientKey, Confirm, Declared, Endpoint, Grant, HttpEndpoint, IdentityProvider,

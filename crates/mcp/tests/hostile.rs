@@ -200,11 +200,11 @@ async fn one_bad_tool_is_skipped_alone_and_visibly() {
     assert_eq!(
         skipped,
         [
-            ("list_schema", "inputSchema is not a schema"),
-            ("echo", "the server lists this name twice; the first one counts"),
-            ("#15", "it has no name"),
+            ("list_schema", "inputSchema: `[]` is not a schema"),
+            ("echo", "name: the server lists it twice; the first one counts"),
+            ("#15", "name: it has none"),
             ("#16", "it is not an object"),
-            ("root_string", "its arguments are not an object but `string`"),
+            ("root_string", "type: its arguments are not an object but `string`"),
         ]
     );
     // A merged union still refuses what fits neither arm, naming both.

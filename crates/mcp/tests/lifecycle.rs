@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation, Enabled, Event, Host, Root, Sample, ServerState, Trust};
+use haft_mcp::{
+    Elicit, ElicitAnswer, Elicitation, Enabled, Event, Host, NotSampled, Root, Sample, ServerState, Trust,
+};
 use haft_tool::{BoxFuture, CallContext, ErrorKind, ProgressSink, Verdict};
 use serde_json::{Value, json};
 use support::{Fixture, PATIENCE, context, eventually, is_alive, run};
@@ -312,7 +314,7 @@ impl Elicit for Person {
 struct Model;
 
 impl Sample for Model {
-    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, String>> {
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, NotSampled>> {
         let text = format!("{server} wants {}", params["maxTokens"]);
         Box::pin(async move {
             Ok(json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": "m"}))

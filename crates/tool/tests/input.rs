@@ -330,3 +330,36 @@ proptest! {
         }
     }
 }
+
+/// What only holds for some inputs, in the words of servers' schemas.
+#[test]
+fn conditions_are_checked() {
+    let sized = json!({
+        "type": "object",
+        "properties": {"kind": {"type": "string"}, "size": {"type": "integer"}, "by": {"type": "string"}},
+        "allOf": [{
+            "if": {"properties": {"kind": {"const": "big"}}, "required": ["kind"]},
+            "then": {"required": ["size"], "properties": {"size": {"minimum": 10}}},
+            "else": {"not": {"required": ["size"]}},
+        }],
+        "dependentRequired": {"by": ["size"]},
+        "dependentSchemas": {"by": {"properties": {"kind": {"const": "big"}}}},
+    });
+    for (input, want) in [
+        (json!({"kind": "big", "size": 10}), ""),
+        (json!({"kind": "big", "size": "12"}), ""),
+        (json!({"kind": "small"}), ""),
+        (json!({}), ""),
+        (json!({"kind": "big"}), "`size` is required"),
+        (json!({"kind": "big", "size": 3}), "`size` must satisfy minimum 10"),
+        (json!({"size": 30}), "ruled out"),
+        (json!({"kind": "big", "by": "x"}), "`size` is required when `by` is given"),
+        (json!({"kind": "small", "by": "x"}), "`kind` must be"),
+    ] {
+        let checked = check_input("t", &sized, &mut input.clone());
+        match checked {
+            Ok(()) => assert_eq!(want, "", "{input}"),
+            Err(err) => assert!(!want.is_empty() && err.message.contains(want), "{input}: {}", err.message),
+        }
+    }
+}

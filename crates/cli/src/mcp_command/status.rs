@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Declared, Era, Problem, ServerState, ServerStatus, Skipped};
+use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
+use haft_model::wire_schema;
 use haft_types::{nearest, text};
 use serde_json::{Value, json};
 
@@ -103,8 +104,8 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     let names = manager.names();
     // Also those whose tools are known: the question is whether they work now.
     let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
-    let mut rows: Vec<Row> =
-        manager.status().into_iter().map(|status| Row::of_status(status, &declared, setup)).collect();
+    let statuses = manager.status().into_iter().map(|status| with_wire_notes(status, manager));
+    let mut rows: Vec<Row> = statuses.map(|status| Row::of_status(status, &declared, setup)).collect();
     for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
         rows.push(Row::plain(&it.server, "waiting", it.reason(), setup));
     }
@@ -126,6 +127,23 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     setup.stop_servers().await;
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(rows)
+}
+
+/// Adds what becomes of the tools on their way to a model: what no provider
+/// takes is missing in requests, what is said otherwise there is told.
+fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus {
+    for tool in manager.tools_of(&status.name) {
+        let spec = tool.spec();
+        let name = || spec.name.strip_prefix(&tool_prefix(&status.name)).unwrap_or(&spec.name).to_owned();
+        match wire_schema(&spec.input_schema) {
+            Err(reason) => status.skipped.push(Skipped { name: name(), reason }),
+            Ok(wire) if !wire.notes.is_empty() => {
+                status.repaired.push(Skipped { name: name(), reason: wire.notes.join("; ") });
+            }
+            Ok(_) => (),
+        }
+    }
+    status
 }
 
 fn place(setup: &Setup, name: &str) -> Option<String> {
@@ -205,6 +223,9 @@ impl Row {
         if let Some(reason) = &self.reason {
             line("why", reason);
         }
+        if let Some(advice) = self.advice() {
+            line("do", &advice);
+        }
         line("runs", &self.what);
         line(
             "scope",
@@ -219,10 +240,24 @@ impl Row {
         out
     }
 
+    /// What a person can do about it, where it does not work.
+    fn advice(&self) -> Option<String> {
+        match self.state {
+            "ready" => None,
+            "waiting" => Some(String::from("look at it with `haft trust`, and agree if you trust it")),
+            "unusable" => Some(match &self.place {
+                Some(place) => format!("correct its entry in {place}"),
+                None => String::from("correct its entry"),
+            }),
+            "off" => Some(String::from("switch it on")),
+            _ => self.status.as_ref()?.advice.clone(),
+        }
+    }
+
     fn json(&self) -> Value {
         let mut row = json!({
             "name": self.name, "scope": self.scope, "what": self.what, "place": self.place,
-            "state": self.state, "reason": self.reason,
+            "state": self.state, "reason": self.reason, "advice": self.advice(),
         });
         let Some(status) = &self.status else { return row };
         let list = |list: &[Skipped]| -> Value {
@@ -262,14 +297,7 @@ fn status_lines(status: &ServerStatus, line: &mut impl FnMut(&str, &str)) {
         line("changed", &format!("{}; they ask before they run", status.changed.join(", ")));
     }
     if let Some(noise) = &status.noise {
-        let first = text::one_line(&noise.first, 120);
-        line(
-            "noise",
-            &format!(
-                "{} of its output were no messages, first: {first}",
-                plural(usize::try_from(noise.lines).unwrap_or(usize::MAX), "line")
-            ),
-        );
+        line("noise", &noise.to_string());
     }
     if !status.log_tail.trim().is_empty() {
         let lines: Vec<&str> = status.log_tail.trim_end().lines().collect();

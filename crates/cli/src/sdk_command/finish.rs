@@ -92,6 +92,9 @@ impl Driver {
             _ => (),
         }
         self.tell_mirrored(agent);
+        for (model, usage) in agent.ledger.take_settled() {
+            self.bill.add(&model, usage);
+        }
         self.bill.usd = agent.spending().usd;
         self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
         let result = turn_frame(&self.frames.session_id, &end, &self.bill, facts);

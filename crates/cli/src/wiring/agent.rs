@@ -68,6 +68,7 @@ impl Setup {
         self.sampler.answer_with(std::sync::Arc::clone(&chosen.provider), &settings.model);
         let (mut agent, events) =
             Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
+        self.sampler.charge_to(&agent.ledger);
         agent.restore_spending(restored.usage, restored.usd);
         agent.tools.state.apply(&restored.changes);
         agent.restore_kept(restored.kept.clone());

@@ -104,6 +104,8 @@ pub(crate) struct Setup {
     /// The MCP servers of the session.
     manager: OnceLock<haft_mcp::Manager>,
     begun: OnceLock<mcp::Begun>,
+    /// Answers questions of servers.
+    answerer: mcp::Answerer,
     /// Asks the model on behalf of servers that may.
     sampler: mcp::Sampler,
     /// What holds them.
@@ -159,6 +161,7 @@ impl Setup {
             tasks: OnceLock::new(),
             manager: OnceLock::new(),
             begun: OnceLock::new(),
+            answerer: mcp::Answerer::default(),
             sampler: mcp::Sampler::default(),
             walls: OnceLock::new(),
         })
@@ -244,9 +247,11 @@ impl Setup {
         pool.set(Pool::assemble(tools.into_iter().chain([search]).collect(), Vec::new()));
         let results = ResultStore::new(self.session_dir().join("tool-results"), StoreLimits::default());
         let gate = self.gate(policy, attended);
+        let pipeline = Arc::new(Pipeline::new(gate, results));
+        self.answerer.hooked_by(&pipeline, self.cwd.clone());
         let mut state = SessionState::new(self.cwd.clone());
         state.home = self.home.as_deref().map(Arc::from);
-        Ok(Session::new(Arc::new(Pipeline::new(gate, results)), pool, state))
+        Ok(Session::new(pipeline, pool, state))
     }
 
     /// The session is over: ends what hooks and commands left running.
@@ -276,6 +281,9 @@ impl Setup {
                 let gate = &pipeline.gate;
                 policy.mode = gate.mode();
                 gate.permissions().replace(&policy);
+                if let Some(manager) = self.manager.get() {
+                    gate.permissions().rename(&Arc::new(mcp::names(manager)));
+                }
                 let hooks = gate.hooks();
                 let (definitions, ports) = self.hook_parts();
                 hooks.set(hooks.get().reconfigured(definitions, ports));

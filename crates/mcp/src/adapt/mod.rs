@@ -6,10 +6,12 @@ mod names;
 mod result;
 mod schema;
 mod tool;
+mod visible;
 mod weight;
 
-pub use media::{Media, MediaDirectory};
+pub use media::{Media, MediaDirectory, Shown};
 pub use names::tool_prefix;
 pub(crate) use names::{sanitised, server_part, tool_names};
 pub(crate) use result::contents_text;
 pub(crate) use tool::{Agreed, Built, remote_tool};
+pub(crate) use visible::visible;

@@ -3,7 +3,7 @@ use haft_tool::{Block, Content, ErrorKind, Output, Rendering, ToolError};
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::Media;
+use super::{Media, Shown};
 
 /// More pictures than this are saved, not shown.
 const MAX_PICTURES: usize = 20;
@@ -144,7 +144,7 @@ impl Shaping<'_> {
 
     /// Text as it is, unless it is nothing but a picture in disguise.
     async fn text(&mut self, text: &str) {
-        if let Some((media_type, data)) = data_uri(text.trim()) {
+        if let Some((media_type, data)) = data_uri(text.trim()).filter(|it| decode(it.1).is_some()) {
             self.bytes("data", media_type, Some(data)).await;
         } else if !text.is_empty() {
             self.say(text.to_owned());
@@ -153,25 +153,29 @@ impl Shaping<'_> {
 
     async fn bytes(&mut self, what: &str, media_type: &str, data: Option<&str>) {
         let Some(bytes) = data.and_then(decode) else {
-            self.say(format!("[{what} of type {media_type}: its base64 data is broken]"));
-            return;
+            return self.broken(what, media_type, data.unwrap_or_default()).await;
         };
         let mut why = None;
         if media_type.starts_with("image/") || super::media::picture_type(&bytes).is_some() {
             if self.pictures < MAX_PICTURES {
                 match self.media.picture(media_type, &bytes).await {
-                    Ok(block) => {
+                    Ok(Shown::Whole(block)) => {
                         self.pictures += 1;
                         self.blocks.push(block);
                         return;
                     }
-                    Err(reason) => why = Some(reason),
+                    Ok(Shown::Smaller(block)) => {
+                        self.pictures += 1;
+                        self.blocks.push(block);
+                        why = Some(String::from("shown smaller than it is"));
+                    }
+                    Err(reason) => why = Some(format!("not shown because {reason}")),
                 }
             } else {
-                why = Some(format!("only {MAX_PICTURES} pictures are shown"));
+                why = Some(format!("not shown because only {MAX_PICTURES} pictures are"));
             }
         }
-        let why = why.map(|it| format!(", not shown because {it}")).unwrap_or_default();
+        let why = why.map(|it| format!(", {it}")).unwrap_or_default();
         let size = bytes.len();
         let note = match self.media.save(media_type, &bytes).await {
             Ok(path) => {
@@ -182,6 +186,18 @@ impl Shaping<'_> {
             }
         };
         self.say(note);
+    }
+
+    /// What cannot be decoded is kept as it came.
+    async fn broken(&mut self, what: &str, media_type: &str, data: &str) {
+        let kept = match data.is_empty() {
+            true => String::new(),
+            false => match self.media.save("text/plain", data.as_bytes()).await {
+                Ok(path) => format!("; it is in {} as it came", path.display()),
+                Err(reason) => format!("; it could not be saved: {reason}"),
+            },
+        };
+        self.say(format!("[{what} of type {media_type}: its base64 data is broken{kept}]"));
     }
 
     async fn resource(&mut self, resource: &Value) {

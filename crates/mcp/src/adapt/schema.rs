@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::weight::can_be_followed;
+use super::{visible::is_visible, weight::can_be_followed};
 use crate::client::MAX_SCHEMA_BYTES as MAX_BYTES;
 
 /// Deeper ones are not for a model.
@@ -13,14 +13,14 @@ const MAX_DEPTH: usize = 48;
 pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     let size = schema.to_string().len();
     if MAX_BYTES < size {
-        return Err(format!("its schema is {} KiB large; {} are allowed", size >> 10, MAX_BYTES >> 10));
+        return Err(format!("inputSchema: it is {} KiB large; {} are allowed", size >> 10, MAX_BYTES >> 10));
     }
     can_be_followed(schema)?;
     let mut repairs = Vec::new();
     let mut usable = schema.clone();
     Repair { root: schema, notes: &mut repairs }.node(&mut usable, 0)?;
-    if let Some(kind) = refuses_objects(schema, &usable, 0) {
-        return Err(format!("its arguments are not an object but {kind}"));
+    if let Some(Refusal { keyword, wants }) = refuses_objects(schema, &usable, 0) {
+        return Err(format!("{keyword}: its arguments are not an object but {wants}"));
     }
     if let Value::Object(root) = &mut usable {
         root.entry("type").or_insert_with(|| json!("object"));
@@ -30,8 +30,23 @@ pub(super) fn usable(schema: &Value) -> Result<(Value, Vec<String>), String> {
     Ok((usable, repairs))
 }
 
+/// Whether a schema of results is one: nobody repairs what only programs read.
+pub(super) fn is_sound(schema: &Value) -> bool {
+    let (mut notes, mut copy) = (Vec::new(), schema.clone());
+    can_be_followed(schema).is_ok()
+        && Repair { root: schema, notes: &mut notes }.node(&mut copy, 0).is_ok()
+        && notes.is_empty()
+}
+
+/// Why arguments cannot be an object.
+struct Refusal {
+    keyword: &'static str,
+    /// What they must be instead.
+    wants: String,
+}
+
 /// What a schema wants instead of an object, if it wants something else.
-fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<String> {
+fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<Refusal> {
     if MAX_DEPTH < depth {
         return None;
     }
@@ -39,17 +54,22 @@ fn refuses_objects(root: &Value, schema: &Value, depth: usize) -> Option<String>
         return refuses_objects(root, target, depth + 1);
     }
     match &schema["type"] {
-        Value::String(kind) if kind != "object" => return Some(format!("`{kind}`")),
+        Value::String(kind) if kind != "object" => {
+            return Some(Refusal { keyword: "type", wants: format!("`{kind}`") });
+        }
         Value::Array(kinds) if !kinds.iter().any(|it| it == "object") => {
-            return Some(format!("one of {}", schema["type"]));
+            return Some(Refusal { keyword: "type", wants: format!("one of {}", schema["type"]) });
         }
         _ => (),
     }
-    for key in ["anyOf", "oneOf"] {
-        let arms = schema[key].as_array().map(Vec::as_slice).unwrap_or_default();
-        let refusals: Vec<_> = arms.iter().filter_map(|arm| refuses_objects(root, arm, depth + 1)).collect();
-        if !arms.is_empty() && refusals.len() == arms.len() {
-            return Some(format!("{key} of {}", refusals.join(", ")));
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let arms = schema[keyword].as_array().map(Vec::as_slice).unwrap_or_default();
+        let refusals = arms.iter().filter_map(|arm| refuses_objects(root, arm, depth + 1));
+        let wants: Vec<String> = refusals.map(|it| it.wants).collect();
+        // Of all parts one is enough; of alternatives every one has to refuse.
+        let refused = if keyword == "allOf" { !wants.is_empty() } else { wants.len() == arms.len() };
+        if !arms.is_empty() && refused {
+            return Some(Refusal { keyword, wants: wants.join(", ") });
         }
     }
     None
@@ -70,12 +90,13 @@ struct Repair<'a> {
 impl Repair<'_> {
     fn node(&mut self, schema: &mut Value, depth: usize) -> Result<(), String> {
         if MAX_DEPTH < depth {
-            return Err(String::from("its schema is nested too deeply"));
+            return Err(format!("inputSchema: it is nested deeper than {MAX_DEPTH} levels"));
         }
         match schema {
             Value::Bool(true) => *schema = json!({}),
             Value::Bool(false) => *schema = json!({"not": {}}),
             Value::Object(node) => {
+                hide_invisible(node);
                 self.keywords(node);
                 self.children(node, depth)?;
             }
@@ -196,6 +217,17 @@ impl Repair<'_> {
     }
 }
 
+/// What a model reads of a schema, its user can read too.
+fn hide_invisible(node: &mut Map<String, Value>) {
+    for key in ["title", "description", "$comment"] {
+        if let Some(Value::String(said)) = node.get_mut(key)
+            && !said.chars().all(is_visible)
+        {
+            said.retain(is_visible);
+        }
+    }
+}
+
 fn type_name(name: &str) -> Option<&'static str> {
     Some(match name.to_ascii_lowercase().as_str() {
         "string" | "str" | "text" | "date" | "datetime" | "uuid" => "string",
@@ -244,8 +276,12 @@ mod tests {
                 json!({"anyOf": [{"type": "object"}, {"type": "string"}]}),
                 Ok((json!({"anyOf": [{"type": "object"}, {"type": "string"}], "type": "object"}), 0)),
             ),
-            (json!({"type": "string"}), Err("not an object but `string`")),
-            (json!({"anyOf": [{"type": "string"}, {"type": "array"}]}), Err("anyOf of `string`, `array`")),
+            (json!({"type": "string"}), Err("type: its arguments are not an object but `string`")),
+            (
+                json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),
+                Err("anyOf: its arguments are not an object but `string`, `array`"),
+            ),
+            (json!({"allOf": [{"type": "object"}, {"type": "array"}]}), Err("allOf: ")),
             (json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}), Err("`array`")),
         ] {
             match (usable(&schema), want) {

@@ -6,7 +6,13 @@ use haft_tool::{
 use haft_types::text;
 use serde_json::{Value, json};
 
-use super::{guarded::Guarded, names::original, result::shape, schema::usable};
+use super::{
+    guarded::Guarded,
+    names::original,
+    result::shape,
+    schema::{is_sound, usable},
+    visible::visible,
+};
 use crate::{
     client::ToolDef,
     config::{ServerConfig, Trust},
@@ -46,11 +52,15 @@ pub(crate) fn remote_tool(
     server: Weak<Server>,
 ) -> Result<Built, String> {
     let (input_schema, schema_repairs) = usable(&def.input_schema)?;
-    let repairs = def.repairs.iter().cloned().chain(schema_repairs).collect();
+    let mut repairs: Vec<String> = def.repairs.iter().cloned().chain(schema_repairs).collect();
+    let output_schema = def.output_schema.clone().filter(is_sound);
+    if output_schema.is_none() && def.output_schema.is_some() {
+        repairs.push(String::from("outputSchema: it is not a valid schema and is ignored"));
+    }
     let spec = ToolSpec {
         description: description(def, &input_schema),
         input_schema,
-        output_schema: def.output_schema.clone(),
+        output_schema,
         search_hint: search_hint(config, def),
         exposure: match def.meta_flag("anthropic/alwaysLoad") {
             true => Exposure::Always,
@@ -104,7 +114,7 @@ fn description(def: &ToolDef, schema: &Value) -> String {
         "" => def.title.as_deref().unwrap_or(&def.name),
         said => said,
     };
-    let visible: String = said.chars().filter(|it| is_visible(*it)).collect();
+    let visible = visible(said);
     let mut description = text::head(&visible, MAX_DESCRIPTION_CHARS).to_owned();
     if description.len() < visible.len() {
         description.push_str(" […]");
@@ -114,17 +124,6 @@ fn description(def: &ToolDef, schema: &Value) -> String {
             .push_str("\nNot every combination of the parameters is valid; a call that is not says why.");
     }
     description
-}
-
-/// Characters a person can see. Tag characters, bidirectional overrides and
-/// control characters only serve to tell the model what its user cannot read.
-fn is_visible(it: char) -> bool {
-    match it {
-        '\n' | '\t' => true,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => false,
-        '\u{e0000}'..='\u{e007f}' => false,
-        other => !other.is_control(),
-    }
 }
 
 fn search_hint(config: &ServerConfig, def: &ToolDef) -> String {

@@ -42,11 +42,11 @@ impl<'a> Weigh<'a> {
     /// How many parts speak about the same place as this node.
     fn parts(&mut self, node: &'a Value, chain: usize) -> Result<u64, String> {
         if MAX_CHAIN < chain {
-            return Err(String::from("its schema has too long chains of references"));
+            return Err(String::from("$ref: its references lead too far"));
         }
         match self.known.get(&std::ptr::from_ref(node)) {
             Some(Some(parts)) => return Ok(*parts),
-            Some(None) => return Err(String::from("its schema refers to itself without an end")),
+            Some(None) => return Err(String::from("$ref: it refers to itself without an end")),
             None => drop(self.known.insert(std::ptr::from_ref(node), None)),
         }
         let mut parts = 1_u64;
@@ -54,7 +54,7 @@ impl<'a> Weigh<'a> {
             parts = parts.saturating_add(self.parts(part, chain + 1)?);
         }
         if MAX_PARTS < parts {
-            return Err(format!("its schema means more than {MAX_PARTS} parts once references are followed"));
+            return Err(format!("$ref: it means more than {MAX_PARTS} parts once references are followed"));
         }
         self.known.insert(std::ptr::from_ref(node), Some(parts));
         Ok(parts)

@@ -119,7 +119,7 @@ pub(crate) fn tools(items: Vec<Value>) -> (Vec<ToolDef>, Vec<Skipped>) {
             Ok(tool) if seen.insert(tool.name.clone()) => tools.push(tool),
             Ok(tool) => skipped.push(Skipped {
                 name: tool.name,
-                reason: String::from("the server lists this name twice; the first one counts"),
+                reason: String::from("name: the server lists it twice; the first one counts"),
             }),
             Err(reason) => {
                 let name = name.filter(|it| !it.is_empty()).unwrap_or_else(|| format!("#{}", index + 1));
@@ -146,35 +146,38 @@ fn tool(item: Value) -> Result<ToolDef, String> {
     let Value::Object(mut item) = item else { return Err(String::from("it is not an object")) };
     let name = match item.remove("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => name,
-        _ => return Err(String::from("it has no name")),
+        _ => return Err(String::from("name: it has none")),
     };
     if MAX_NAME_CHARS < name.chars().count() {
-        return Err(format!("its name is longer than {MAX_NAME_CHARS} characters"));
+        return Err(format!("name: it is longer than {MAX_NAME_CHARS} characters"));
     }
     let mut repairs = Vec::new();
     let input_schema = match item.remove("inputSchema").or_else(|| item.remove("input_schema")) {
         Some(Value::Object(schema)) => Value::Object(schema),
         // A schema in a string is still a schema.
         Some(Value::String(text)) if serde_json::from_str::<Map<_, _>>(&text).is_ok() => {
-            repairs.push(String::from("inputSchema was given as text"));
+            repairs.push(String::from("inputSchema: it was given as text"));
             serde_json::from_str(&text).unwrap_or_default()
         }
         None | Some(Value::Null | Value::Bool(true)) => {
-            repairs.push(String::from("inputSchema is missing; any object is accepted"));
+            repairs.push(String::from("inputSchema: it is missing; any object is accepted"));
             serde_json::json!({"type": "object"})
         }
-        Some(_) => return Err(String::from("inputSchema is not a schema")),
+        Some(other) => {
+            let shown = text::one_line(&other.to_string(), 60);
+            return Err(format!("inputSchema: `{shown}` is not a schema"));
+        }
     };
     let size = input_schema.to_string().len();
     if MAX_SCHEMA_BYTES < size {
         let most = MAX_SCHEMA_BYTES >> 10;
-        return Err(format!("its schema is {} KiB large; {most} are allowed", size >> 10));
+        return Err(format!("inputSchema: it is {} KiB large; {most} are allowed", size >> 10));
     }
     let mut output_schema = item.remove("outputSchema").filter(|it| !it.is_null());
     if output_schema.as_ref().is_some_and(|it| !it.is_object()) {
-        repairs.push(String::from("outputSchema is not a schema and is ignored"));
+        repairs.push(String::from("outputSchema: it is not a schema and is ignored"));
     } else if output_schema.as_ref().is_some_and(|it| MAX_SCHEMA_BYTES < it.to_string().len()) {
-        repairs.push(String::from("outputSchema is too large and is ignored"));
+        repairs.push(String::from("outputSchema: it is too large and is ignored"));
         output_schema = None;
     }
     let annotations = item.remove("annotations").unwrap_or_default();

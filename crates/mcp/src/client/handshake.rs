@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Era, ServerInfo,
+    Era, Fault, ServerInfo,
     session::{ClientIdentity, Session},
 };
 use crate::{
@@ -23,16 +23,25 @@ const LEVEL_LIMIT: Duration = Duration::from_secs(10);
 /// Why there is no session.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ConnectError {
-    #[error("{0}")]
-    Failed(String),
+    #[error("{reason}")]
+    Failed { reason: String, fault: Fault },
     #[error("the server asks for authorization")]
     Unauthorized { challenge: String },
+}
+
+impl ConnectError {
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Self::Failed { fault, .. } => *fault,
+            Self::Unauthorized { .. } => Fault::Login,
+        }
+    }
 }
 
 impl From<OpenError> for ConnectError {
     fn from(err: OpenError) -> Self {
         match err {
-            OpenError::Failed(reason) => Self::Failed(reason),
+            OpenError::Failed(reason) => Self::Failed { reason, fault: Fault::NotThere },
             OpenError::Unauthorized { challenge } => Self::Unauthorized { challenge },
         }
     }
@@ -44,7 +53,7 @@ impl From<CallError> for ConnectError {
             CallError::Unauthorized { challenge } | CallError::Forbidden { challenge } => {
                 Self::Unauthorized { challenge }
             }
-            other => Self::Failed(other.to_string()),
+            other => Self::Failed { reason: other.to_string(), fault: Fault::of(&other) },
         }
     }
 }
@@ -88,16 +97,20 @@ impl Handshake<'_> {
                 let log =
                     current.as_ref().and_then(Peer::transport).map(|it| it.log_tail()).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(5).collect();
-                let said = match last.is_empty() {
-                    true => String::from("it wrote nothing to its log"),
-                    false => {
-                        format!("it last wrote: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "))
+                let is_local =
+                    current.as_ref().and_then(Peer::transport).is_some_and(|it| it.pid().is_some());
+                let said = match (is_local, last.is_empty()) {
+                    (false, _) => String::new(),
+                    (true, true) => String::from("; it wrote nothing to its log"),
+                    (true, false) => {
+                        format!("; it last wrote: {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "))
                     }
                 };
                 if let Some(transport) = current.as_ref().and_then(Peer::transport) {
                     tokio::spawn(transport.close());
                 }
-                Err(ConnectError::Failed(format!("no handshake within {} s; {said}", limit.as_secs_f64())))
+                let reason = format!("no handshake within {} s{said}", limit.as_secs_f64());
+                Err(ConnectError::Failed { reason, fault: Fault::Silent })
             }
         }
     }
@@ -132,8 +145,11 @@ impl Handshake<'_> {
         match (info, self.connector.older()) {
             (Ok(info), _) => Ok(self.session(peer, info)),
             // It does not take messages at its address at all.
-            (Err(CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
-                let peer = self.open(current, older).await?;
+            (Err(err @ CallError::Http { status: 400 | 404..=406 | 415, .. }), Some(older)) => {
+                let peer = self.open(current, older).await.map_err(|older| ConnectError::Failed {
+                    reason: format!("{err}; and as a server of the oldest kind: {older}"),
+                    fault: Fault::of(&err),
+                })?;
                 let info = initialize(&peer, &self.identity, &RequestOptions::unlimited()).await?;
                 Ok(self.session(peer, info))
             }
@@ -212,7 +228,7 @@ fn judge(peer: &Peer, answer: Result<Value, CallError>) -> Probe {
             }
         }
         Err(CallError::Rpc(error)) if offers(&error, MODERN) => Probe::Again,
-        Err(CallError::Rpc(_)) => Probe::Legacy,
+        Err(CallError::Rpc(_) | CallError::Unreadable(_)) => Probe::Legacy,
         Err(CallError::Closed(_) | CallError::NotSent(_)) => Probe::Gone,
         // Not a word about the protocol: a proxy, a missing page, an old server.
         Err(CallError::Http { status, .. }) if (400..500).contains(&status) && status != 429 => Probe::Legacy,

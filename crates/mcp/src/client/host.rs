@@ -43,11 +43,14 @@ impl Host {
     /// What we declare to a server.
     pub(crate) fn capabilities(&self, server: &str) -> Value {
         let mut capabilities = json!({"roots": {"listChanged": true}});
-        if self.elicit.is_some() {
+        if self.elicit.as_ref().is_some_and(|it| it.offers()) {
             capabilities["elicitation"] = json!({"form": {}, "url": {}});
         }
         if self.sample.as_ref().is_some_and(|it| it.offers(server)) {
             capabilities["sampling"] = json!({});
+            if self.sample.as_ref().is_some_and(|it| it.offers_tools(server)) {
+                capabilities["sampling"]["tools"] = json!({});
+            }
         }
         capabilities
     }
@@ -55,6 +58,12 @@ impl Host {
 
 /// Asks the person on behalf of a server.
 pub trait Elicit: Send + Sync {
+    /// Whether somebody answers at present. Where nobody does, servers are not
+    /// told that they may ask, and one that asks all the same is declined.
+    fn offers(&self) -> bool {
+        true
+    }
+
     /// Shows the question and waits. Dropping the future takes it back.
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer>;
 }
@@ -67,9 +76,36 @@ pub trait Sample: Send + Sync {
         true
     }
 
+    /// Whether this server may hand tools of its own to the model. A question
+    /// with tools of one that may not is refused before it gets here.
+    fn offers_tools(&self, _server: &str) -> bool {
+        false
+    }
+
     /// Takes the parameters of `sampling/createMessage` and gives its result,
     /// or says why not.
-    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, String>>;
+    fn sample(&self, server: &str, params: Value) -> BoxFuture<'static, Result<Value, NotSampled>>;
+}
+
+/// Why a server's question to the model has no answer, in words for the server.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NotSampled {
+    /// A person said no, or nobody was there to say yes.
+    Rejected(String),
+    /// The question cannot be asked as it is.
+    Invalid(String),
+    /// The model could not be asked, or did not answer.
+    Failed(String),
+}
+
+impl From<NotSampled> for RpcError {
+    fn from(why: NotSampled) -> Self {
+        match why {
+            NotSampled::Rejected(reason) => Self::new(Self::USER_REJECTED, reason),
+            NotSampled::Invalid(reason) => Self::new(Self::INVALID_PARAMS, reason),
+            NotSampled::Failed(reason) => Self::new(Self::INTERNAL, reason),
+        }
+    }
 }
 
 /// What a server wants to know from the person.
@@ -92,11 +128,16 @@ impl Elicitation {
     fn from_params(server: &str, params: &Value) -> Self {
         let field = |name: &str| params[name].as_str().map(str::to_owned);
         let url = field("url").filter(|it| it.starts_with("https://") || it.starts_with("http://"));
+        // One or the other: what the server does not say, its question shows.
+        let is_form = match params["mode"].as_str() {
+            Some(mode) => mode != "url",
+            None => url.is_none(),
+        };
         Self {
             server: server.to_owned(),
             message: text::head(params["message"].as_str().unwrap_or_default(), 4000).to_owned(),
-            schema: params.get("requestedSchema").filter(|it| it.is_object()).cloned(),
-            url,
+            schema: params.get("requestedSchema").filter(|it| is_form && it.is_object()).cloned(),
+            url: url.filter(|_| !is_form),
             id: field("elicitationId"),
         }
     }
@@ -206,7 +247,7 @@ impl ClientSide {
         let request = Elicitation::from_params(&self.server, params);
         let answerable = request.schema.is_some() || request.url.is_some();
         match &self.host.elicit {
-            Some(port) if answerable => {
+            Some(port) if answerable && port.offers() => {
                 let is_form = request.url.is_none();
                 let answer = port.elicit(request);
                 Box::pin(async move { Ok(answer.await.into_value(is_form)) })
@@ -224,7 +265,12 @@ impl ClientSide {
                 Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "sampling is not offered"))
             });
         };
+        let has_tools = |name: &str| params.get(name).is_some_and(|it| !it.is_null());
+        if (has_tools("tools") || has_tools("toolChoice")) && !port.offers_tools(&self.server) {
+            let refusal = "tools are not offered with sampling here (no `sampling.tools` capability)";
+            return Box::pin(async move { Err(RpcError::new(RpcError::INVALID_PARAMS, refusal)) });
+        }
         let answer = port.sample(&self.server, params);
-        Box::pin(async move { answer.await.map_err(|reason| RpcError::new(RpcError::INTERNAL, reason)) })
+        Box::pin(async move { answer.await.map_err(RpcError::from) })
     }
 }

@@ -1,6 +1,7 @@
 //! One connected server: handshake, requests, lists, calls.
 
 mod decode;
+mod fault;
 mod handshake;
 mod headers;
 mod host;
@@ -9,10 +10,11 @@ mod session;
 
 pub use decode::{Annotations, PromptArgument, PromptDef, ResourceDef, ResourceTemplate, Skipped, ToolDef};
 pub(crate) use decode::{MAX_SCHEMA_BYTES, hex, tools};
+pub(crate) use fault::Fault;
 pub(crate) use handshake::{ConnectError, Handshake, MODERN};
 pub(crate) use headers::encode as encode_header;
 pub(crate) use host::{ClientSide, Signal};
-pub use host::{Elicit, ElicitAnswer, Elicitation, Host, Root, Sample};
+pub use host::{Elicit, ElicitAnswer, Elicitation, Host, NotSampled, Root, Sample};
 pub use session::{Capabilities, Era, ServerInfo};
 pub(crate) use session::{ClientIdentity, Session};
 

@@ -92,14 +92,16 @@ impl ServerInfo {
             protocol_version: text::one_line(version, 40),
             name: text::one_line(field("name"), 100),
             version: text::one_line(field("version"), 50),
-            instructions: text::head(
-                result["instructions"].as_str().unwrap_or_default(),
-                MAX_INSTRUCTIONS_CHARS,
-            )
-            .to_owned(),
+            instructions: instructions(result),
             capabilities: Capabilities::from_value(&result["capabilities"]),
         }
     }
+}
+
+/// What the server wants the model to know, as far as a person can see it.
+fn instructions(result: &Value) -> String {
+    let said = text::head(result["instructions"].as_str().unwrap_or_default(), MAX_INSTRUCTIONS_CHARS);
+    crate::adapt::visible(said)
 }
 
 /// What we say about ourselves.

@@ -255,8 +255,11 @@ fn timeouts(reader: &Reader<'_>, usual: Timeouts, lookup: &dyn Fn(&str) -> Optio
     // Shorter than a second is meant as seconds somewhere else; ignored.
     let own = reader.millis("timeout").filter(|it| Duration::from_secs(1) <= *it);
     let total = own.or_else(|| variable("HAFT_MCP_TOOL_TIMEOUT", "MCP_TOOL_TIMEOUT")).unwrap_or(usual.total);
-    let idle =
-        variable("HAFT_MCP_TOOL_IDLE_TIMEOUT", "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT").unwrap_or(usual.idle);
+    let idle = reader
+        .millis("idleTimeout")
+        .or_else(|| variable("HAFT_MCP_TOOL_IDLE_TIMEOUT", "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT"))
+        .filter(|it| !it.is_zero())
+        .unwrap_or(usual.idle);
     let startup = reader.millis("startupTimeout").or_else(|| variable("HAFT_MCP_TIMEOUT", "MCP_TIMEOUT"));
     Timeouts { startup: startup.unwrap_or(usual.startup), idle: idle.min(total), total }
 }

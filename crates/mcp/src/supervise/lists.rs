@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_tool::{DynTool, Exposure};
@@ -21,21 +21,17 @@ use crate::{
     wire::{CallError, Peer, RequestOptions, RpcError},
 };
 
-/// A server that keeps announcing changes that are none is asked less and less.
+/// A server that keeps announcing changes is asked less and less, whether
+/// there are any or not.
 const MAX_SETTLE: Duration = Duration::from_secs(30);
+
+/// After this much quiet, a change is news again.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// How long one `subscriptions/listen` may stay open before it is renewed.
 const LISTEN_FOR: Duration = Duration::from_secs(24 * 3600);
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 const SUBSCRIBE_LIMIT: Duration = Duration::from_secs(30);
-
-/// What a list of tools brought.
-pub(super) struct Adopted {
-    /// Tools that are no longer what was agreed to.
-    changed: Vec<String>,
-    /// Whether anything is different from before.
-    news: bool,
-}
 
 impl Server {
     /// Reads the list of tools of a fresh session.
@@ -53,8 +49,9 @@ impl Server {
             let mut slot = self.slot();
             slot.info = Some(info.clone());
             slot.skipped = skipped;
-            let Adopted { changed, news } = self.adopt(&mut slot, defs.clone());
-            slot.settle = if news { SETTLE } else { (slot.settle * 2).min(MAX_SETTLE) };
+            let changed = self.adopt(&mut slot, defs.clone());
+            slot.settle = self.next_pause(&slot);
+            slot.listed = Some(Instant::now());
             let (skipped, pins) = (slot.skipped.clone(), slot.pins.clone());
             (changed, Manifest::new(&self.config, info, defs, skipped, pins))
         };
@@ -66,9 +63,17 @@ impl Server {
         Ok(())
     }
 
+    /// How long the next announced change has to settle.
+    fn next_pause(&self, slot: &Slot) -> Duration {
+        match slot.listed {
+            Some(listed) if listed.elapsed() < QUIET + slot.settle => (slot.settle * 2).min(MAX_SETTLE),
+            _ => SETTLE,
+        }
+    }
+
     /// Replaces the tools. Those whose definition is the same stay the same
-    /// objects.
-    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Adopted {
+    /// objects. Names those that are no longer what was agreed to.
+    pub(super) fn adopt(&self, slot: &mut Slot, defs: Vec<ToolDef>) -> Vec<String> {
         let mut before: HashMap<String, RemoteTool> =
             std::mem::take(&mut slot.tools).into_iter().map(|it| (it.def.name.clone(), it)).collect();
         let names = adapt::tool_names(self.name(), &defs);
@@ -104,7 +109,7 @@ impl Server {
         if news {
             self.context.tell(Event::Tools { server: self.name().to_owned() });
         }
-        Adopted { changed, news }
+        changed
     }
 
     /// The tools as the pool wants them, by name.
@@ -116,6 +121,13 @@ impl Server {
 
     pub(crate) fn definitions(&self) -> Vec<Arc<ToolDef>> {
         self.slot().tools.iter().map(|it| Arc::clone(&it.def)).collect()
+    }
+
+    /// The name of every tool here, the server, and the tool's name there.
+    pub(crate) fn origins(&self) -> Vec<(String, String, String)> {
+        let origin =
+            |it: &RemoteTool| (it.built.tool.name().to_owned(), self.name().to_owned(), it.def.name.clone());
+        self.slot().tools.iter().map(origin).collect()
     }
 
     /// How many characters its tools take in a request.

@@ -235,6 +235,12 @@ impl Manager {
         self.find(server).map(|it| it.definitions()).unwrap_or_default()
     }
 
+    /// Where every tool that is known now comes from: the name of the tool here,
+    /// the server, and the server's own name for it.
+    pub fn origins(&self) -> Vec<(String, String, String)> {
+        self.all().iter().flat_map(|server| server.origins()).collect()
+    }
+
     /// Why there is no tool of this name although it would be one of a server's:
     /// the server has not come yet, or cannot.
     pub fn why_absent(&self, tool: &str) -> Option<String> {

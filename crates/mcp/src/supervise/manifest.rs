@@ -67,9 +67,11 @@ impl Manifest {
 
     pub(crate) fn freshness(&self, config: &ServerConfig) -> Freshness {
         let age = Duration::from_secs(now().saturating_sub(self.saved_at));
+        // One that offers tools and had none is worth another look.
+        let is_empty = self.tools.is_empty() && self.info.capabilities.tools;
         match age {
             _ if USABLE < age => Freshness::Expired,
-            _ if FRESH < age || self.program_stamp != stamp(config) => Freshness::Stale,
+            _ if FRESH < age || is_empty || self.program_stamp != stamp(config) => Freshness::Stale,
             _ => Freshness::Fresh,
         }
     }

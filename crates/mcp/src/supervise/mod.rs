@@ -1,6 +1,7 @@
 //! All servers of a session: started in parallel without anybody waiting,
 //! supervised, visible.
 
+mod advice;
 mod call;
 mod lists;
 mod manager;

@@ -9,6 +9,7 @@ use haft_tool::BoxFuture;
 use tokio::sync::{Notify, Semaphore, broadcast, watch};
 
 use super::{
+    advice::advice,
     manifest::{Freshness, ManifestCache},
     status::{Event, Noise, ServerState, ServerStatus},
 };
@@ -16,7 +17,8 @@ use crate::{
     adapt::{Built, Media},
     auth::TokenFile,
     client::{
-        ClientIdentity, ClientSide, ConnectError, Handshake, Host, ServerInfo, Session, Skipped, ToolDef,
+        ClientIdentity, ClientSide, ConnectError, Fault, Handshake, Host, ServerInfo, Session, Skipped,
+        ToolDef,
     },
     config::{Endpoint, ServerConfig},
     transport::Connector,
@@ -90,12 +92,16 @@ pub(super) struct Slot {
     pub(super) noise: Option<Noise>,
     connect_time: Option<Duration>,
     last_error: Option<String>,
+    /// What can be done about it.
+    advice: Option<String>,
     last_log: String,
     challenge: Option<String>,
     /// The list of tools is about to be read again.
     pub(super) refreshing: bool,
-    /// How long to wait before that; grows while nothing is new.
+    /// How long to wait before that; grows while changes follow each other.
     pub(super) settle: Duration,
+    /// When it was last read.
+    pub(super) listed: Option<Instant>,
     /// Resources somebody wants to hear about.
     pub(super) subscribed: BTreeSet<String>,
     /// Its tools are in every request, whatever the configuration says.
@@ -157,10 +163,12 @@ impl Server {
                 noise: None,
                 connect_time: None,
                 last_error: None,
+                advice: None,
                 last_log: String::new(),
                 challenge: None,
                 refreshing: false,
                 settle: SETTLE,
+                listed: None,
                 subscribed: BTreeSet::new(),
                 at_once: false,
             };
@@ -311,6 +319,7 @@ impl Server {
         slot.was_ready = true;
         slot.not_before = None;
         slot.last_error = None;
+        slot.advice = None;
         slot.challenge = None;
         self.enter(&mut slot, ServerState::Ready);
         Ok(session)
@@ -364,13 +373,17 @@ impl Server {
     fn failed(&self, slot: &mut Slot, err: ConnectError) -> Unavailable {
         slot.failures += 1;
         slot.not_before = Some(Instant::now() + pause(slot.failures + 1));
-        let reason = format!("the server `{}` could not be reached: {err}", self.name());
+        let noise = slot.noise.as_ref().map(Noise::to_string);
+        let noise = noise.filter(|_| err.fault() == Fault::Silent);
+        slot.advice = Some(advice(&self.config, &err, noise.is_some()));
+        let noise = noise.map(|it| format!("; {it}")).unwrap_or_default();
+        let reason = format!("the server `{}` could not be reached: {err}{noise}", self.name());
         let state = match err {
             ConnectError::Unauthorized { challenge } => {
                 slot.challenge = Some(challenge);
                 ServerState::NeedsAuth
             }
-            ConnectError::Failed(_) => ServerState::Failed,
+            ConnectError::Failed { .. } => ServerState::Failed,
         };
         let needs_auth = state == ServerState::NeedsAuth;
         slot.last_error = Some(match needs_auth {
@@ -419,6 +432,7 @@ impl Server {
         slot.failures = if HEALTHY <= lived { 1 } else { slot.failures + 1 };
         slot.not_before = Some(Instant::now() + pause(slot.failures));
         slot.last_error = session.peer().closed_reason();
+        slot.advice = None;
         slot.last_log = session.peer().transport().map(|it| it.log_tail()).unwrap_or_default();
         if slot.state == ServerState::Disabled {
             return;
@@ -522,6 +536,7 @@ impl Server {
             noise: slot.noise.clone(),
             connect_time: slot.connect_time,
             last_error: slot.last_error.clone(),
+            advice: slot.advice.clone(),
             log_tail: transport.map_or_else(|| slot.last_log.clone(), |it| it.log_tail()),
         }
     }

@@ -1,5 +1,6 @@
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
+use haft_types::text;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -36,6 +37,8 @@ pub struct ServerStatus {
     pub connect_time: Option<Duration>,
     /// Why it last failed.
     pub last_error: Option<String>,
+    /// What a person can do about that.
+    pub advice: Option<String>,
     /// The last lines it wrote for people.
     pub log_tail: String,
 }
@@ -47,6 +50,21 @@ pub struct Noise {
     pub lines: u64,
     /// The first of them.
     pub first: String,
+}
+
+impl fmt::Display for Noise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = text::one_line(&self.first, 120);
+        match self.lines {
+            1 => write!(f, "1 line of its output was no message: {first}")?,
+            lines => write!(f, "{lines} lines of its output were no messages, first: {first}")?,
+        }
+        // A common mistake with a name.
+        match self.first.to_ascii_lowercase().starts_with("content-length:") {
+            true => f.write_str(" (it frames messages like a language server; here each is one line)"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// What a server is doing.

@@ -75,6 +75,8 @@ struct Decoder {
     ready: std::collections::VecDeque<Event>,
     position: Position,
     begun: bool,
+    /// The last line ended with `\r`; a `\n` that follows belongs to it.
+    after_return: bool,
 }
 
 impl Decoder {
@@ -96,22 +98,18 @@ impl Decoder {
         let mut start = 0;
         while let Some(found) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.scanned.max(start)..]) {
             let end = self.scanned.max(start) + found;
-            let mut next = end + 1;
-            if self.buffer[end] == b'\r' {
-                match self.buffer.get(next) {
-                    Some(b'\n') => next += 1,
-                    Some(_) => (),
-                    // It may be the first half of a line break.
-                    None => break,
-                }
+            let is_second_half = self.after_return && end == start && self.buffer[end] == b'\n';
+            self.after_return = self.buffer[end] == b'\r';
+            if !is_second_half {
+                let line = self.buffer[start..end].to_vec();
+                self.line(&line);
             }
-            let line = self.buffer[start..end].to_vec();
-            self.line(&line);
-            start = next;
+            start = end + 1;
             self.scanned = start;
         }
+        self.after_return &= start == self.buffer.len();
         self.buffer.drain(..start);
-        self.scanned = self.buffer.len().saturating_sub(1);
+        self.scanned = self.buffer.len();
         let held = self.buffer.len() + self.event.data.len();
         if MAX_EVENT_BYTES < held { Err(String::from("an event is larger than 64 MiB")) } else { Ok(()) }
     }

@@ -13,8 +13,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Servers carry this variable with a value of their own, so that processes
-/// that left their group are found too.
+/// Servers carry this variable with a value of their own, and the value as a
+/// limit that limits nothing, so that processes that left their group are found
+/// too.
 pub(super) const MARKER: &str = "HAFT_MCP_SERVER";
 
 static GUARDIAN: Mutex<Option<Guardian>> = Mutex::new(None);
@@ -120,6 +121,6 @@ each -KILL
 set --
 for ward in $wards; do set -- "$@" -e "${ward%%:*}"; done
 for process in /proc/[0-9]*; do
-  if grep -qaF "$@" "$process/environ" 2>/dev/null; then kill -KILL "${process#/proc/}" 2>/dev/null; fi
+  if grep -qaF "$@" "$process/environ" "$process/limits" 2>/dev/null; then kill -KILL "${process#/proc/}" 2>/dev/null; fi
 done
 "#;

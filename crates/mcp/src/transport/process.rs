@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, prlimit};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -51,6 +51,7 @@ impl ServerProcess {
             .kill_on_drop(true);
         let mut child = command.spawn().inspect_err(|_| guardian::forget(&mark))?;
         let pid = child.id().unwrap_or_default();
+        put_tag(pid, &mark);
         guardian::watch(&mark, pid);
         let log = Arc::<Mutex<LogTail>>::default();
         if let Some(stderr) = child.stderr.take() {
@@ -143,23 +144,46 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
+/// A limit of real-time CPU time from here on limits nothing: 73,000 years.
+const NO_LIMIT: u64 = 1 << 61;
+/// How many different marks there are.
+const MARKS: u64 = 1 << 48;
+
+/// A number below the limit we have ourselves, which may be the mark of somebody
+/// who started us.
 fn fresh_mark() -> String {
     use std::hash::{BuildHasher, Hasher};
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     // Unique, not secret: the standard hasher's random keys are enough.
     let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{:x}-{}-{random:016x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let ours = getrlimit(Resource::Rttime).maximum.unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
+    ours.max(NO_LIMIT + MARKS).saturating_sub(1 + random % MARKS).to_string()
 }
 
-/// Processes whose environment carries the mark. Only where `/proc` exists.
+/// The mark is in the environment, which a process may drop, and a limit that
+/// limits nothing, which nobody drops and every child inherits. Where the
+/// system does not let us, the environment has to do.
+fn put_tag(pid: u32, mark: &str) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Ok(tag)) = (pid, mark.parse::<u64>()) {
+        let limit = Rlimit { current: Some(tag), maximum: Some(tag) };
+        let _ = prlimit(Some(pid), Resource::Rttime, limit);
+    }
+}
+
+fn has_tag(pid: i32, mark: &str) -> bool {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let line = limits.lines().find(|it| it.starts_with("Max realtime timeout"));
+    line.is_some_and(|it| it.split_whitespace().any(|word| word == mark))
+}
+
+/// Processes that carry the mark. Only where `/proc` exists.
 fn marked_processes(mark: &str) -> Vec<Pid> {
     let wanted = format!("{}={mark}", guardian::MARKER);
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()) || has_tag(*pid, mark)
     })
     .filter_map(Pid::from_raw)
     .collect()

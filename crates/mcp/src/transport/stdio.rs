@@ -129,6 +129,7 @@ struct Stdio {
 struct Input {
     outbox: Mutex<Outbox>,
     more: Notify,
+    inbox: Inbox,
 }
 
 struct Outbox {
@@ -144,7 +145,7 @@ impl Stdio {
     fn open(process: ServerProcess, pipes: Pipes, inbox: Inbox) -> Arc<Self> {
         let process = Arc::new(process);
         let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
-        let input = Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new() });
+        let input = Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
         // Neither task keeps the process alive: it ends with the transport.
         tokio::spawn(read(pipes.stdout, Arc::downgrade(&process), inbox));
         tokio::spawn(Arc::clone(&input).write());
@@ -188,7 +189,7 @@ impl Input {
     fn push(&self, line: Vec<u8>) -> Result<(), String> {
         let mut outbox = self.outbox();
         if outbox.pipe.is_none() {
-            return Err(String::from("the server has closed its input"));
+            return Err(CLOSED_INPUT.to_owned());
         }
         if MAX_BACKLOG_BYTES < outbox.bytes + line.len() {
             return Err(String::from("the server does not read its input"));
@@ -200,7 +201,22 @@ impl Input {
         if idle && outbox.poll_drain(&mut Context::from_waker(Waker::noop())).is_pending() {
             self.more.notify_one();
         }
+        if outbox.pipe.is_none() {
+            drop(outbox);
+            self.broken();
+            return Err(CLOSED_INPUT.to_owned());
+        }
         Ok(())
+    }
+
+    /// The server does not listen any more. One that ended says so itself in a
+    /// moment, and how; one that lives on is of no use to anybody.
+    fn broken(&self) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(2 * LAST_WORDS).await;
+            inbox.closed(CLOSED_INPUT);
+        });
     }
 
     fn close(&self) {
@@ -214,6 +230,8 @@ impl Input {
             self.more.notified().await;
             poll_fn(|cx| self.outbox().poll_drain(cx)).await;
             if self.outbox().pipe.is_none() {
+                // Also after closing it ourselves; then nobody listens to this.
+                self.broken();
                 return;
             }
         }
@@ -241,6 +259,8 @@ impl Outbox {
         Poll::Ready(())
     }
 }
+
+const CLOSED_INPUT: &str = "the server has closed its input";
 
 /// What a server may still have to say after its process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);

@@ -175,23 +175,38 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
     builder.build()
 }
 
-/// Redirects stay with the host the user agreed to: anywhere else the request,
-/// with all it says, would go to a stranger.
+/// Redirects stay with the server the user agreed to: anywhere else, also at
+/// another port of the same host, the request would go to a stranger with all
+/// it says and every header it carries.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let from = attempt.previous().last();
-    let same_host = from.is_some_and(|from| {
-        let same_place = from.host() == attempt.url().host();
-        let not_downgraded = from.scheme() == attempt.url().scheme() || attempt.url().scheme() == "https";
-        same_place && not_downgraded
-    });
-    match (same_host, attempt.previous().len()) {
+    let same_place = attempt.previous().last().is_some_and(|from| is_same_place(from, attempt.url()));
+    match (same_place, attempt.previous().len()) {
         (true, 0..=MAX_REDIRECTS) => attempt.follow(),
         (true, _) => attempt.error("too many redirects"),
         (false, _) => {
-            let reason = format!("redirected to another host: {}", attempt.url());
-            attempt.error(reason)
+            let (mut to, query) = (attempt.url().clone(), attempt.url().query().is_some());
+            to.set_query(query.then_some("…"));
+            attempt.error(format!("redirected to another host or port: {to}"))
         }
     }
+}
+
+/// Where an answer leads that leads to no address.
+pub(super) fn elsewhere(response: &Response) -> String {
+    let to = response.headers().get(reqwest::header::LOCATION).and_then(|it| it.to_str().ok());
+    let to = to.map(|it| text::one_line(it.split('?').next().unwrap_or_default(), 200));
+    let status = response.status().as_u16();
+    match to {
+        Some(to) => format!("HTTP {status}: it redirects to {to}, which is no address to go to"),
+        None => format!("HTTP {status}: it redirects, but does not say where to"),
+    }
+}
+
+/// The same origin, or its encrypted form.
+fn is_same_place(from: &Url, to: &Url) -> bool {
+    let default_ports = from.port().is_none() && to.port().is_none();
+    let encrypted = (from.scheme(), to.scheme()) == ("http", "https") && default_ports;
+    from.origin() == to.origin() || (encrypted && from.host() == to.host())
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {
@@ -266,7 +281,8 @@ pub(crate) fn explain(err: &reqwest::Error) -> String {
 }
 
 fn not_sent(err: &reqwest::Error) -> CallError {
-    match err.is_connect() || err.is_builder() || err.is_redirect() {
+    match err.is_connect() || err.is_builder() {
+        _ if err.is_redirect() => CallError::Elsewhere(explain(err)),
         true => CallError::NotSent(explain(err)),
         false => CallError::Closed(explain(err)),
     }

@@ -14,7 +14,7 @@ use tokio_tungstenite::{
     tungstenite::{
         Message,
         handshake::{client::generate_key, derive_accept_key},
-        protocol::{Role, WebSocketConfig},
+        protocol::{CloseFrame, Role, WebSocketConfig},
     },
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -110,9 +110,8 @@ async fn run(
             match from.next().await {
                 Some(Ok(Message::Text(text))) => deliver(&inbox, text.as_bytes()),
                 Some(Ok(Message::Binary(bytes))) => deliver(&inbox, &bytes),
-                Some(Ok(Message::Close(_))) | None => {
-                    return String::from("the server closed the connection");
-                }
+                Some(Ok(Message::Close(why))) => return farewell(why),
+                None => return String::from("the server closed the connection"),
                 Some(Ok(_)) => (),
                 Some(Err(err)) => return format!("the connection broke: {err}"),
             }
@@ -125,6 +124,18 @@ async fn run(
     };
     inbox.closed(reason);
     let _ = tokio::time::timeout(std::time::Duration::from_secs(1), out.close()).await;
+}
+
+/// Why the server closed, as far as it says so.
+fn farewell(why: Option<CloseFrame>) -> String {
+    match why {
+        None => String::from("the server closed the connection"),
+        Some(CloseFrame { code, reason }) => {
+            let said = haft_types::text::one_line(&reason, 200);
+            let said = if said.is_empty() { said } else { format!(": {said}") };
+            format!("the server closed the connection with code {}{said}", u16::from(code))
+        }
+    }
 }
 
 fn deliver(inbox: &Inbox, text: &[u8]) {

@@ -24,7 +24,10 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+    pub(crate) const INVALID_PARAMS: i64 = -32602;
     pub(crate) const INTERNAL: i64 = -32603;
+    /// What the protocol says for a person's no.
+    pub(crate) const USER_REJECTED: i64 = -1;
 
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::{parse_values, salvage_id};
+use super::{parse_values, parse_whole_values, salvage_id};
 
 /// A longer message is not read: no tool result is worth more memory, and the
 /// request it answers fails with a reason.
@@ -11,6 +13,9 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const END_BYTES: usize = 4096;
 
 const READ_BYTES: usize = 64 << 10;
+
+/// After this much silence in the middle of a line, it may be a whole one.
+const STALL: Duration = Duration::from_millis(150);
 
 /// What a server wrote, one line at a time.
 #[derive(Debug, PartialEq)]
@@ -33,6 +38,8 @@ pub(crate) struct LineReader<R> {
     line: Vec<u8>,
     dropped: usize,
     tail: Vec<u8>,
+    /// How long the line was when it was last taken for unfinished.
+    looked: usize,
     held: Held,
     /// Understood already, but something had to be said before it.
     next: Option<Line>,
@@ -57,6 +64,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             line: Vec::new(),
             dropped: 0,
             tail: Vec::new(),
+            looked: 0,
             held: Held::default(),
             next: None,
             max,
@@ -69,6 +77,16 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             return Ok(Some(line));
         }
         loop {
+            if self.looked != self.line.len() {
+                // In the middle of a line.
+                let is_stalled = tokio::time::timeout(STALL, self.from.fill_buf()).await.is_err();
+                if is_stalled {
+                    match self.stalled() {
+                        Some(line) => return Ok(Some(line)),
+                        None => self.looked = self.line.len(),
+                    }
+                }
+            }
             let available = self.from.fill_buf().await?;
             if available.is_empty() {
                 return Ok(self.at_end());
@@ -91,6 +109,26 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
+    /// What to make of a line that goes no further: whole messages whose writer
+    /// forgot the line break, or ended it with something else; or words, a
+    /// question of a program that believes somebody sees it.
+    fn stalled(&mut self) -> Option<Line> {
+        if self.line.first().is_some_and(|it| it.is_ascii_alphanumeric()) {
+            return self.finish_line();
+        }
+        let ends = matches!(self.line.trim_ascii_end().last(), Some(b'}' | b']' | 0));
+        if !ends || !self.held.text.is_empty() || self.dropped != 0 {
+            return None;
+        }
+        let values = parse_whole_values(&self.line);
+        if !values.iter().any(is_message) {
+            return None;
+        }
+        self.line.clear();
+        self.looked = 0;
+        Some(Line::Messages(values))
+    }
+
     /// A last message may lack its line break.
     fn at_end(&mut self) -> Option<Line> {
         if self.line.is_empty() && self.dropped == 0 { None } else { self.finish_line() }
@@ -98,6 +136,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn finish_line(&mut self) -> Option<Line> {
         let line = std::mem::take(&mut self.line);
+        self.looked = 0;
         let tail = std::mem::take(&mut self.tail);
         if std::mem::take(&mut self.dropped) != 0 {
             let id = salvage_id(&line[..line.len().min(END_BYTES)], &tail);
@@ -123,7 +162,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if begins || !self.held.text.is_empty() {
             return self.hold(&line);
         }
-        (!text.is_empty()).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
+        (text.iter().any(|byte| *byte != 0)).then(|| Line::Noise(String::from_utf8_lossy(text).into_owned()))
     }
 
     /// Adds a line to a message that spans several.
@@ -193,6 +232,27 @@ mod tests {
             lines.push(line);
         }
         lines
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_line_break_is_no_reason_to_wait() {
+        let message = || json!({"id": 1, "result": {}});
+        for (text, want) in [
+            ("{\"id\":1,\"result\":{}}", Some(vec![message()])),
+            ("{\"id\":1,\"result\":{}}\r{\"id\":1,\"result\":{}}\r", Some(vec![message(), message()])),
+            // Half a message, or one and a half, may still go on.
+            ("{\"id\":1,\"result\":{}", None),
+            ("{\"id\":1,\"result\":{}}{\"id\":[]", None),
+            ("{\"level\":1}", None),
+            ("", None),
+        ] {
+            let mut reader = LineReader::with_limit(text.as_bytes(), 1000);
+            reader.line = text.as_bytes().to_vec();
+            assert_eq!(reader.stalled(), want.map(Line::Messages), "{text}");
+        }
+        let mut reader = LineReader::with_limit(&b""[..], 1000);
+        reader.line = b"Password: ".to_vec();
+        assert_eq!(reader.stalled(), Some(Line::Noise("Password:".into())));
     }
 
     #[tokio::test]

@@ -43,6 +43,9 @@ pub(crate) enum CallError {
     /// The server answered with an error.
     #[error("{0}")]
     Rpc(RpcError),
+    /// The server answered with something that cannot be read.
+    #[error("the answer cannot be read: {0}")]
+    Unreadable(&'static str),
     /// The server was silent for too long.
     #[error(
         "no answer and no progress for {} (the limit for silence; the limit for the whole call is {})",
@@ -63,6 +66,9 @@ pub(crate) enum CallError {
     /// The request never reached the server.
     #[error("{0}")]
     NotSent(String),
+    /// The address leads elsewhere, and the request did not follow.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The request was held back for now, for this reason.
     #[error("{0}")]
     HeldBack(String),
@@ -349,14 +355,14 @@ impl Inner {
 
     /// An error without an id belongs to the only request under way, if there
     /// is only one.
-    fn answer(&self, id: Option<u64>, answer: Result<Value, RpcError>) {
+    fn answer(&self, id: Option<u64>, answer: Result<Value, CallError>) {
         let id = id.or_else(|| {
             let state = self.state();
             let mut ids = state.pending.keys();
             ids.next().copied().filter(|_| ids.next().is_none() && answer.is_err())
         });
         if let Some(id) = id {
-            self.finish(id, answer.map_err(CallError::Rpc));
+            self.finish(id, answer);
         }
     }
 
@@ -444,7 +450,7 @@ impl Inbox {
             return;
         }
         match Frame::from_value(value) {
-            Some(Frame::Response { id, answer }) => inner.answer(id, answer),
+            Some(Frame::Response { id, answer }) => inner.answer(id, answer.map_err(CallError::Rpc)),
             Some(Frame::Notification { method, params }) => inner.notified(&method, params),
             Some(Frame::Request { id, method, params }) => inner.serve(id, method, params),
             None => inner.incoming.noise("a message without method, result and error"),
@@ -466,10 +472,10 @@ impl Inbox {
     }
 
     /// A message came that cannot be read; the request it answers fails now.
-    pub fn unreadable(&self, id: Option<u64>, problem: &str) {
+    pub fn unreadable(&self, id: Option<u64>, problem: &'static str) {
         let Some(inner) = self.0.upgrade() else { return };
-        let error = RpcError::new(RpcError::INTERNAL, format!("the answer cannot be read: {problem}"));
-        inner.incoming.noise(&error.message);
+        let error = CallError::Unreadable(problem);
+        inner.incoming.noise(&error.to_string());
         inner.answer(id, Err(error));
     }
 

@@ -7,9 +7,16 @@ use serde_json::Value;
 ///
 /// Text that fails is tried once more with the damage repaired that servers
 /// are known to do: bytes that are not UTF-8, half of a surrogate pair, raw
-/// control characters in strings, `NaN` and `Infinity`.
+/// control characters in strings, `NaN` and `Infinity`. Bytes that are zero,
+/// which no JSON has, are dropped first: that reads UTF-16 as far as it is
+/// ASCII.
 pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text).trim_ascii();
+    if text.iter().take(WIDE_PROBE).any(|byte| *byte == 0) {
+        let narrow: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
+        let marks = [b"\xFF\xFE", b"\xFE\xFF"];
+        return parse_values(marks.iter().find_map(|mark| narrow.strip_prefix(*mark)).unwrap_or(&narrow));
+    }
     if !matches!(text.first(), Some(b'{' | b'[')) {
         return Vec::new();
     }
@@ -25,6 +32,16 @@ pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
         None => Vec::new(),
     }
 }
+
+/// The same, but only if nothing follows the last value.
+pub(crate) fn parse_whole_values(text: &[u8]) -> Vec<Value> {
+    let narrow: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
+    let values = serde_json::Deserializer::from_slice(narrow.trim_ascii()).into_iter();
+    values.collect::<Result<Vec<Value>, _>>().unwrap_or_default()
+}
+
+/// Whoever writes wide characters does so from the start.
+const WIDE_PROBE: usize = 4;
 
 fn leading_values(text: &[u8]) -> Vec<Value> {
     serde_json::Deserializer::from_slice(text).into_iter().map_while(Result::ok).collect()
@@ -115,6 +132,11 @@ mod tests {
             (b"{\"a\":\"x\ty\"}", vec![json!({"a": "x\ty"})]),
             (b"{\"a\":NaN,\"b\":[-Infinity,\"NaN\"]}", vec![json!({"a": null, "b": [null, "NaN"]})]),
             (b"{\"a\":\"\\\"\\ud800\"}", vec![json!({"a": "\"\u{fffd}"})]),
+            (b"\0{\"a\":1}\0", vec![json!({"a": 1})]),
+            (b"\xFF\xFE{\0\"\0a\0\"\0:\x001\0}\0\n", vec![json!({"a": 1})]),
+            (b"\0{\0\"\0a\0\"\0:\x001\0}\0\r\0\n", vec![json!({"a": 1})]),
+            (b"\0\xFF\xFE{\0\"\0a\0\"\0:\x001\0}\0\r\0\n", vec![json!({"a": 1})]),
+            (b"\0\0\0\0", vec![]),
             (b"log line", vec![]),
             (b"{broken", vec![]),
             (b"", vec![]),

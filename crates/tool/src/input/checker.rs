@@ -85,6 +85,7 @@ impl<'a> Checker<'a> {
                 self.union(arms, path, value);
             }
         }
+        self.conditions(node, path, value);
         if self.not_listed(node, path, value) {
             return;
         }
@@ -173,6 +174,38 @@ impl<'a> Checker<'a> {
                 let details = nearest.into_iter().flatten().filter(|it| !it.starts_with(&said_already));
                 self.issues.extend(details);
             }
+        }
+    }
+
+    /// What only holds for some values: `if`, `not`, and what goes with a
+    /// parameter that is given.
+    fn conditions(&mut self, node: &'a Map<String, Value>, path: &str, value: &mut Value) {
+        let fits = |me: &Self, schema: &'a Value, value: &Value| {
+            me.problems(schema, path, &mut value.clone(), Shape::Exact).is_empty()
+        };
+        if let Some(condition) = node.get("if") {
+            let branch = if fits(self, condition, value) { "then" } else { "else" };
+            if let Some(schema) = node.get(branch) {
+                self.value(schema, path, value);
+            }
+        }
+        if node.get("not").is_some_and(|schema| fits(self, schema, value)) {
+            self.issue(path, "is ruled out here");
+        }
+        let Value::Object(given) = &*value else { return };
+        let names = |key: &str| node.get(key).and_then(Value::as_object).into_iter().flatten();
+        let mut missing = Vec::new();
+        for (name, needed) in names("dependentRequired").filter(|it| given.contains_key(it.0)) {
+            let needed = needed.as_array().into_iter().flatten().filter_map(Value::as_str);
+            missing.extend(needed.filter(|it| !given.contains_key(*it)).map(|it| (it, name)));
+        }
+        let schemas: Vec<&Value> =
+            names("dependentSchemas").filter(|it| given.contains_key(it.0)).map(|it| it.1).collect();
+        for (needed, name) in missing {
+            self.issue(&child(path, needed), &format!("is required when `{name}` is given"));
+        }
+        for schema in schemas {
+            self.value(schema, path, value);
         }
     }
 

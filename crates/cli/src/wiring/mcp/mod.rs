@@ -1,9 +1,11 @@
 //! The MCP servers of a session: which may run, and what becomes of their tools.
 
+mod answerer;
 mod commands;
 mod confined;
 mod hooks;
 mod journal;
+mod media;
 mod person;
 mod questions;
 mod sampling;
@@ -14,19 +16,22 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
 use haft_hooks::HandlerKind;
 use haft_mcp::{
-    Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, MediaDirectory, Problem, Root, Rules,
-    Scope, ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
+    Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
+    ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
 use haft_runtime::{Pool, Session};
 use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
+pub(super) use answerer::Answerer;
 pub(crate) use commands::expand_command;
 pub(super) use hooks::HookTools;
 use journal::Journal;
 pub(crate) use journal::journal_path;
+use media::SessionMedia;
 pub(crate) use person::PersonAtTerminal;
 pub(super) use sampling::Sampler;
+pub(super) use tools::names;
 pub(crate) use tools::{ServerTools, ToolLoading, needs_servers};
 
 use super::{Attended, Setup};
@@ -119,9 +124,8 @@ impl Setup {
     pub(crate) fn manager(&self) -> &Manager {
         self.manager.get_or_init(|| {
             let state = self.state_dir();
-            self.sampler.confirmed_by(self.person.clone());
             let mut host = Host::default();
-            host.elicit = self.person.clone();
+            host.elicit = Some(Arc::new(self.answerer.clone()));
             host.sample = Some(Arc::new(self.sampler.clone()));
             host.set_roots(self.roots());
             Manager::new(ManagerOptions {
@@ -132,7 +136,10 @@ impl Setup {
                     ..AuthOptions::default()
                 },
                 // Where results are that were too large to show: readable without a question.
-                media: Arc::new(MediaDirectory::new(self.session_dir().join("tool-results").join("mcp"))),
+                media: Arc::new(SessionMedia::new(
+                    self.session_dir().join("tool-results").join("mcp"),
+                    super::services::media_work(),
+                )),
                 ..ManagerOptions::detached()
             })
         })
@@ -301,9 +308,11 @@ impl Setup {
     }
 
     /// What servers need before they start: walls for those that are to be
-    /// held, a model for those that may ask one.
+    /// held, somebody who answers, a model for those that may ask one.
     fn prepare(&self, servers: &mut [ServerConfig]) -> Result<(), Failure> {
         self.confine(servers)?;
+        self.answerer.ask(self.person.clone());
+        self.sampler.confirmed_by(self.person.clone());
         self.sampler.allow(servers);
         if self.sampler.is_wanted() && !self.sampler.has_model() {
             let run = RunArgs::default();
@@ -379,7 +388,9 @@ impl Setup {
         super::runtime()?.block_on(async {
             let manager = self.start_servers(ServerFlags::default(), Attended::Never)?;
             manager.settled(ATTACH_PATIENCE).await;
-            let mut tools = manager.tools();
+            let permissions = haft_permission::Session::new(policy);
+            permissions.rename(&Arc::new(names(manager)));
+            let (policy, mut tools) = (permissions.policy(), manager.tools());
             tools.retain(|tool| policy.removes(tool.name()).is_none());
             self.stop_servers().await;
             Ok(pool.with_external(tools, |_| String::from("its server is no longer there")))

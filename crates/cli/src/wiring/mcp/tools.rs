@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp::{Event, Manager, ServerState};
+use haft_permission::Names;
 use haft_runtime::{Pipeline, Session, SharedPool};
 use haft_tool::DynTool;
 use haft_types::text;
@@ -46,6 +47,10 @@ const ALWAYS_LOAD_PATIENCE: Duration = Duration::from_secs(5);
 /// More instructions than this are an essay.
 const MAX_INSTRUCTIONS: usize = 2048;
 
+/// As many late tools are named; a server that brings thousands says nothing
+/// with them.
+const MAX_NAMED: usize = 250;
+
 /// Keeps the tools of a session in step with its servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ServerTools {
@@ -67,7 +72,9 @@ impl ServerTools {
         if self.manager.names().is_empty() && !self.pool.get().names().any(|it| it.starts_with("mcp__")) {
             return Vec::new();
         }
-        let policy = self.pipeline.gate.permissions().policy();
+        let permissions = self.pipeline.gate.permissions();
+        permissions.rename(&Arc::new(names(&self.manager)));
+        let policy = permissions.policy();
         let mut tools: Vec<Arc<dyn DynTool>> = self.manager.tools();
         tools.retain(|tool| policy.removes(tool.name()).is_none());
         let before = self.pool.get();
@@ -152,12 +159,25 @@ impl ServerTools {
     pub(crate) fn announce(&self, inbox: &Inbox) {
         let news = self.take();
         if !news.is_empty() {
+            let more = match news.len().saturating_sub(MAX_NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more, which ToolSearch finds by what they do"),
+            };
+            let named = news[..news.len().min(MAX_NAMED)].join(", ");
             inbox.mention(UserInput::text(format!(
-                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {}\n</system-reminder>",
-                news.join(", ")
+                "<system-reminder>\nMCP servers brought more tools. Load them with ToolSearch before you call them: {named}{more}\n</system-reminder>"
             )));
         }
     }
+}
+
+/// What rules may call the tools of servers: also as their servers do.
+pub(crate) fn names(manager: &Manager) -> Names {
+    let mut names = Names::built_in();
+    for (name, server, tool) in manager.origins() {
+        names.add_remote(&name, &server, &tool);
+    }
+    names
 }
 
 /// Following must not keep the servers alive.

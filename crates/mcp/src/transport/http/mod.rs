@@ -125,7 +125,13 @@ impl Transport for Http {
                 tokio::spawn(begin);
             }
             _ => {
-                tokio::spawn(async move { line.tell(message).await });
+                let end = line.end.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = tokio::time::timeout(NOTE_LIMIT, line.tell(message)) => (),
+                        () = end.cancelled() => (),
+                    }
+                });
             }
         }
         Ok(())
@@ -164,6 +170,9 @@ impl Transport for Http {
         })
     }
 }
+
+/// How long a server may take to take note of something.
+const NOTE_LIMIT: Duration = Duration::from_secs(60);
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";

@@ -11,7 +11,7 @@ use crate::{
     client::MODERN,
     transport::{
         Outgoing,
-        web::{body, challenge, explanation, http_error},
+        web::{body, challenge, elsewhere, explanation, http_error},
     },
     wire::{CallError, Frame, MAX_MESSAGE_BYTES, parse_values},
 };
@@ -120,6 +120,9 @@ impl Line {
             if challenge.contains("insufficient_scope") {
                 return CallError::Forbidden { challenge };
             }
+        }
+        if status.is_redirection() {
+            return CallError::Elsewhere(elsewhere(&response));
         }
         let body = explanation(response).await;
         let mentions_session = String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");

@@ -1,0 +1,201 @@
+//! Who answers the questions of servers: a hook that knows the answer, else the
+//! person; and hooks have the last word about what the server is told.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use haft_hooks::{
+    BaseInput, Decision, Elicited, ElicitedAction, EventInput, HookEvent, HookInput, Hooks, Outcome,
+};
+use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_runtime::Pipeline;
+use haft_tool::{BoxFuture, check_input};
+use serde_json::{Map, Value};
+
+use crate::output::complain;
+
+/// Answers questions of servers. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Answerer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    person: Option<Arc<dyn Elicit>>,
+    /// The calls of the session, whose hooks count, and where it works.
+    session: Option<(Weak<Pipeline>, PathBuf)>,
+}
+
+/// The hooks of the session right now, and what they are told about it.
+struct SessionHooks {
+    hooks: Hooks,
+    base: BaseInput,
+}
+
+impl Answerer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is asked, if somebody is there.
+    pub(crate) fn ask(&self, person: Option<Arc<dyn Elicit>>) {
+        self.state().person = person;
+    }
+
+    /// Whose hooks count.
+    pub(crate) fn hooked_by(&self, pipeline: &Arc<Pipeline>, cwd: PathBuf) {
+        self.state().session = Some((Arc::downgrade(pipeline), cwd));
+    }
+
+    fn hooks(&self) -> Option<SessionHooks> {
+        let (pipeline, cwd) = self.state().session.clone()?;
+        let gate = &pipeline.upgrade()?.gate;
+        Some(SessionHooks { hooks: gate.hooks().get(), base: gate.hooks().base(cwd, gate.mode()) })
+    }
+}
+
+impl Elicit for Answerer {
+    fn offers(&self) -> bool {
+        let somebody = self.state().person.as_ref().is_some_and(|it| it.offers());
+        somebody || self.hooks().is_some_and(|it| it.hooks.listens(HookEvent::Elicitation))
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
+        let (hooks, person) = (self.hooks(), self.state().person.clone());
+        Box::pin(async move {
+            let answer = match &hooks {
+                Some(hooks) => hooks.answer(&request).await,
+                None => None,
+            };
+            let answer = match (answer, person) {
+                (Some(answer), _) => answer,
+                (None, Some(person)) => person.elicit(request.clone()).await,
+                (None, None) => ElicitAnswer::Decline,
+            };
+            match &hooks {
+                Some(hooks) => hooks.review(&request, answer).await,
+                None => answer,
+            }
+        })
+    }
+}
+
+impl SessionHooks {
+    async fn run(&self, event: impl Into<EventInput>) -> Outcome {
+        let outcome = self.hooks.run(&HookInput::new(self.base.clone(), event)).await;
+        let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
+        for notice in outcome.system_messages.iter().cloned().chain(broken) {
+            complain(&notice);
+        }
+        outcome
+    }
+
+    /// What hooks answer in place of the person, if they do.
+    async fn answer(&self, request: &Elicitation) -> Option<ElicitAnswer> {
+        if !self.hooks.listens(HookEvent::Elicitation) {
+            return None;
+        }
+        let outcome = self
+            .run(haft_hooks::Elicitation {
+                mcp_server_name: request.server.clone(),
+                message: request.message.clone(),
+                mode: mode(request).to_owned(),
+                url: request.url.clone(),
+                elicitation_id: request.id.clone(),
+                requested_schema: request.schema.clone(),
+            })
+            .await;
+        if let Some(refused) = refused(request, &outcome) {
+            return Some(refused);
+        }
+        let elicited = outcome.extras.elicited?;
+        let given = elicited.content.clone().unwrap_or_default();
+        fitted(request, elicited.action, request.defaults(), given)
+            .map_err(|why| unused(request, HookEvent::Elicitation, &why))
+            .ok()
+    }
+
+    /// The answer as hooks let it go to the server.
+    async fn review(&self, request: &Elicitation, answer: ElicitAnswer) -> ElicitAnswer {
+        if !self.hooks.listens(HookEvent::ElicitationResult) {
+            return answer;
+        }
+        let (action, content) = match &answer {
+            ElicitAnswer::Accept(content) => ("accept", Some(content.clone())),
+            ElicitAnswer::Decline => ("decline", None),
+            ElicitAnswer::Cancel => ("cancel", None),
+        };
+        let outcome = self
+            .run(haft_hooks::ElicitationResult {
+                mcp_server_name: request.server.clone(),
+                action: action.to_owned(),
+                mode: mode(request).to_owned(),
+                elicitation_id: request.id.clone(),
+                content: content.clone().filter(|_| request.url.is_none()).map(Value::Object),
+            })
+            .await;
+        if let Some(refused) = refused(request, &outcome) {
+            return refused;
+        }
+        let Some(Elicited { action, content: given }) = outcome.extras.elicited else { return answer };
+        // Who says nothing about the fields leaves them as they are.
+        let given = given.or(content).unwrap_or_default();
+        match fitted(request, action, Map::new(), given) {
+            Ok(altered) => altered,
+            Err(why) => {
+                unused(request, HookEvent::ElicitationResult, &why);
+                answer
+            }
+        }
+    }
+}
+
+fn mode(request: &Elicitation) -> &'static str {
+    if request.url.is_some() { "url" } else { "form" }
+}
+
+/// A hook that blocks has declined, one that ends the turn wants no answer.
+fn refused(request: &Elicitation, outcome: &Outcome) -> Option<ElicitAnswer> {
+    let (answer, reason) = match (&outcome.decision, &outcome.stop) {
+        (Decision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
+        (_, Some(stop)) => (ElicitAnswer::Cancel, &stop.reason),
+        _ => return None,
+    };
+    let said = format!("a hook refused a question of the MCP server {}: {reason}", request.server);
+    complain(&said);
+    Some(answer)
+}
+
+/// Says that what a hook answered does not fit the form: it counts as not said.
+fn unused(request: &Elicitation, event: HookEvent, why: &str) {
+    let said = format!(
+        "an {event} hook answered the MCP server {} with what its form does not take: {}",
+        request.server,
+        haft_types::text::one_line(why, 300)
+    );
+    complain(&said);
+}
+
+/// The answer of a hook as the server may get it, or why not.
+fn fitted(
+    request: &Elicitation,
+    action: ElicitedAction,
+    mut content: Map<String, Value>,
+    given: Map<String, Value>,
+) -> Result<ElicitAnswer, String> {
+    match (action, &request.schema) {
+        (ElicitedAction::Decline, _) => Ok(ElicitAnswer::Decline),
+        (ElicitedAction::Cancel, _) => Ok(ElicitAnswer::Cancel),
+        (ElicitedAction::Accept, None) => Ok(ElicitAnswer::Accept(Map::new())),
+        (ElicitedAction::Accept, Some(schema)) => {
+            content.extend(given);
+            let mut filled = Value::Object(content);
+            check_input("the form", schema, &mut filled).map_err(|err| err.message)?;
+            match filled {
+                Value::Object(content) => Ok(ElicitAnswer::Accept(content)),
+                _ => Err(String::from("the fields are not an object")),
+            }
+        }
+    }
+}

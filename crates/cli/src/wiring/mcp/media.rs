@@ -1,0 +1,47 @@
+//! Bytes in results of servers: pictures as large as the model sees them, the
+//! rest in files.
+
+use std::path::PathBuf;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use haft_mcp::{Media, MediaDirectory, Shown};
+use haft_tool::{Block, BoxFuture};
+use haft_tools::read::MediaWork;
+
+/// The longer side of a picture every request takes, however many it holds.
+const MAX_SIDE: usize = 2000;
+
+/// Five megabytes of text are the most a picture may be.
+const MAX_BYTES: usize = 3_750_000;
+
+/// Keeps files in a directory of the session, and makes large pictures small.
+pub(super) struct SessionMedia {
+    files: MediaDirectory,
+    work: MediaWork,
+}
+
+impl SessionMedia {
+    pub(super) fn new(directory: PathBuf, work: MediaWork) -> Self {
+        Self { files: MediaDirectory::new(directory), work }
+    }
+}
+
+impl Media for SessionMedia {
+    fn picture<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>> {
+        Box::pin(async move {
+            if bytes.len() <= MAX_BYTES {
+                return self.files.picture(media_type, bytes).await;
+            }
+            let (work, large) = (self.work.clone(), bytes.to_vec());
+            let shrunk = tokio::task::spawn_blocking(move || work.shrink(&large, MAX_SIDE, MAX_BYTES));
+            match shrunk.await.ok().flatten() {
+                Some((kind, small)) => Ok(Shown::Smaller(Block::image(kind, BASE64_STANDARD.encode(small)))),
+                None => Err(format!("it is larger than {MAX_BYTES} bytes and cannot be made smaller")),
+            }
+        })
+    }
+
+    fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>> {
+        self.files.save(media_type, bytes)
+    }
+}

@@ -1,0 +1,60 @@
+//! Questions of servers to the person at the terminal.
+
+mod dialogue;
+mod field;
+mod terminal;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_tool::BoxFuture;
+
+use dialogue::Dialogue;
+use terminal::Terminal;
+
+/// Shows the question on the controlling terminal and reads the answer there.
+#[derive(Debug)]
+pub(crate) struct PersonAtTerminal;
+
+/// A person answers one question after the other.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+impl PersonAtTerminal {
+    /// Whether there is a terminal to ask at.
+    pub(crate) fn is_there() -> bool {
+        crate::ask_terminal::AskTerminal::is_there()
+    }
+}
+
+impl Elicit for PersonAtTerminal {
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
+        Box::pin(async move {
+            let _turn = ONE_AT_A_TIME.lock().await;
+            let question = Question::default();
+            let taken_back = Arc::clone(&question.taken_back);
+            let asked = tokio::task::spawn_blocking(move || {
+                let mut terminal = Terminal::open(taken_back)?;
+                let colours = terminal.colours();
+                Dialogue { lines: &mut terminal, colours }.ask(&request)
+            });
+            // A terminal that is gone has neither agreed nor refused.
+            asked.await.ok().and_then(Result::ok).unwrap_or(ElicitAnswer::Cancel)
+        })
+    }
+}
+
+/// A question somebody waits for. Dropped, it is taken back: the terminal is
+/// free again a moment later.
+#[derive(Default)]
+struct Question {
+    taken_back: Arc<AtomicBool>,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.taken_back.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,188 @@
+//! The terminal, key by key: own code, since a line editor would be the largest
+//! part of the tree for three questions, and a terminal that reads whole lines
+//! knows no Esc.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr},
+};
+
+/// What a person typed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Typed {
+    /// A line.
+    Line(String),
+    /// Esc, Ctrl-C, Ctrl-D, a terminal that is gone, or a question that is.
+    GivenUp,
+}
+
+/// Who shows text and reads lines.
+pub(super) trait Lines {
+    /// Shows text.
+    fn say(&mut self, text: &str) -> io::Result<()>;
+
+    /// Shows a prompt and reads a line.
+    fn line(&mut self, prompt: &str) -> io::Result<Typed>;
+}
+
+/// The controlling terminal without line mode and echo, until it is dropped.
+pub(super) struct Terminal {
+    file: File,
+    before: Termios,
+    taken_back: Arc<AtomicBool>,
+}
+
+/// How long a key may take to come before we look whether anybody still waits.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// What belongs to one key comes within this time.
+const ONE_KEY: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
+
+/// A longer line is no answer.
+const MAX_CHARS: usize = 10_000;
+
+impl Terminal {
+    pub(super) fn open(taken_back: Arc<AtomicBool>) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        let before = tcgetattr(&file)?;
+        let mut keys = before.clone();
+        keys.local_modes
+            .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+        // Also drops what was typed before the question was there.
+        tcsetattr(&file, OptionalActions::Flush, &keys)?;
+        Ok(Self { file, before, taken_back })
+    }
+
+    /// Whether it takes colours.
+    pub(super) fn colours(&self) -> bool {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+        wanted && std::env::var_os("TERM").is_some_and(|it| it != "dumb")
+    }
+
+    /// Whether a byte comes in time.
+    fn waits(&self, limit: &Timespec) -> io::Result<bool> {
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(limit)) {
+            Ok(ready) => Ok(0 < ready),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    /// The next byte; `None` when nobody waits for it any more.
+    fn byte(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            if self.taken_back.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if self.waits(&LOOK)? {
+                let mut byte = [0];
+                return Ok((self.file.read(&mut byte)? != 0).then_some(byte[0]));
+            }
+        }
+    }
+
+    fn key(&mut self) -> io::Result<Key> {
+        let Some(first) = self.byte()? else { return Ok(Key::GiveUp) };
+        Ok(match first {
+            b'\r' | b'\n' => Key::Enter,
+            0x03 | 0x04 => Key::GiveUp,
+            0x08 | 0x7f => Key::Back,
+            0x15 => Key::Clear,
+            0x1b => self.after_escape()?,
+            b'\t' => Key::Char(' '),
+            0..=0x1f => Key::Nothing,
+            0x20..=0x7e => Key::Char(char::from(first)),
+            _ => self.rest_of_char(first)?,
+        })
+    }
+
+    /// Esc alone gives up; what a function key sends is swallowed.
+    fn after_escape(&mut self) -> io::Result<Key> {
+        if !self.waits(&ONE_KEY)? {
+            return Ok(Key::GiveUp);
+        }
+        let mut next = self.byte()?;
+        if matches!(next, Some(b'[' | b'O')) {
+            next = self.byte()?;
+            while matches!(next, Some(0x20..=0x3f)) {
+                next = self.byte()?;
+            }
+        }
+        Ok(if next.is_some() { Key::Nothing } else { Key::GiveUp })
+    }
+
+    fn rest_of_char(&mut self, first: u8) -> io::Result<Key> {
+        let more = match first {
+            0xc0..=0xdf => 1,
+            0xe0..=0xef => 2,
+            0xf0..=0xf7 => 3,
+            _ => return Ok(Key::Nothing),
+        };
+        let mut bytes = vec![first];
+        while bytes.len() <= more {
+            let Some(byte) = self.byte()? else { return Ok(Key::GiveUp) };
+            bytes.push(byte);
+        }
+        let typed = std::str::from_utf8(&bytes).ok().and_then(|it| it.chars().next());
+        Ok(typed.filter(|it| !it.is_control()).map_or(Key::Nothing, Key::Char))
+    }
+}
+
+enum Key {
+    Char(char),
+    Back,
+    Clear,
+    Enter,
+    GiveUp,
+    Nothing,
+}
+
+impl Lines for Terminal {
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        self.file.write_all(text.as_bytes())
+    }
+
+    fn line(&mut self, prompt: &str) -> io::Result<Typed> {
+        let mut line = String::new();
+        let shown = prompt.rsplit('\n').next().unwrap_or(prompt);
+        self.say(prompt)?;
+        loop {
+            match self.key()? {
+                Key::Char(it) if line.len() < MAX_CHARS => {
+                    line.push(it);
+                    self.say(it.encode_utf8(&mut [0; 4]))?;
+                }
+                Key::Back if line.pop().is_some() => self.say(&format!("\r\u{1b}[K{shown}{line}"))?,
+                Key::Clear => {
+                    line.clear();
+                    self.say(&format!("\r\u{1b}[K{shown}"))?;
+                }
+                Key::Enter => {
+                    self.say("\n")?;
+                    return Ok(Typed::Line(line));
+                }
+                Key::GiveUp => {
+                    self.say("\n")?;
+                    return Ok(Typed::GivenUp);
+                }
+                Key::Char(_) | Key::Back | Key::Nothing => (),
+            }
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _gone = tcsetattr(&self.file, OptionalActions::Now, &self.before);
+    }
+}
