@@ -232,8 +232,7 @@ impl Agent {
     /// Hears something without answering it.
     pub fn overhear(&mut self, input: UserInput) {
         let words = input.to_text();
-        // What the program says in the person's place is not what the person said.
-        if !words.trim().is_empty() && !words.starts_with("<system-reminder>") {
+        if !words.trim().is_empty() {
             self.kept.last_words = words;
         }
         self.add(vec![NewLine {

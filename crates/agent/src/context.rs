@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use haft_hooks::{CompactTrigger, HookEvent, PreCompact};
-use haft_model::{Event, EventStream, ToolChoice};
+use haft_model::{Event, EventStream, Request, ToolChoice};
 use haft_types::{Block, CallId, Content, Message, MessageBlock, Role, Usage, text};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ Sum up this conversation so that you can go on working with nothing but your sum
 Write down: what the user asked for, word for word where it matters; every rule and decision that still holds; \
 the plan, with what is done and what comes next; files that were read or changed and what matters in them; \
 what was tried and failed, and what was denied; commands and tasks that still run; open questions. \
-Write the summary only.";
+Call no tool; write the summary only.";
 
 /// How much room there has to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -173,7 +173,6 @@ impl Agent {
     /// What the model answers when it is asked for a summary this way.
     pub(crate) async fn summary(&mut self, wish: &str, cancel: &CancellationToken) -> Option<String> {
         let mut request = self.request();
-        request.tool_choice = ToolChoice::None;
         request.max_tokens = 4_000;
         let ask = Message::user(wish);
         request.messages.push(Arc::new(ask));
@@ -183,15 +182,26 @@ impl Agent {
             let over = request.messages.len() / 8;
             request.messages.drain(..over.max(1));
         }
-        let mut used = Usage::default();
-        let stream = self.provider.stream(request);
-        let summary = tokio::select! {
-            summary = text_of(stream, &mut used) => summary,
-            () = cancel.cancelled() => None,
-        };
-        self.charge(used);
-        self.settle(None, used, Purpose::Summary);
-        summary
+        // As every request is asked: one that forbids calls could not go on from what
+        // the provider has cached, and would bill the whole conversation again.
+        for choice in [ToolChoice::Auto, ToolChoice::None] {
+            let mut used = Usage::default();
+            let stream = self.provider.stream(Request { tool_choice: choice, ..request.clone() });
+            let said = tokio::select! {
+                said = said_in(stream, &mut used) => said,
+                () = cancel.cancelled() => Said::Nothing,
+            };
+            if used != Usage::default() {
+                self.charge(used);
+                self.settle(None, used, Purpose::Summary);
+            }
+            match said {
+                Said::Words(summary) => return Some(summary),
+                Said::Called => (),
+                Said::Nothing => return None,
+            }
+        }
+        None
     }
 
     /// A summary without a model: what was asked, what was done, line by line.
@@ -244,17 +254,31 @@ impl Agent {
     }
 }
 
-async fn text_of(mut stream: EventStream, used: &mut Usage) -> Option<String> {
-    let mut text = String::new();
+/// What a model answers when it is asked for words.
+enum Said {
+    Words(String),
+    /// It wants to do something first.
+    Called,
+    Nothing,
+}
+
+async fn said_in(mut stream: EventStream, used: &mut Usage) -> Said {
+    let (mut text, mut called) = (String::new(), false);
     while let Some(event) = stream.next().await {
-        match event.ok()? {
-            Event::Text(piece) => text.push_str(&piece),
-            Event::Retrying(_) => text.clear(),
-            Event::Usage(usage) => *used = usage,
-            _ => (),
+        match event {
+            Ok(Event::Text(piece)) => text.push_str(&piece),
+            Ok(Event::Retrying(_)) => text.clear(),
+            Ok(Event::Usage(usage)) => *used = usage,
+            Ok(Event::ToolStarted { .. }) => called = true,
+            Ok(_) => (),
+            Err(_) => return Said::Nothing,
         }
     }
-    (!text.trim().is_empty()).then_some(text)
+    match (called, text.trim().is_empty()) {
+        (true, _) => Said::Called,
+        (false, true) => Said::Nothing,
+        (false, false) => Said::Words(text),
+    }
 }
 
 fn line_of(role: Role, block: &MessageBlock) -> Option<String> {

@@ -98,11 +98,14 @@ impl Inbox {
         self.1.lock().unwrap_or_else(PoisonError::into_inner).push(input);
     }
 
-    /// Takes everything that waits.
+    /// Takes everything that waits for an answer.
     pub fn take(&self) -> Vec<UserInput> {
-        let mut all = std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner));
-        all.extend(self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
-        all
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+
+    /// Takes what was only mentioned.
+    pub(crate) fn take_mentioned(&self) -> Vec<UserInput> {
+        std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether nothing waits that wants an answer.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use haft_model::{Request, SentPrefix, SystemPart, ToolSet};
 use haft_runtime::Report;
 use haft_tool::ContextChange;
-use haft_types::{Block, Message, ToolUse, Usage};
+use haft_types::{Block, Message, Role, ToolUse, Usage};
 
 use crate::{
-    Agent, AgentEvent, Compaction, Prompt, Saying,
+    Agent, AgentEvent, Compaction, Prompt, Saying, UserInput,
     log::{Asked, Purpose, State},
     prefix::{Declared, Reason, Sources, Watch},
     structured::Structured,
@@ -93,6 +93,9 @@ impl Agent {
     /// Tells the model what the beginning of its requests does not, and the log
     /// what that beginning is.
     pub(crate) fn catch_up(&mut self) {
+        for UserInput { content, .. } in self.inbox.take_mentioned() {
+            self.say(Message { role: Role::User, content }, Saying::Context);
+        }
         let pool = self.tools.pool.get();
         let declared = self.declare(Beginning::Kept);
         let (news, states) = (declared.take_news(&pool), declared.take_log());

@@ -12,6 +12,7 @@ use haft_model::{ChatOptions, Common, HttpProvider};
 use haft_runtime::{Pool, ToolSearch};
 use haft_testkit::{MockModel, Piece, Script, Turn};
 use haft_tool::{Claims, DynTool, Exposure, Output, RawTool, ToolSpec, erase};
+use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 /// A form requests are sent in.
@@ -215,7 +216,6 @@ async fn a_tool_that_was_never_loaded_just_works() {
 #[tokio::test]
 async fn loaded_tools_outlive_summaries_and_restarts() {
     let turns = vec![
-        Turn::text("It was about animals.").when("Sum up this conversation").always(),
         Turn::tool("ToolSearch", json!({"query": "select:mcp__zoo__feed"})),
         Turn::text("Loaded."),
         Turn::tool("mcp__zoo__wash", json!({"count": 1})),
@@ -248,8 +248,18 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
     // Up to the mark at the end of what was sent before.
     assert!(sent.len() - common_prefix(&sent, &now) < before["tools"].to_string().len() + 1_500);
 
+    // It is asked for as everything is, so that it goes on from the cache; whoever calls instead is
+    // asked again.
+    rig.model.push(Turn::tool("Echo", json!({"text": "first"})));
+    rig.model.push(Turn::text("It was about animals."));
+    let before = rig.bodies().pop().unwrap();
     let summed = rig.agent.compact(None, &rig.cancel.clone()).await;
     assert!(matches!(summed, haft_agent::SummedUp::Done(_)), "{summed:?}");
+    let [.., asked, again] = &rig.bodies()[..] else { panic!("nothing was asked") };
+    assert_eq!((&asked["tool_choice"], &again["tool_choice"]["type"]), (&Value::Null, &json!("none")));
+    for field in ["model", "system", "tools", "thinking"] {
+        assert_eq!(asked[field], before[field], "{field}");
+    }
     rig.model.push(Turn::tool("mcp__zoo__feed", json!({"count": 2})));
     rig.model.push(Turn::text("Fed."));
     let end = rig.say("feed").await;
@@ -260,6 +270,68 @@ async fn loaded_tools_outlive_summaries_and_restarts() {
         let tools = last["tools"].as_array().unwrap();
         let declared = tools.iter().find(|it| it["name"] == name).unwrap();
         assert!(declared.get("defer_loading").is_none(), "{name} has to be loaded again");
+    }
+}
+
+/// Whatever happens in whatever order.
+#[tokio::test]
+async fn no_order_of_events_breaks_the_prefix() {
+    let events = prop_oneof![
+        // Some of the tools are there, in some version.
+        (0..256_u32, 0..3_usize).prop_map(|(there, version)| (there, version, None)),
+        (0..256_u32, 0..8_usize).prop_map(|(there, name)| (there, 0, Some((name, "select")))),
+        (0..256_u32, 0..8_usize).prop_map(|(there, name)| (there, 0, Some((name, "call")))),
+    ];
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..6 {
+        let events = proptest::collection::vec(events.clone(), 20).new_tree(&mut runner).unwrap().current();
+        let mut rig = rig(Wire::Messages, Script::of([])).await;
+        for (there, version, does) in events {
+            let about = ["One.", "Another one.", "A third."][version];
+            let exposure = |n: usize| if n < 2 { Exposure::Direct } else { Exposure::Deferred };
+            let offered = (0..8).filter(|n| there & (1 << n) != 0);
+            offer(&rig, offered.map(|n| tool("some", &format!("t{n}"), about, exposure(n))).collect());
+            match does {
+                Some((n, "call")) => {
+                    rig.model.push(Turn::tool(format!("mcp__some__t{n}"), json!({"count": there})));
+                }
+                Some((n, _)) => {
+                    let query = format!("select:mcp__some__t{n}");
+                    rig.model.push(Turn::tool("ToolSearch", json!({"query": query})));
+                }
+                None => (),
+            }
+            rig.model.push(Turn::text("Fine."));
+            let end = rig.say("go on").await;
+            assert_eq!((end.reason, causes(&end.busts)), (haft_agent::EndReason::Completed, vec![]));
+        }
+        assert_eq!(rig.model.refusals(), [""; 0]);
+        let mut shared = 0;
+        for pair in rig.model.requests().windows(2) {
+            let common = common_prefix(&pair[0].body, &pair[1].body);
+            assert!(shared <= common, "{common} bytes after {shared}");
+            shared = common;
+            let (before, now) = (pair[0].json(), pair[1].json());
+            let tools = |body: &Value| body["tools"].as_array().unwrap().clone();
+            assert!(tools(&now).starts_with(&tools(&before)));
+            let eager = |body: &Value| tools(body).iter().filter(|it| it["defer_loading"] != true).count();
+            assert_eq!(eager(&before), eager(&now));
+        }
+    }
+}
+
+#[tokio::test]
+async fn many_definitions_are_not_in_every_log() {
+    for (count, kept) in [(20, true), (300, false)] {
+        let mut rig = rig(Wire::Messages, Script::of([Turn::text("One."), Turn::text("Two.")])).await;
+        let about = "Does something at great length. ".repeat(60);
+        let tools = (0..count).map(|number| tool("all", &format!("t{number}"), &about, Exposure::Direct));
+        offer(&rig, tools.collect());
+        rig.say("one").await;
+        rig.say("two").await;
+        let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
+        assert_eq!(log.contains("mcp__all__t7"), kept);
+        assert!(log.len() < 100_000, "{} bytes", log.len());
     }
 }
 

@@ -151,6 +151,7 @@ fn states_and_reasons_are_shown() {
     assert_eq!(good["server"]["era"], "legacy");
     let report = haft.ok(&["mcp", "get", "good"], "");
     assert!(report.contains("root_string: type: its arguments are not an object"), "{report}");
+    assert!(report.contains("  mcp__good__"), "{report}");
     let doctor = haft.run(&["mcp", "doctor", "dead"], "");
     let report = String::from_utf8(doctor.stdout).unwrap();
     assert!(doctor.status.code() == Some(1) && report.contains("fatal: no configuration"), "{report}");

@@ -439,6 +439,46 @@ fn one_of_many_processes_gets_the_token_for_all() {
     assert_eq!(authority.heard("token").last().unwrap()["scope"], "more");
 }
 
+/// The login at the company's identity provider opens the server.
+#[test]
+fn a_login_at_the_company_is_enough() {
+    let bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let access = "urn:ietf:params:oauth:token-type:access_token";
+    for (id_token, habits, want) in [
+        ("secret-in-file", json!({}), Ok(())),
+        ("secret-old", json!({}), Err("at the identity provider: invalid_grant: unknown person")),
+        ("secret-in-file", json!({"company": "/other"}), Err("speaks of another issuer")),
+        ("secret-in-file", json!({"jag": access}), Err("another kind of token")),
+    ] {
+        std::fs::write(file.path(), id_token).unwrap();
+        let mut habits = habits;
+        habits["grant"] = json!(bearer);
+        let (haft, authority) = (Haft::new(), Authority::start(&habits));
+        let provider = json!({
+            "issuer": format!("{}/company", authority.base), "clientId": "desk", "clientSecret": "hush",
+            "idTokenFile": file.path(),
+        });
+        let oauth = json!({
+            "grant": "enterprise", "clientId": "me", "clientSecret": "s", "identityProvider": provider,
+        });
+        add(&haft, &authority.entry(&oauth));
+        let said = call(&haft, "echo");
+        nothing_leaked(&haft, &said);
+        let Err(part) = want else {
+            assert!(said.contains("let in"), "{said}");
+            let (exchange, token) = (&authority.heard("exchange")[0], &authority.heard("token")[0]);
+            assert_eq!((&exchange["client"], &exchange["secret"]), (&json!("desk"), &json!("hush")));
+            assert_eq!(exchange["audience"], authority.base);
+            assert_eq!(exchange["resource"], format!("{}/mcp", authority.base));
+            assert_eq!((&token["assertion"], &token["client"]), (&json!("secret-jag"), &json!("me")));
+            continue;
+        };
+        assert!(said.contains(part), "{said}");
+        assert!(authority.heard("token").is_empty(), "nothing was asked without a permission");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_an_entry_is_said_and_nobody_is_sent_to_a_browser() {
     let habits = json!({"grant": "client_credentials", "token": "echo"});

@@ -134,6 +134,7 @@ async fn play(
         }
         script.push(step);
     }
+    let count = turns.len();
     let config = json!({"mcpServers": config}).to_string();
     let flags =
         ["--mcp-config", &config, "--strict-mcp-config", "--allowedTools", "mcp__flap,mcp__late,Read"];
@@ -155,7 +156,9 @@ async fn play(
         }
     }
     assert_eq!(peer.model.refusals(), [""; 0]);
-    let bodies = peer.model.requests().iter().map(|it| it.body.to_vec()).collect();
+    assert_eq!(peer.model.unused(), 0, "nothing was asked that nobody wanted");
+    let bodies: Vec<Vec<u8>> = peer.model.requests().iter().map(|it| it.body.to_vec()).collect();
+    assert_eq!(bodies.len(), count);
     let (_, code, stderr) = peer.end().await;
     assert_eq!(code, Some(0), "{stderr}");
     bodies
@@ -325,6 +328,8 @@ fn late_tools_come_last(tools: &[Value]) {
 
 fn news_are_told(seen: &[Seen], before_restart: usize) {
     let tells = |it: &Seen, what: &str| it.json["messages"].to_string().contains(what);
+    let late = seen.iter().position(|it| tells(it, "MCP servers brought more tools")).unwrap();
+    assert!(text_of(&seen[late].json).contains("mcp__late__delta"), "with the next request");
     let definition = "The tool mcp__flap__alpha changed";
     let told = seen.iter().position(|it| tells(it, definition)).unwrap();
     assert!(told < before_restart, "{told}");

@@ -230,3 +230,35 @@ async fn a_session_with_a_host_is_observed_too() {
     assert!(traces.iter().any(|trace| spans(trace).contains(&"execute_tool Read".to_owned())));
     assert!(traces.iter().all(|trace| spans(trace).contains(&"invoke_agent haft".to_owned())));
 }
+
+#[tokio::test]
+async fn a_lost_cache_is_an_event() {
+    let haft = Haft::new();
+    let (url, posts) = collector().await;
+    for model_name in ["claude-opus-4-5", "claude-sonnet-4-5"] {
+        let model = MockModel::start(Script::of([Turn::text("Fine.")])).await.unwrap();
+        let status = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+            .args(["-p", "go", "--continue", "--model", model_name])
+            .current_dir(haft.ws())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", haft.home())
+            .env("ANTHROPIC_BASE_URL", model.url())
+            .envs([("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", &url)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .await
+            .unwrap();
+        assert!(status.success());
+    }
+    let posts = posts.lock().unwrap().clone();
+    let logs = posts.iter().filter(|(path, _)| path == "/v1/logs");
+    let lines =
+        logs.flat_map(|(_, it)| it["resourceLogs"][0]["scopeLogs"][0]["logRecords"].as_array().unwrap());
+    let lost: Vec<&Value> = lines.filter(|it| it["eventName"] == "haft.cache_bust").collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(attribute(lost[0], "haft.cache.cause")["stringValue"], "model_changed");
+    assert_eq!(attribute(lost[0], "haft.request")["intValue"], "2");
+}

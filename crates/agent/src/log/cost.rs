@@ -114,7 +114,11 @@ impl OldRequests {
     /// Answers say what they used until their last block; the total of a prompt
     /// says it all.
     fn stand_in(self, cost: &mut SessionCost, total: Option<(Usage, f64)>) {
-        cost.requests = cost.summaries + self.by_id.len() as u64;
+        cost.requests = match self.first {
+            // Those before it were counted when the session went on.
+            Some(first) => first.saturating_sub(1) + cost.requests,
+            None => self.by_id.len() as u64,
+        };
         cost.models.clear();
         let mut sum = Usage::default();
         for (model, usage) in self.by_id.into_values() {

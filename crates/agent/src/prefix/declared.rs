@@ -55,6 +55,8 @@ pub(crate) struct Declared {
     structured: Option<ToolDef>,
     tools: Vec<ToolDef>,
     set: Arc<ToolSet>,
+    /// Bytes of the definitions of servers.
+    weight: usize,
     /// Tools of servers whose definition was looked at.
     checked: HashMap<String, Arc<dyn DynTool>>,
     /// Tools the conversation refers to.
@@ -95,6 +97,7 @@ impl Declared {
             structured: from.structured.clone(),
             tools: Vec::new(),
             set: Arc::default(),
+            weight: 0,
             checked: HashMap::new(),
             referred: referred(from.messages),
             logged,
@@ -216,15 +219,16 @@ impl Declared {
             states.push(State::Told { prompt: Box::new(self.known.clone()) });
             self.logged.told = Some(self.known.clone());
         }
-        let tools: Vec<ToolDef> = self.external().cloned().collect();
+        // Where there is too much of it, the next process takes them from the servers.
+        let count = if self.weight <= MOST_LOGGED { self.external().count() } else { 0 };
         match self.logged.tools {
-            logged if logged == tools.len() => (),
-            logged if logged < tools.len() => {
-                states.push(State::MoreTools { tools: tools[logged..].to_vec() });
+            logged if logged == count => (),
+            logged if logged < count => {
+                states.push(State::MoreTools { tools: self.external().skip(logged).cloned().collect() });
             }
-            _ => states.push(State::Tools { tools: tools.clone() }),
+            _ => states.push(State::Tools { tools: self.external().take(count).cloned().collect() }),
         }
-        self.logged.tools = tools.len();
+        self.logged.tools = count;
         states
     }
 
@@ -261,10 +265,18 @@ impl Declared {
     }
 
     fn make_set(&mut self, pool: &Pool) {
+        self.weight = self.external().map(size).sum();
         let set = ToolSet::new(self.tools.iter().cloned());
         let may_grow = pool.get("ToolSearch").is_some();
         self.set = Arc::new(if may_grow { set.that_may_grow() } else { set });
     }
+}
+
+/// Bytes of definitions that are worth being in every log.
+const MOST_LOGGED: usize = 256 << 10;
+
+fn size(tool: &ToolDef) -> usize {
+    tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()
 }
 
 fn define(name: &str, tool: &dyn DynTool) -> ToolDef {

@@ -25,6 +25,15 @@ struct Row {
     /// Why, if it cannot be used.
     reason: Option<String>,
     status: Option<ServerStatus>,
+    /// Its tools as a model calls them, each with the beginning of what it says.
+    offers: Vec<(String, String)>,
+}
+
+/// How much is said about the tools of a server.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Tools {
+    Counted,
+    Named,
 }
 
 pub(super) async fn list(setup: &Setup) -> Ended {
@@ -49,7 +58,7 @@ pub(super) async fn list(setup: &Setup) -> Ended {
 pub(super) async fn get(setup: &Setup, name: &str) -> Ended {
     find(setup, name)?;
     let rows = look(setup, Some(name)).await?;
-    show_all(setup, &rows)
+    show_all(setup, &rows, Tools::Named)
 }
 
 pub(super) async fn doctor(setup: &Setup, name: Option<&str>) -> Ended {
@@ -61,15 +70,15 @@ pub(super) async fn doctor(setup: &Setup, name: Option<&str>) -> Ended {
         print_line("No MCP servers. Name one with `haft mcp add`.")?;
         return Ok(ExitCode::SUCCESS);
     }
-    show_all(setup, &rows)
+    show_all(setup, &rows, Tools::Counted)
 }
 
 /// Everything about these servers. Fails if one of them does not work.
-fn show_all(setup: &Setup, rows: &[Row]) -> Ended {
+fn show_all(setup: &Setup, rows: &[Row], tools: Tools) -> Ended {
     if setup.options.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
     } else {
-        let reports: Vec<String> = rows.iter().map(Row::report).collect();
+        let reports: Vec<String> = rows.iter().map(|row| row.report(tools)).collect();
         print_bytes(reports.join("\n").as_bytes())?;
     }
     let all_work = rows.iter().all(|it| it.state == "ready");
@@ -105,7 +114,12 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     // Also those whose tools are known: the question is whether they work now.
     let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
     let statuses = manager.status().into_iter().map(|status| with_wire_notes(status, manager));
-    let mut rows: Vec<Row> = statuses.map(|status| Row::of_status(status, &declared, setup)).collect();
+    let mut rows: Vec<Row> = statuses
+        .map(|status| Row {
+            offers: offers(manager, &status.name),
+            ..Row::of_status(status, &declared, setup)
+        })
+        .collect();
     for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
         rows.push(Row::plain(&it.server, "waiting", it.reason(), setup));
     }
@@ -120,6 +134,7 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
                 state: "unusable",
                 reason: Some(reason.clone()),
                 status: None,
+                offers: Vec::new(),
             },
         };
         rows.push(row);
@@ -144,6 +159,11 @@ fn with_wire_notes(mut status: ServerStatus, manager: &Manager) -> ServerStatus 
         }
     }
     status
+}
+
+fn offers(manager: &Manager, server: &str) -> Vec<(String, String)> {
+    let tools = manager.tools_of(server);
+    tools.iter().map(|tool| (tool.name().to_owned(), text::one_line(&tool.spec().description, 70))).collect()
 }
 
 fn place(setup: &Setup, name: &str) -> Option<String> {
@@ -172,6 +192,7 @@ impl Row {
             state,
             reason,
             status: Some(status),
+            offers: Vec::new(),
         }
     }
 
@@ -184,6 +205,7 @@ impl Row {
             state,
             reason: Some(reason),
             status: None,
+            offers: Vec::new(),
         }
     }
 
@@ -212,7 +234,7 @@ impl Row {
     }
 
     /// Everything about it.
-    fn report(&self) -> String {
+    fn report(&self, tools: Tools) -> String {
         let mut out = format!("{}: {}\n", show::clean(&self.name), self.mark());
         let mut line = |label: &str, said: &str| {
             out.push_str(&format!(
@@ -235,7 +257,8 @@ impl Row {
             },
         );
         if let Some(status) = &self.status {
-            status_lines(status, &mut line);
+            let named = if tools == Tools::Named { &self.offers[..] } else { &[] };
+            status_lines(status, named, &mut line);
         }
         out
     }
@@ -265,6 +288,7 @@ impl Row {
         };
         row["transport"] = json!(status.transport);
         row["tools"] = json!(status.tools);
+        row["tool_names"] = self.offers.iter().map(|it| json!(it.0)).collect();
         row["connect_ms"] = json!(status.connect_time.map(|it| it.as_millis() as u64));
         row["pid"] = json!(status.pid);
         row["skipped"] = list(&status.skipped);
@@ -279,7 +303,7 @@ impl Row {
     }
 }
 
-fn status_lines(status: &ServerStatus, line: &mut impl FnMut(&str, &str)) {
+fn status_lines(status: &ServerStatus, named: &[(String, String)], line: &mut impl FnMut(&str, &str)) {
     if let Some(info) = &status.info {
         let who = format!("{} {}", info.name, info.version);
         line("server", &format!("{}, protocol {} ({})", who.trim(), info.protocol_version, era(info.era)));
@@ -288,6 +312,10 @@ fn status_lines(status: &ServerStatus, line: &mut impl FnMut(&str, &str)) {
         line("time", &format!("{} ms over {}", took.as_millis(), status.transport));
     }
     line("tools", &status.tools.to_string());
+    let widest = named.iter().map(|it| it.0.chars().count()).max().unwrap_or(0).min(40);
+    for (name, said) in named {
+        line("", &format!("{name:<widest$}  {said}"));
+    }
     for (label, list) in [("skipped", &status.skipped), ("repaired", &status.repaired)] {
         for Skipped { name, reason } in list {
             line(label, &format!("{name}: {reason}"));

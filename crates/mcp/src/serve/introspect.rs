@@ -7,6 +7,7 @@ use std::{
 use haft_tool::BoxFuture;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::guard::{TokenCheck, Verdict};
 
@@ -23,6 +24,8 @@ pub struct Introspection {
     wanted: Wanted,
     http: reqwest::Client,
     known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+    /// A flood of tokens must not become a flood of questions.
+    questions: Semaphore,
 }
 
 /// What a token must be like to be taken.
@@ -35,6 +38,7 @@ struct Wanted {
 
 const KNOWN_FOR: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 1024;
+const QUESTIONS_AT_ONCE: usize = 32;
 const LIMIT: Duration = Duration::from_secs(5);
 /// An answer about one token is short.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
@@ -49,7 +53,8 @@ impl Introspection {
     ) -> Self {
         let http = reqwest::Client::builder().timeout(LIMIT).build().unwrap_or_default();
         let wanted = Wanted { resource: resource.into(), ..Wanted::default() };
-        Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default() }
+        let questions = Semaphore::new(QUESTIONS_AT_ONCE);
+        Self { endpoint: endpoint.into(), client, wanted, http, known: Mutex::default(), questions }
     }
 
     /// Tokens of other authorization servers are not taken, where the answer
@@ -67,6 +72,12 @@ impl Introspection {
 
     fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Instant, Verdict)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was said about a token a moment ago.
+    fn remembered(&self, key: &[u8; 32]) -> Option<Verdict> {
+        let known = self.known();
+        known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, verdict)| verdict.clone())
     }
 
     async fn ask(&self, token: &str) -> Option<Verdict> {
@@ -133,13 +144,23 @@ impl TokenCheck for Introspection {
     fn judge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
             let key: [u8; 32] = Sha256::digest(token).into();
-            let known = self.known().get(&key).cloned();
-            if let Some((_, verdict)) = known.filter(|(at, _)| at.elapsed() < KNOWN_FOR) {
+            if let Some(verdict) = self.remembered(&key) {
+                return verdict;
+            }
+            let Ok(Ok(_turn)) = timeout(LIMIT, self.questions.acquire()).await else {
+                return Verdict::Unknown;
+            };
+            // Somebody may have asked the same meanwhile.
+            if let Some(verdict) = self.remembered(&key) {
                 return verdict;
             }
             let Some(verdict) = self.ask(token).await else { return Verdict::Unknown };
             let mut known = self.known();
             known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
+            if MOST_KNOWN <= known.len() {
+                // Made-up tokens must not crowd out good ones.
+                known.retain(|_, (_, verdict)| *verdict != Verdict::Bad);
+            }
             if known.len() < MOST_KNOWN {
                 known.insert(key, (Instant::now(), verdict.clone()));
             }
@@ -196,5 +217,47 @@ mod tests {
             answer.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
             assert_eq!(wanted.judge(&answer, 1000), want, "{change}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_tokens_is_no_flood_of_questions() {
+        use std::sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        };
+
+        #[derive(Default)]
+        struct Counts {
+            now: AtomicUsize,
+            most: AtomicUsize,
+            all: AtomicUsize,
+        }
+        let counts = Arc::<Counts>::default();
+        let seen = Arc::clone(&counts);
+        let answer = move |body: String| {
+            let counts = Arc::clone(&seen);
+            async move {
+                counts.all.fetch_add(1, SeqCst);
+                counts.most.fetch_max(counts.now.fetch_add(1, SeqCst) + 1, SeqCst);
+                // An authorization server takes a moment.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                counts.now.fetch_sub(1, SeqCst);
+                axum::Json(json!({"active": body.contains("token=good"), "aud": "r"}))
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+        let app = axum::Router::new().route("/", axum::routing::post(answer));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let check = Introspection::new(endpoint, None, "r");
+        assert_eq!(check.judge("good").await, Verdict::Good);
+        let tokens: Vec<String> = (0..300).map(|number| format!("bad-{number}")).collect();
+        let verdicts = futures_util::future::join_all(tokens.iter().map(|it| check.judge(it))).await;
+        assert!(verdicts.iter().all(|it| *it == Verdict::Bad), "{verdicts:?}");
+        assert!(counts.most.load(SeqCst) <= QUESTIONS_AT_ONCE);
+        let before = counts.all.load(SeqCst);
+        assert_eq!(before, 301);
+        assert_eq!(check.judge("bad-7").await, Verdict::Bad);
+        assert_eq!(counts.all.load(SeqCst), before, "what was just said is not asked again");
     }
 }

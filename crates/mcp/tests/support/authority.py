@@ -39,6 +39,8 @@ DEFAULTS = {
     "step_up": None,  # the scope calls of the tool `admin` need
     "always_403": False,
     "bearer": "Bearer",
+    "company": "/company",  # the identity provider's issuer
+    "jag": "urn:ietf:params:oauth:token-type:id-jag",
 }
 
 
@@ -114,6 +116,9 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/log":
             with self.world.lock:
                 return self.say(200, {"log": self.world.log, "reused": self.world.reused})
+        if url.path == "/company/.well-known/openid-configuration":
+            described = {"issuer": self.base + habits["company"], "token_endpoint": self.base + "/company/token"}
+            return self.say(200, described)
         if url.path == where:
             return self.metadata()
         if url.path == resource:
@@ -185,6 +190,14 @@ class Handler(BaseHTTPRequestHandler):
             return self.register(json.loads(body))
         if path == "/token":
             return self.token(dict(urllib.parse.parse_qsl(body.decode())))
+        if path == "/company/token":
+            form = dict(urllib.parse.parse_qsl(body.decode()))
+            name, method, secret = self.client(form)
+            self.note("exchange", client=name, method=method, secret=secret, **form)
+            if form.get("subject_token") != "secret-in-file":
+                return self.say(400, {"error": "invalid_grant", "error_description": "unknown person"})
+            kind = self.world.habits["jag"]
+            return self.say(200, {"access_token": "secret-jag", "issued_token_type": kind, "token_type": "N_A"})
         if path == "/mcp":
             return self.mcp(body)
         self.say(404, "<html>not here</html>", "text/html")
