@@ -111,29 +111,37 @@ fn own_id(id: &Value) -> Option<u64> {
 
 /// A request of ours.
 pub(crate) fn request(id: u64, method: &str, params: Map<String, Value>) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    message([("id", id.into()), ("method", method.into()), ("params", Value::Object(params))])
 }
 
 /// A notification of ours; `params` is left out when there is nothing to say.
 pub(crate) fn notification(method: &str, params: Map<String, Value>) -> Value {
     match params.is_empty() {
-        true => json!({"jsonrpc": "2.0", "method": method}),
-        false => json!({"jsonrpc": "2.0", "method": method, "params": params}),
+        true => message([("method", method.into())]),
+        false => message([("method", method.into()), ("params", Value::Object(params))]),
     }
 }
 
 /// Our answer to a request of the other side.
 pub(crate) fn response(id: Value, answer: Result<Value, RpcError>) -> Value {
     match answer {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Ok(result) => message([("id", id), ("result", result)]),
         Err(error) => {
             let mut object = json!({"code": error.code, "message": error.message});
             if let Some(data) = error.data {
                 object["data"] = data;
             }
-            json!({"jsonrpc": "2.0", "id": id, "error": object})
+            message([("id", id), ("error", object)])
         }
     }
+}
+
+/// Not with `json!`, which copies what it is given: arguments and results are
+/// as large as they like.
+fn message<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let version = ("jsonrpc", Value::from("2.0"));
+    let fields = std::iter::once(version).chain(fields);
+    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 #[cfg(test)]
