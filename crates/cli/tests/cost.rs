@@ -13,13 +13,10 @@ use serde_json::{Value, json};
 /// turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (String, String) {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", "go"])
         .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .env("SHOP_TOKEN", "very-secret-4711")
         .stdin(Stdio::null())

@@ -211,13 +211,10 @@ async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> Run {
 
 async fn run_prompt(haft: &Haft, prompt: &str, turns: Vec<Turn>, args: &[&str]) -> Run {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", prompt])
         .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(std::process::Stdio::null())
         .output()

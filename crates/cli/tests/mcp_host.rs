@@ -33,13 +33,10 @@ fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
 /// The requests of a `haft -p` whose model plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str], env: &[(&str, &str)]) -> Vec<Value> {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", "go", "--mcp-wait", "30"])
         .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .envs(env.iter().copied())
         .stdin(Stdio::null())

@@ -349,12 +349,9 @@ async fn a_session_goes_on_among_bad_servers() {
         Turn::text("Done."),
     ];
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", "go", "--allowedTools", "mcp__good,mcp__pipe-die-on-call"])
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(Stdio::null())
         .kill_on_drop(true)

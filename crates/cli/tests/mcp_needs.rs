@@ -50,16 +50,8 @@ fn object(properties: Value) -> Value {
 
 /// A `haft -p` whose model plays these turns.
 async fn run(haft: &Haft, model: &MockModel, env: &[(&str, String)], args: &[&str]) -> Output {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"));
-    command
-        .args(["-p", "go"])
-        .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
+    let mut command = haft.async_command();
+    command.args(["-p", "go"]).args(args).stdin(Stdio::null()).kill_on_drop(true);
     match env.is_empty() {
         true => command.env("ANTHROPIC_BASE_URL", model.url()),
         false => command.envs(env.iter().map(|(name, value)| (*name, value))),

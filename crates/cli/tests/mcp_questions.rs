@@ -204,13 +204,10 @@ async fn callbacks_of_a_host_answer_too() {
 /// A `haft -p` whose model plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Output, Vec<Value>) {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", "go", "--mcp-wait", "30", "--allowedTools", "mcp__odd", "--output-format", "json"])
         .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(Stdio::null())
         .output()

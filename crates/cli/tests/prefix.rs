@@ -406,13 +406,10 @@ async fn a_run_follows_its_settings() {
         Turn::text("Done."),
     ]);
     let model = haft_testkit::MockModel::start(script).await.unwrap();
-    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let mut child = haft
+        .async_command()
         .args(["-p", "go", "--mcp-wait", "30", "--output-format", "json"])
         .args(["--allowedTools", "Bash,mcp__going,mcp__staying"])
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())

@@ -10,12 +10,9 @@ use serde_json::{Value, json};
 /// Runs `haft -p` with a model that plays these turns.
 async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Option<i32>, String, String, Vec<Value>) {
     let model = MockModel::start(Script::of(turns)).await.unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .stdin(std::process::Stdio::null())
         .output()

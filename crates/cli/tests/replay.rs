@@ -51,14 +51,8 @@ fn script() -> Script {
 }
 
 async fn haft(haft: &Haft, model: Option<&MockModel>, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"));
-    command
-        .args(args)
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
-        .stdin(std::process::Stdio::null());
+    let mut command = haft.async_command();
+    command.args(args).stdin(std::process::Stdio::null());
     if let Some(model) = model {
         command.env("ANTHROPIC_BASE_URL", model.url());
     }

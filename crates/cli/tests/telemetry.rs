@@ -65,12 +65,9 @@ async fn run(haft: &Haft, extra: &[(&str, &str)]) -> MockModel {
     ]))
     .await
     .unwrap();
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let output = haft
+        .async_command()
         .args(["-p", "secret prompt-4711"])
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .envs(extra.iter().copied())
         .stdin(Stdio::null())
@@ -190,12 +187,9 @@ async fn a_session_with_a_host_is_observed_too() {
     ]))
     .await
     .unwrap();
-    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+    let mut child = haft
+        .async_command()
         .args(["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"])
-        .current_dir(haft.ws())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", haft.home())
         .env("ANTHROPIC_BASE_URL", model.url())
         .env("ANTHROPIC_API_KEY", "k")
         .env("HAFT_ENABLE_TELEMETRY", "1")
@@ -237,12 +231,9 @@ async fn a_lost_cache_is_an_event() {
     let (url, posts) = collector().await;
     for model_name in ["claude-opus-4-5", "claude-sonnet-4-5"] {
         let model = MockModel::start(Script::of([Turn::text("Fine.")])).await.unwrap();
-        let status = tokio::process::Command::new(env!("CARGO_BIN_EXE_haft"))
+        let status = haft
+            .async_command()
             .args(["-p", "go", "--continue", "--model", model_name])
-            .current_dir(haft.ws())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", haft.home())
             .env("ANTHROPIC_BASE_URL", model.url())
             .envs([("HAFT_ENABLE_TELEMETRY", "1"), ("OTEL_EXPORTER_OTLP_ENDPOINT", &url)])
             .stdin(Stdio::null())

@@ -40,14 +40,27 @@ impl Haft {
         write(&self.home().join(path), text);
     }
 
-    /// A process that goes on while the test does.
-    pub fn spawn(&self, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_haft"))
-            .args(args)
+    /// The program in the project, with the user's home and nothing else of our
+    /// environment.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
             .current_dir(self.ws())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.home())
+            .env("HOME", self.home());
+        command
+    }
+
+    /// The same, to be waited for in asynchronous tests.
+    pub fn async_command(&self) -> tokio::process::Command {
+        self.command().into()
+    }
+
+    /// A process that goes on while the test does.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        self.command()
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

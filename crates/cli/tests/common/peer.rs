@@ -8,7 +8,7 @@ use haft_testkit::{MockModel, Script, Turn};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout},
 };
 
 use crate::common::Haft;
@@ -33,13 +33,10 @@ impl Peer {
 
     pub async fn of(haft: &Haft, script: Script, args: &[&str]) -> Self {
         let model = MockModel::start(script).await.unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
+        let mut child = haft
+            .async_command()
             .args(FLAGS)
             .args(args)
-            .current_dir(haft.ws())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", haft.home())
             .env("ANTHROPIC_BASE_URL", model.url())
             .env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1")
             .stdin(Stdio::piped())
