@@ -29,18 +29,16 @@ async fn main() {
 /// `query("hello")` with the Python SDK: Haft beside the SDK's own executable.
 async fn hello() {
     let Some(python) = hosts::python() else { return };
-    let find = "import claude_agent_sdk, os; print(os.path.join(os.path.dirname(claude_agent_sdk.__file__), '_bundled', 'claude'))";
-    let found = std::process::Command::new(&python).args(["-c", find]).output().unwrap();
-    let bundled = String::from_utf8(found.stdout).unwrap().trim().to_owned();
-    let ours = env!("CARGO_BIN_EXE_haft").to_owned();
+    let bundled = hosts::bundled(&python);
+    let ours = std::path::PathBuf::from(env!("CARGO_BIN_EXE_haft"));
     let mut measured: Vec<(&str, Vec<Value>)> = vec![("haft", Vec::new())];
-    if Path::new(&bundled).is_file() {
+    if bundled.is_some() {
         measured.push(("bundled", Vec::new()));
     }
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/hello.py");
     for _ in 0..QUERIES {
         for (name, runs) in &mut measured {
-            let executable = if *name == "haft" { &ours } else { &bundled };
+            let executable = bundled.as_ref().filter(|_| *name == "bundled").unwrap_or(&ours);
             let haft = Haft::new();
             let script = Script { strict: false, ..Script::of([Turn::text("Hello!").always()]) };
             let model = MockModel::start(script).await.unwrap();

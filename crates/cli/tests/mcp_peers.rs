@@ -1,10 +1,12 @@
 //! Programs nobody here wrote, as clients of `haft mcp serve` itself: the
-//! official clients of two languages, old and new, and the inspector with its
-//! schema lint, over pipes and over HTTP. Without them these tests say so and
+//! official clients of two languages, old and new, the inspector with its schema
+//! lint, and another agent, over pipes and over HTTP. Without them these tests say so and
 //! pass; `cargo xtask test` installs them.
 #![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
 
 mod common;
+#[path = "common/hosts.rs"]
+mod hosts;
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,6 +15,7 @@ use std::{
 };
 
 use common::Haft;
+use haft_testkit::{MockModel, Script, Turn};
 use serde_json::{Value, json};
 
 struct Peers(PathBuf);
@@ -162,4 +165,58 @@ fn the_inspector_finds_nothing_wrong_in_any_mode() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn another_agent_works_with_the_tools() {
+    let Some(agent) = hosts::python().and_then(|python| hosts::bundled(&python)) else { return };
+    let haft = Haft::new();
+    let served = Served::start(&haft);
+    let made = haft.ws().join("made.txt");
+    let turns = [
+        Turn::tool("mcp__pipe__Write", json!({"file_path": made, "content": "made through a pipe\n"})),
+        Turn::tool("mcp__web__Read", json!({"file_path": made})),
+        Turn::tool("mcp__web__Write", json!({"file_path": made, "content": "nobody may\n"})),
+        Turn::text("Done."),
+        Turn::text("Something else was asked.").always(),
+    ];
+    let model = MockModel::start(Script { strict: false, ..Script::of(turns) }).await.unwrap();
+    let servers = json!({"mcpServers": {
+        "pipe": {
+            "command": env!("CARGO_BIN_EXE_haft"),
+            "args": ["mcp", "serve", "--permission-mode", "acceptEdits"],
+        },
+        "web": {"type": "http", "url": served.1},
+    }});
+    let output = tokio::process::Command::new(agent)
+        .args(["-p", "go", "--strict-mcp-config", "--mcp-config", &servers.to_string()])
+        .args(["--allowedTools", "mcp__pipe,mcp__web", "--output-format", "json"])
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", haft.home())
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .env("ANTHROPIC_API_KEY", "key")
+        .env("ENABLE_TOOL_SEARCH", "false")
+        .env("DISABLE_TELEMETRY", "1")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert_eq!(std::fs::read_to_string(&made).unwrap(), "made through a pipe\n", "{said}");
+    let bodies: Vec<Value> = model.requests().iter().map(|it| it.json()).collect();
+    let last = bodies.iter().max_by_key(|it| it["messages"].as_array().map_or(0, Vec::len)).unwrap();
+    let blocks =
+        last["messages"].as_array().unwrap().iter().filter_map(|it| it["content"].as_array()).flatten();
+    let results: Vec<&Value> = blocks.filter(|it| it["type"] == "tool_result").collect();
+    let is_error = |at: usize| results[at]["is_error"] == true;
+    assert_eq!((results.len(), is_error(0), is_error(1)), (3, false, false), "{results:?}");
+    assert!(results[1]["content"].to_string().contains("made through a pipe"), "{results:?}");
+    // Nobody could be asked.
+    assert!(is_error(2), "{results:?}");
 }

@@ -40,6 +40,13 @@ pub fn python() -> Option<PathBuf> {
     installed(&dir, PYTHON_SDK, make).then_some(python)
 }
 
+/// The agent that comes with the Python SDK.
+pub fn bundled(python: &Path) -> Option<PathBuf> {
+    let find = "import claude_agent_sdk, os; print(os.path.join(os.path.dirname(claude_agent_sdk.__file__), '_bundled', 'claude'))";
+    let found = Blocking::new(python).args(["-c", find]).output().ok()?;
+    Some(PathBuf::from(String::from_utf8(found.stdout).ok()?.trim())).filter(|it| it.is_file())
+}
+
 /// The Python SDK's source package, unpacked: its examples are run as they are.
 /// `None` with a loud word where it cannot be had.
 pub fn python_examples(python: &Path) -> Option<PathBuf> {
