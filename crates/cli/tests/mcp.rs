@@ -345,6 +345,11 @@ async fn a_known_server_is_not_started_for_nothing_and_a_dead_one_is_said_to_be(
     let ran = run(&haft, vec![Turn::text("ok")], &[]).await;
     assert!(ran.bodies[0]["system"].to_string().contains("mcp__known__echo"));
     assert_eq!(pids(&haft, "known").len(), started, "its tools are there, it is not");
+    // Whoever misspells it is told what they meant, not to wait.
+    let turns = vec![Turn::tool("mcp__known__ehco", json!({"text": "there"})), Turn::text("ok")];
+    let told = run(&haft, turns, &[]).await.bodies[1]["messages"].to_string();
+    assert!(told.contains("There is no tool named") && told.contains("mcp__known__echo"), "{told}");
+    assert_eq!(pids(&haft, "known").len(), started);
     // Whoever calls it gets it.
     let turns = vec![Turn::tool("mcp__known__echo", json!({"text": "there"})), Turn::text("ok")];
     let ran = run(&haft, turns, &["--allowedTools", "mcp__known"]).await;

@@ -248,11 +248,15 @@ impl Manager {
         let of = |it: &&Arc<Server>| {
             tool.starts_with(&tool_prefix(it.name())) || tool.starts_with(&format!("mcp__{}__", it.name()))
         };
-        let status = servers.iter().find(of)?.status();
+        let server = servers.iter().find(of)?;
+        let status = server.status();
         let (name, why) = (&status.name, status.last_error.as_deref().unwrap_or("it ended"));
         let said = match status.state {
             ServerState::Disabled => format!("The server `{name}` is switched off"),
-            ServerState::Connecting | ServerState::Cached => format!(
+            // Its tools are known, from now or from the last time, and this is none of them.
+            ServerState::Ready | ServerState::Cached => return None,
+            ServerState::Connecting if !server.tools().is_empty() => return None,
+            ServerState::Connecting => format!(
                 "The server `{name}` is still starting; RefreshMcpTools waits for it and brings its tools"
             ),
             ServerState::Restarting { .. } => format!("The server `{name}` is being started again: {why}"),
@@ -260,8 +264,6 @@ impl Manager {
                 "The server `{name}` asks for a login; the user has to run `haft mcp login {name}` first"
             ),
             ServerState::Failed => format!("The server `{name}` does not work: {why}"),
-            // It has come, so it would have the tool if there were one.
-            ServerState::Ready => return None,
         };
         Some(format!("{said}. The call had no effect."))
     }
