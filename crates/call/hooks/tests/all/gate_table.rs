@@ -1,0 +1,202 @@
+//! What a gate does, times what its author wants when it breaks.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use common::{Rig, command, reason, with};
+use haft_hooks::{BlockCause, Decision, Failure, Happened, OnError, RefusedRewrite};
+use serde_json::{Value, json};
+
+/// What becomes of the call.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Runs,
+    SaidNo,
+    CouldNotRun,
+}
+use Fate::{CouldNotRun, Runs, SaidNo};
+
+/// The mechanism of the pipeline: a rewritten input must be one the tool takes.
+fn accepts(input: &Value) -> Result<(), String> {
+    match input.get("command") {
+        Some(Value::String(_)) => Ok(()),
+        other => Err(format!("command: expected text, got {other:?}")),
+    }
+}
+
+async fn fate(rig: &Rig, hook: Value) -> (Fate, String) {
+    let hooks = rig.gate(hook);
+    let outcome = rig.ask(&hooks).await;
+    let decision = match &outcome.updated_input {
+        Some(rewrite) => match accepts(&rewrite.input) {
+            Ok(()) => outcome.decision,
+            Err(problem) => match hooks.rewrite_refused(rewrite, &problem) {
+                RefusedRewrite::UseOriginal { .. } => Decision::NoOpinion,
+                RefusedRewrite::Blocked(decision) => decision,
+            },
+        },
+        None => outcome.decision,
+    };
+    match decision {
+        Decision::Block { reason, cause: BlockCause::SaidNo } => (SaidNo, reason),
+        Decision::Block { reason, cause: BlockCause::CouldNotRun } => (CouldNotRun, reason),
+        Decision::NoOpinion | Decision::Allow { .. } => (Runs, String::new()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn every_gate_under_both_policies() {
+    let rig = Rig::default();
+    std::fs::write(rig.path("plain.sh"), "#!/bin/sh\nexit 0\n").unwrap();
+    let deny = r#"{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"policy"}}"#;
+    let bad_input = r#"{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":7}}}"#;
+    let exec = |program: &str| json!({"type": "command", "command": program, "args": [], "timeout": 20});
+    for (name, hook, closed, open, words) in [
+        ("exit 0", command("exit 0", 20.0), Runs, Runs, ""),
+        ("exit 2 with stderr", command("echo no way >&2; exit 2", 20.0), SaidNo, SaidNo, "no way"),
+        ("exit 2 without stderr", command("exit 2", 20.0), SaidNo, SaidNo, "gave no reason"),
+        ("missing script", command("python3 missing.py", 20.0), CouldNotRun, Runs, "missing.py"),
+        (
+            "missing script, by path",
+            command("python3 \"$CLAUDE_PROJECT_DIR\"/no/x.py", 20.0),
+            CouldNotRun,
+            Runs,
+            "no/x.py",
+        ),
+        ("missing shell script", command("sh ./gone.sh", 20.0), CouldNotRun, Runs, "gone.sh"),
+        ("not executable, shell", command("./plain.sh", 20.0), CouldNotRun, Runs, "ermission denied"),
+        ("not executable, exec", exec("./plain.sh"), CouldNotRun, Runs, "not executable"),
+        ("no such command, shell", command("no-such-command-here", 20.0), CouldNotRun, Runs, "not found"),
+        ("no such command, exec", exec("no-such-command-here"), CouldNotRun, Runs, "there is no program"),
+        ("shell syntax error", command("if then", 20.0), CouldNotRun, Runs, "syntax error"),
+        ("segfault", command("kill -SEGV $$", 20.0), CouldNotRun, Runs, "signal 11"),
+        ("exception", command("python3 -c 'raise SystemExit(1)'", 20.0), CouldNotRun, Runs, "status 1"),
+        (
+            "timeout, child holds the pipe",
+            command("sleep 600 & sleep 600", 0.3),
+            CouldNotRun,
+            Runs,
+            "within 0.3 s",
+        ),
+        ("garbage", command("echo }{ what", 20.0), CouldNotRun, Runs, "cannot be understood"),
+        ("garbage like JSON", command("echo '{\"decision\": '", 20.0), CouldNotRun, Runs, "not JSON"),
+        ("valid deny, exit 0", command(&format!("echo '{deny}'"), 20.0), SaidNo, SaidNo, "policy"),
+        (
+            "valid deny, then a crash",
+            command(&format!("echo '{deny}'; kill -9 $$"), 20.0),
+            SaidNo,
+            SaidNo,
+            "policy",
+        ),
+        (
+            "input the tool refuses",
+            command(&format!("echo '{bad_input}'"), 20.0),
+            CouldNotRun,
+            Runs,
+            "expected text",
+        ),
+    ] {
+        for (policy, want) in [("closed", closed), ("open", open)] {
+            let (got, reason) = fate(&rig, with(hook.clone(), "on_error", policy)).await;
+            assert_eq!(got, want, "{name} with {policy}: {reason}");
+            if got != Runs {
+                assert!(reason.contains(words), "{name} with {policy}: {reason}");
+            }
+            if got == CouldNotRun {
+                assert!(reason.contains("Nobody said no"), "{name}: {reason}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_public_spelling_and_the_default_mean_the_same_machinery() {
+    let rig = Rig::default();
+    let broken = command("exit 7", 20.0);
+    assert_eq!(fate(&rig, broken.clone()).await.0, CouldNotRun);
+    assert_eq!(fate(&rig, with(broken.clone(), "onFailure", "block")).await.0, CouldNotRun);
+    assert_eq!(fate(&rig, with(broken, "onFailure", "continue")).await.0, Runs);
+    // Without a word about errors, a note on standard output is just a note.
+    assert_eq!(fate(&rig, command("echo checking", 20.0)).await.0, Runs);
+    // What has no handler, and what makes no sense, could not run either.
+    assert_eq!(fate(&rig, json!({"type": "prompt", "prompt": "?"})).await.0, CouldNotRun);
+    assert_eq!(fate(&rig, json!({"type": "comand", "command": "true"})).await.0, CouldNotRun);
+}
+
+#[tokio::test]
+async fn a_broken_matcher_fails_as_its_policy_says() {
+    let rig = Rig::default();
+    for (policy, blocked) in [("closed", true), ("open", false)] {
+        let hook = with(command("exit 0", 20.0), "on_error", policy);
+        let hooks = rig.hooks(&json!({"PreToolUse": [{"matcher": "Bash(", "hooks": [hook]}]}));
+        let outcome = rig.ask(&hooks).await;
+        assert_eq!(
+            matches!(outcome.decision, Decision::Block { cause: BlockCause::CouldNotRun, .. }),
+            blocked
+        );
+        assert!(matches!(
+            &outcome.reports[0].happened,
+            Happened::Broke { failure: Failure::Unusable(_), .. }
+        ));
+        assert!(outcome.reports[0].notice().unwrap().contains("not a regular expression"));
+    }
+}
+
+#[tokio::test]
+async fn observers_that_break_stay_out_of_the_way() {
+    let rig = Rig::default();
+    let hook = command("exit 9", 20.0);
+    let hooks = rig.hooks(&json!({"Stop": [{"hooks": [hook]}], "PreCompact": [{"hooks": [hook]}]}));
+    let stop = haft_hooks::Stop {
+        stop_hook_active: false,
+        last_assistant_message: None,
+        background_tasks: Vec::new(),
+        session_crons: Vec::new(),
+    };
+    let outcome = hooks.run(&haft_hooks::HookInput::new(rig.base(), stop)).await;
+    assert_eq!(outcome.decision, Decision::NoOpinion);
+    let want = Happened::Broke {
+        failure: Failure::ExitStatus { status: 9, said: String::new() },
+        in_a_row: 1,
+        effect: OnError::Open,
+    };
+    assert_eq!(outcome.reports[0].happened, want);
+}
+
+#[tokio::test]
+async fn after_three_crashes_the_message_says_how_to_disable_the_hook() {
+    let rig = Rig::default();
+    let flag = rig.path("well");
+    let line = format!("test -e {} || kill -SEGV $$", flag.display());
+    let hooks = rig.gate(with(command(&line, 20.0), "id", "my-gate"));
+    let advice = "add \"my-gate\" to \"disabledHooks\" in /home/u/.haft/settings.json";
+    for (crash, advised) in [(1, false), (2, false), (3, true), (4, true)] {
+        let outcome = rig.ask(&hooks).await;
+        assert_eq!(reason(&outcome).contains(advice), advised, "{crash}: {}", reason(&outcome));
+    }
+    // New settings do not forget it; a success does.
+    let hooks = hooks.reconfigured(hooks.definitions().cloned().collect(), rig.ports.clone());
+    assert!(reason(&rig.ask(&hooks).await).contains(advice));
+    std::fs::write(&flag, "").unwrap();
+    assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
+    std::fs::remove_file(&flag).unwrap();
+    assert!(!reason(&rig.ask(&hooks).await).contains(advice));
+}
+
+#[tokio::test]
+async fn a_row_of_refused_rewrites_is_counted_too() {
+    let rig = Rig::default();
+    let answer = r#"{"hookSpecificOutput":{"updatedInput":{"command":7}}}"#;
+    let hooks = rig.gate(with(command(&format!("echo '{answer}'"), 20.0), "id", "rewriter"));
+    for round in 1..=3 {
+        let rewrite = rig.ask(&hooks).await.updated_input.unwrap();
+        let RefusedRewrite::Blocked(Decision::Block { reason, cause }) =
+            hooks.rewrite_refused(&rewrite, "bad")
+        else {
+            panic!("a gate is closed by default")
+        };
+        assert_eq!(cause, BlockCause::CouldNotRun);
+        assert_eq!(reason.contains("add \"rewriter\" to \"disabledHooks\""), round == 3, "{reason}");
+    }
+}

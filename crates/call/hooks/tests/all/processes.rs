@@ -1,0 +1,231 @@
+//! Hooks that hang, crash, flood, daemonise or ignore us: their processes are
+//! ours, and so is their end.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use std::time::{Duration, Instant};
+
+use common::{Rig, command, eventually, lives, pid_in, with};
+use haft_hooks::{Decision, Failure, Happened, HookInput, PostToolUse};
+use serde_json::{Value, json};
+
+fn failure(outcome: &haft_hooks::Outcome) -> &Failure {
+    match &outcome.reports[0].happened {
+        Happened::Broke { failure, .. } => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes this shell's number to a file, in one piece.
+fn tell_pid(name: &str) -> String {
+    format!("echo $BASHPID > {name}.new && mv {name}.new {name}")
+}
+
+#[tokio::test]
+async fn a_timeout_is_kept_and_the_whole_group_ends() {
+    let rig = Rig::default();
+    // The leader ignores SIGTERM, its child holds the pipes and ignores it too.
+    let line = format!(
+        "trap '' TERM; ( {}; while :; do sleep 600; done ) & {}; while :; do sleep 600; done",
+        tell_pid("child"),
+        tell_pid("leader")
+    );
+    let hooks = rig.gate(command(&line, 3.0));
+    let started = Instant::now();
+    let outcome = rig.ask(&hooks).await;
+    let took = started.elapsed();
+    assert_eq!(*failure(&outcome), Failure::TimedOut(Duration::from_secs(3)));
+    assert!(Duration::from_secs(3) <= took, "{took:?}");
+    // The promise is 200 ms, measured apart; here only that nobody waits for the sleepers.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    for name in ["leader", "child"] {
+        let pid = pid_in(&rig.path(name)).unwrap();
+        eventually("the group is gone", || !lives(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_left_the_group_ends_with_the_timeout() {
+    let rig = Rig::default();
+    let line = format!("setsid setsid bash -c '{}; exec sleep 600' & sleep 600", tell_pid("daemon"));
+    let hooks = rig.gate(command(&line, 3.0));
+    let outcome = rig.ask(&hooks).await;
+    assert!(matches!(failure(&outcome), Failure::TimedOut(_)));
+    let pid = pid_in(&rig.path("daemon")).unwrap();
+    eventually("the daemon is gone", || !lives(pid)).await;
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_what_a_hook_leaves_behind() {
+    let rig = Rig::default();
+    let deny = r#"{"decision":"block","reason":"no"}"#;
+    let line = format!(
+        "( {}; exec sleep 600 ) & until test -e left; do sleep 0.01; done; echo '{deny}'",
+        tell_pid("left")
+    );
+    let hooks = rig.gate(command(&line, 30.0));
+    let started = Instant::now();
+    let outcome = rig.ask(&hooks).await;
+    assert!(matches!(outcome.decision, Decision::Block { .. }));
+    assert!(started.elapsed() < Duration::from_secs(20), "it waited for the pipe");
+    // What it left may go on, but not longer than the hooks themselves.
+    let pid = pid_in(&rig.path("left")).unwrap();
+    assert!(lives(pid));
+    drop(hooks);
+    eventually("what was left is gone", || !lives(pid)).await;
+}
+
+#[tokio::test]
+async fn what_a_hook_leaves_behind_ends_when_its_time_is_up() {
+    let rig = Rig::default();
+    let line = format!("( {}; exec sleep 600 ) & until test -e left; do sleep 0.01; done", tell_pid("left"));
+    let hooks = rig.gate(command(&line, 2.0));
+    assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
+    let pid = pid_in(&rig.path("left")).unwrap();
+    eventually("its time is up", || !lives(pid)).await;
+    drop(hooks);
+}
+
+#[tokio::test]
+async fn dropping_the_future_ends_everything() {
+    let rig = Rig::default();
+    let line = format!(
+        "trap '' TERM; setsid bash -c '{}; exec sleep 600' & {}; while :; do sleep 600; done",
+        tell_pid("escaped"),
+        tell_pid("leader")
+    );
+    let hooks = rig.gate(command(&line, 600.0));
+    let input = rig.pre("Bash", json!({}));
+    {
+        let running = hooks.run(&input);
+        let both = || pid_in(&rig.path("escaped")).is_some() && pid_in(&rig.path("leader")).is_some();
+        tokio::select! {
+            outcome = running => panic!("{outcome:?}"),
+            () = eventually("it has started", both) => (),
+        }
+    }
+    for name in ["escaped", "leader"] {
+        let pid = pid_in(&rig.path(name)).unwrap();
+        eventually("dropped means ended", || !lives(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_does_not_read_its_input_is_no_problem() {
+    let rig = Rig::default();
+    let large = json!({"command": "x".repeat(4 << 20)});
+    for line in ["exit 0", "exec 0<&-; exit 0", "head -c 1 > /dev/null; exit 0", "exec 0<&-; sleep 0.1"] {
+        let outcome = rig.gate(command(line, 30.0)).run(&rig.pre("Bash", large.clone())).await;
+        assert_eq!(outcome.decision, Decision::NoOpinion, "{line}: {:?}", outcome.reports[0].happened);
+    }
+}
+
+#[tokio::test]
+async fn the_input_arrives_whole_and_ends() {
+    let rig = Rig::default();
+    let input = rig.pre("Bash", json!({"command": "é".repeat(1 << 20)}));
+    let outcome = rig.gate(command("cat > seen.json", 30.0)).run(&input).await;
+    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    let seen: Value = serde_json::from_slice(&std::fs::read(rig.path("seen.json")).unwrap()).unwrap();
+    assert_eq!(seen, input.to_json());
+}
+
+#[tokio::test]
+async fn megabytes_of_output_neither_block_nor_reach_anybody() {
+    let rig = Rig::default();
+    let flood = "head -c 20000000 /dev/zero | tr '\\0' x";
+    let event = PostToolUse {
+        tool_name: "Bash".into(),
+        tool_input: json!({}),
+        tool_response: json!({}),
+        tool_use_id: "t".into(),
+        duration_ms: 1,
+        mcp_server: None,
+    };
+    let hooks = rig.hooks(&json!({"PostToolUse": [{"hooks": [
+        command(&format!("{flood}; {flood} >&2; exit 0"), 60.0),
+        command(&format!("{flood} >&2; exit 2"), 60.0),
+        command(&format!("printf '{{\"systemMessage\":\"'; {flood}; printf '\"}}'"), 60.0),
+        command(&format!("printf '{{\"decision\":\"block\",\"reason\":\"'; {} ; printf '\"}}'", flood.replace("20000000", "50000")), 60.0),
+    ]}]}));
+    let outcome = hooks.run(&HookInput::new(rig.base(), event)).await;
+    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    assert!(outcome.reports[0].stdout.len() <= 10_000 && outcome.reports[0].stderr.len() <= 10_000);
+    assert_eq!(outcome.reports[1].happened, Happened::SaidNo);
+    assert!(
+        matches!(&outcome.reports[2].happened, Happened::Broke { failure: Failure::BadAnswer(why), .. } if why.contains("8 MiB"))
+    );
+    let Decision::Block { reason, .. } = &outcome.decision else { panic!("{:?}", outcome.decision) };
+    assert!(reason.chars().count() <= 2 * 10_000 + 1, "{}", reason.len());
+    assert!(reason.contains("cut by Haft: 50000 characters"), "{}", &reason[reason.len() - 300..]);
+}
+
+#[tokio::test]
+async fn twenty_hooks_of_one_event_run_at_the_same_time() {
+    let rig = Rig::default();
+    // Each waits for all the others: one after the other they would never end.
+    let hook = |n: usize| {
+        let line = format!(
+            "touch at-{n}; until [ $(ls at-* | wc -l) -eq 20 ]; do sleep 0.02; done; echo '{{\"systemMessage\":\"{n}\"}}'"
+        );
+        command(&line, 60.0)
+    };
+    let list: Vec<Value> = (0..20).map(hook).collect();
+    let outcome = rig.ask(&rig.hooks(&json!({"PreToolUse": [{"hooks": list}]}))).await;
+    assert_eq!(outcome.decision, Decision::NoOpinion);
+    let want: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(outcome.system_messages, want, "in configuration order");
+}
+
+#[tokio::test]
+async fn the_environment_of_a_hook() {
+    let mut rig = Rig::default();
+    rig.ports.environment.set = vec![("FROM_SETTINGS".into(), "yes".into())];
+    rig.ports.environment.remove = vec!["CARGO_PKG_NAME".into()];
+    let line = "printf '%s\\n' \"$CLAUDE_PROJECT_DIR\" \"$HAFT_PROJECT_DIR\" \"$CLAUDE_CODE_SESSION_ID\" \
+                \"$HAFT_SESSION_ID\" \"$FROM_SETTINGS\" \"[$CARGO_PKG_NAME]\" \"$PWD\" > env.txt; \
+                (exec 3<>/dev/tty) 2>/dev/null && echo tty >> env.txt; test -n \"$PATH\"";
+    let outcome = rig.ask(&rig.gate(command(line, 30.0))).await;
+    assert_eq!(outcome.reports[0].happened, Happened::Ran);
+    let root = rig.directory.path().to_string_lossy().into_owned();
+    let real = rig.directory.path().canonicalize().unwrap().to_string_lossy().into_owned();
+    let want = [&*root, &root, "session-1", "session-1", "yes", "[]", &real].join("\n") + "\n";
+    assert_eq!(std::fs::read_to_string(rig.path("env.txt")).unwrap(), want);
+}
+
+#[tokio::test]
+async fn the_exec_form_has_no_shell_between() {
+    let rig = Rig::default();
+    let args =
+        json!(["-c", "printf '%s|' \"$@\" > args.txt", "sh", "a b", "$HOME", "${CLAUDE_PROJECT_DIR}/x"]);
+    let hook = json!({"type": "command", "command": "sh", "args": args, "timeout": 30});
+    assert_eq!(rig.ask(&rig.gate(hook)).await.reports[0].happened, Happened::Ran);
+    let want = format!("a b|$HOME|{}/x|", rig.directory.path().display());
+    assert_eq!(std::fs::read_to_string(rig.path("args.txt")).unwrap(), want);
+}
+
+#[tokio::test]
+async fn a_working_directory_that_is_gone_does_not_open_the_gate() {
+    let rig = Rig::default();
+    let mut input = rig.pre("Bash", json!({}));
+    input.base.cwd = rig.path("deleted");
+    let outcome = rig.gate(command("echo no >&2; exit 2", 30.0)).run(&input).await;
+    assert_eq!(outcome.reports[0].happened, Happened::SaidNo);
+}
+
+#[tokio::test]
+async fn no_zombies_and_no_descriptors_are_left() {
+    let rig = Rig::default();
+    let hooks = rig.gate(with(command("cat > /dev/null; echo '{}'", 30.0), "on_error", "closed"));
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    rig.ask(&hooks).await;
+    let before = open();
+    for _ in 0..20 {
+        assert_eq!(rig.ask(&hooks).await.decision, Decision::NoOpinion);
+    }
+    assert_eq!(open(), before);
+    let me = std::process::id().to_string();
+    let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
+    assert_eq!(children.trim(), "");
+}

@@ -1,0 +1,19 @@
+//! Every integration test of this crate, in one program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "test code"
+)]
+
+mod agents;
+mod common;
+mod file_paths;
+mod handed_names;
+mod modes;
+mod paths;
+mod properties;
+mod reasons;
+mod rules;

@@ -1,0 +1,79 @@
+//! `haft dev`: for those who work on Haft itself.
+
+use std::process::ExitCode;
+
+use haft_mcp::{Manager, ManagerOptions};
+use haft_runtime::Pool;
+use haft_tool::DynTool;
+use serde_json::Value;
+
+use crate::{
+    args::DevCommand,
+    output::{Ended, Failure},
+    wiring::{Scratch, scratch_services},
+};
+
+pub(crate) fn run(command: DevCommand) -> Ended {
+    match command {
+        DevCommand::Docs { dir } => {
+            let path = dir.join("tools.md");
+            std::fs::write(&path, tools_page()?).map_err(|err| format!("{}: {err}", path.display()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        DevCommand::MockModel(args) => crate::mock_model_command::run(&args),
+    }
+}
+
+/// The page about the built-in tools, from the same list everything else comes
+/// from.
+pub(crate) fn tools_page() -> Result<String, Failure> {
+    let scratch = Scratch::new()?;
+    let services = scratch_services(&scratch)?;
+    let mut tools = haft_tools::base(&services);
+    tools.extend(haft_mcp::resource_tools(&Manager::new(ManagerOptions::detached())));
+    let pool = Pool::assemble(tools, Vec::new());
+    let mut page = String::from(
+        "# The built-in tools\n\nWhat a model is told about each. Written by `cargo xtask docs`; do not edit.\n",
+    );
+    for (_, tool) in pool.tools() {
+        page.push_str(&section(tool.as_ref()));
+    }
+    Ok(page)
+}
+
+fn section(tool: &dyn DynTool) -> String {
+    let spec = tool.spec();
+    let mut text = format!("\n## {}\n\n", spec.name);
+    let aliases = tool.aliases();
+    if !aliases.is_empty() {
+        text.push_str(&format!("Also accepted: {}.\n\n", aliases.join(", ")));
+    }
+    text.push_str(&format!("{}\n", spec.description.trim()));
+    let properties = spec.input_schema["properties"].as_object();
+    let required: Vec<&str> =
+        spec.input_schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if properties.is_some_and(|it| !it.is_empty()) {
+        text.push_str("\n| parameter | type | |\n|---|---|---|\n");
+    }
+    for (name, schema) in properties.into_iter().flatten() {
+        let need = if required.contains(&name.as_str()) { "**required** " } else { "" };
+        let about = schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        let kind = schema["type"].as_str().unwrap_or("value");
+        text.push_str(&format!("| `{name}` | {kind} | {need}{about} |\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_page_about_tools_is_in_step() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/tools.md");
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == tools_page().unwrap(), "docs/tools.md is out of step; run `cargo xtask docs`");
+    }
+}

@@ -1,0 +1,264 @@
+//! `haft -p` as scripts use it: every provider, keys, signals, pipes.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use std::{process::Stdio, time::Duration};
+
+use common::Haft;
+use haft_testkit::{MockModel, Piece, Script, Turn};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
+fn command(haft: &Haft, args: &[&str], env: &[(&str, String)]) -> tokio::process::Command {
+    let mut command = haft.async_command();
+    command
+        .args(args)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+fn anthropic(model: &MockModel) -> Vec<(&'static str, String)> {
+    vec![("ANTHROPIC_BASE_URL", model.url())]
+}
+
+#[tokio::test]
+async fn the_same_script_through_every_provider_gives_the_same_calls() {
+    let text = |it: &str| it.to_owned();
+    for (provider, path, env) in [
+        ("anthropic", "", vec![("ANTHROPIC_API_KEY", text("k"))]),
+        ("foundry", "/anthropic", vec![("ANTHROPIC_FOUNDRY_API_KEY", text("k"))]),
+        (
+            "vertex",
+            "",
+            vec![("ANTHROPIC_VERTEX_PROJECT_ID", text("p")), ("ANTHROPIC_VERTEX_ACCESS_TOKEN", text("t"))],
+        ),
+        (
+            "bedrock",
+            "",
+            vec![
+                ("AWS_ACCESS_KEY_ID", text("AKIDEXAMPLE")),
+                ("AWS_SECRET_ACCESS_KEY", text("wJalr")),
+                ("AWS_REGION", text("eu-west-1")),
+            ],
+        ),
+        ("openai", "/v1", vec![("OPENAI_API_KEY", text("k"))]),
+        ("openai-responses", "/v1", vec![("OPENAI_API_KEY", text("k"))]),
+    ] {
+        let haft = Haft::new();
+        haft.write("a.txt", "one\n");
+        let mut script = Script::of([
+            Turn::of([
+                Piece::text("Reading."),
+                Piece::tool("Read", json!({"file_path": "a.txt"})),
+                Piece::tool("Bash", json!({"command": "echo two"})),
+            ]),
+            Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+            Turn::text("Changed it."),
+        ]);
+        if provider == "bedrock" {
+            script.aws = Some(haft_testkit::AwsKey {
+                access_key: text("AKIDEXAMPLE"),
+                secret_key: text("wJalr"),
+                region: text("eu-west-1"),
+            });
+        }
+        let model = MockModel::start(script).await.unwrap();
+        let base = format!("{}{path}", model.url());
+        let args =
+            ["-p", "go", "--provider", provider, "--base-url", &base, "--permission-mode", "acceptEdits"];
+        let output = command(&haft, &args, &env).output().await.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(model.refusals(), [""; 0], "{provider}");
+        assert_eq!(
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()),
+            (Some(0), "Changed it.\n"),
+            "{provider}: {stderr}"
+        );
+        assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "two\n", "{provider}");
+        assert_eq!(model.count(), 3, "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn a_helper_command_gives_the_key_and_nobody_else_sees_it() {
+    let haft = Haft::new();
+    let key = haft.dir.path().join("key");
+    std::fs::write(&key, "sekret-4711\n").unwrap();
+    let helper = json!({"apiKeyHelper": format!("cat {}", key.display())});
+    haft.write_home(".haft/settings.json", &helper.to_string());
+    let mut script = Script::of([Turn::tool("Bash", json!({"command": "env"})), Turn::text("Done.")]);
+    script.api_key = Some(String::from("sekret-4711"));
+    let model = MockModel::start(script).await.unwrap();
+    let args = ["-p", "go", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash(env)"];
+    let output = command(&haft, &args, &anthropic(&model)).output().await.unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("\"apiKeySource\":\"apiKeyHelper\""), "{shown}");
+    assert!(
+        !shown.contains("sekret-4711") && !String::from_utf8_lossy(&output.stderr).contains("sekret-4711")
+    );
+    let mut left = vec![haft.home()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(std::fs::read_dir(path).unwrap().map(|it| it.unwrap().path()));
+        } else if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(!bytes.windows(11).any(|it| it == b"sekret-4711"), "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_stops_the_work_and_tells_the_truth() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let haft = Haft::new();
+        let turns = [
+            Turn::of([
+                Piece::tool("Bash", json!({"command": "echo began; touch begun; sleep 60; touch never"})),
+                Piece::tool("Write", json!({"file_path": "after.txt", "content": "x"})),
+            ]),
+            Turn::text("Here again."),
+        ];
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let args = ["-p", "go", "--permission-mode", "bypassPermissions", "--output-format", "json"];
+        let child = command(&haft, &args, &anthropic(&model)).spawn().unwrap();
+        let begun = haft.ws().join("begun");
+        tokio::time::timeout(Duration::from_secs(30), async {
+            while !begun.exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .unwrap();
+        let pid = child.id().unwrap().to_string();
+        let sent = std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status();
+        assert!(sent.unwrap().success());
+        let output =
+            tokio::time::timeout(Duration::from_secs(30), child.wait_with_output()).await.unwrap().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{result}");
+        assert_eq!((&result["outcome"], &result["exit_code"]), (&json!("interrupted"), &json!(code)));
+        assert!(!haft.ws().join("after.txt").exists() && !haft.ws().join("never").exists());
+
+        let again =
+            command(&haft, &["-p", "and now?", "--continue"], &anthropic(&model)).output().await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&again.stdout), "Here again.\n");
+        assert_eq!(model.refusals(), [""; 0]);
+        let sent = model.requests().last().unwrap().json().to_string();
+        assert!(sent.contains("interrupted while it ran") && sent.contains("began"), "{sent}");
+        assert!(sent.contains("before Write ran; it had no effect"), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_pipe_ends_the_run() {
+    let haft = Haft::new();
+    let turns = [
+        Turn::tool("Bash", json!({"command": "echo 1"})),
+        Turn::tool("Bash", json!({"command": "sleep 60"})),
+        Turn::text("never"),
+    ];
+    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let args = ["-p", "go", "--permission-mode", "bypassPermissions", "--output-format", "stream-json"];
+    let mut child = command(&haft, &args, &anthropic(&model)).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).await.unwrap();
+    assert!(first.contains("\"subtype\":\"init\""), "{first}");
+    let status = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(141));
+}
+
+#[tokio::test]
+async fn a_long_answer_is_not_cut() {
+    let haft = Haft::new();
+    let answer = "größer ".repeat(150_000);
+    let mut script = Script::of([Turn::text(answer.clone())]);
+    script.max_output = 1_000_000;
+    script.window = 10_000_000;
+    script.delta_chars = 50_000;
+    let model = MockModel::start(script).await.unwrap();
+    let mut child =
+        command(&haft, &["-p", "go", "--output-format", "json"], &anthropic(&model)).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut text = Vec::new();
+    // A slow reader: the pipe is full most of the time.
+    let mut buffer = [0_u8; 4096];
+    loop {
+        let read = out.read(&mut buffer).await.unwrap();
+        if read == 0 {
+            break;
+        }
+        text.extend_from_slice(&buffer[..read]);
+    }
+    let result: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(result["result"].as_str().unwrap(), answer);
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn results_say_how_it_ended() {
+    let haft = Haft::new();
+    let denied = || vec![Turn::tool("Bash", json!({"command": "make install"})), Turn::text("Could not.")];
+    for (turns, args, code, outcome) in [
+        (vec![Turn::text("Yes.")], vec![], 0, "success"),
+        (denied(), vec![], 3, "denied"),
+        (denied(), vec!["--allow-denials"], 0, "success"),
+        (denied(), vec!["--max-turns", "1"], 4, "incomplete"),
+        (denied(), vec!["--max-budget-usd", "0.0000001"], 5, "incomplete"),
+        (vec![Turn::error(401, "authentication_error", "invalid x-api-key")], vec![], 6, "failed"),
+    ] {
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        let all = [&["-p", "go", "--output-format", "json"][..], &args].concat();
+        let output = command(&haft, &all, &anthropic(&model)).output().await.unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let got = (output.status.code(), &result["outcome"], &result["exit_code"]);
+        assert_eq!(got, (Some(code), &json!(outcome), &json!(code)), "{args:?} {result}");
+        if outcome == "denied" {
+            let reason = result["permission_denials"][0]["reason"].as_str().unwrap();
+            assert!(reason.contains("nobody is there to ask"), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn without_a_key_it_says_what_to_do() {
+    let haft = Haft::new();
+    let output = haft.run(&["-p", "go"], "");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("set ANTHROPIC_API_KEY") && stderr.contains("haft demo"), "{stderr}");
+}
+
+/// With more than twenty pictures in a request each of them has to be smaller:
+/// those the person sent are made smaller, not taken away.
+#[tokio::test]
+async fn many_large_pictures_of_the_person_are_made_smaller() {
+    let haft = Haft::new();
+    let mut png = std::io::Cursor::new(Vec::new());
+    let picture = image::RgbImage::from_fn(2_100, 8, |x, y| image::Rgb([x as u8, y as u8, 7]));
+    picture.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, png.into_inner());
+    let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+    let content = vec![json!({"type": "image", "source": source}); 21];
+    let line = json!({"type": "user", "message": {"role": "user", "content": content}});
+    let model = MockModel::start(Script::of([Turn::text("Twenty-one stripes.")])).await.unwrap();
+    let mut env = anthropic(&model);
+    env.push(("ANTHROPIC_API_KEY", "k".to_owned()));
+    let args = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+    let mut child = command(&haft, &args, &env).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{line}\n").as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(model.refusals(), [""; 0]);
+    let body: Value = serde_json::from_slice(&model.requests()[0].body).unwrap();
+    let blocks = body["messages"][0]["content"].as_array().unwrap();
+    let pictures = blocks.iter().filter(|block| block["type"] == "image").count();
+    assert_eq!(pictures, 21, "{}", body["messages"]);
+}

@@ -1,0 +1,101 @@
+//! `haft -p` against a scripted model.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use common::Haft;
+use haft_testkit::{MockModel, Piece, Script, Turn};
+use serde_json::{Value, json};
+
+/// Runs `haft -p` with a model that plays these turns.
+async fn run(haft: &Haft, turns: Vec<Turn>, args: &[&str]) -> (Option<i32>, String, String, Vec<Value>) {
+    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let output = haft
+        .async_command()
+        .args(args)
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(model.refusals(), [""; 0]);
+    let bodies = model.requests().iter().map(|it| it.json()).collect();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr), bodies)
+}
+
+#[tokio::test]
+async fn reads_edits_and_answers() {
+    let haft = Haft::new();
+    haft.write("a.txt", "one\n");
+    haft.write("CLAUDE.md", "Be terse-4711.");
+    let turns = || {
+        vec![
+            Turn::of([Piece::text("Reading."), Piece::tool("Read", json!({"file_path": "a.txt"}))]),
+            Turn::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+            Turn::text("Changed it."),
+        ]
+    };
+    let args = ["-p", "change one to two", "--permission-mode", "acceptEdits"];
+    let (code, stdout, stderr, bodies) = run(&haft, turns(), &args).await;
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "Changed it.\n", ""));
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "two\n");
+    assert!(bodies[0]["system"].to_string().contains("terse-4711"));
+
+    haft.write("a.txt", "one\n");
+    let (_, stdout, _, _) =
+        run(&haft, turns(), &[&args[..], &["--output-format", "stream-json"]].concat()).await;
+    let frames: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = frames.iter().map(|frame| frame["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        ["system", "assistant", "assistant", "user", "assistant", "user", "assistant", "result"]
+    );
+    assert_eq!(frames[7]["result"], "Changed it.");
+    assert_eq!(frames[7]["num_turns"], 3);
+}
+
+#[tokio::test]
+async fn exit_codes_tell_the_ends_apart() {
+    let haft = Haft::new();
+    let write = || Turn::tool("Write", json!({"file_path": "x", "content": "x"}));
+    let denied = run(&haft, vec![write(), Turn::text("Could not.")], &["-p", "go"]).await;
+    assert_eq!(denied.0, Some(3), "{}", denied.2);
+    assert!(denied.2.contains("nobody is there to ask"), "{}", denied.2);
+    let turns =
+        run(&haft, vec![write(), write()], &["-p", "go", "--max-turns", "1", "--output-format", "json"])
+            .await;
+    assert_eq!(turns.0, Some(4));
+    assert_eq!(serde_json::from_str::<Value>(&turns.1).unwrap()["subtype"], "error_max_turns");
+    let failed = run(&haft, vec![Turn::error(400, "invalid_request_error", "no")], &["-p", "go"]).await;
+    assert_eq!(failed.0, Some(6), "{}", failed.2);
+}
+
+#[tokio::test]
+async fn sessions_go_on() {
+    let haft = Haft::new();
+    let first =
+        run(&haft, vec![Turn::text("Noted.")], &["-p", "remember 4711", "--output-format", "json"]).await;
+    let id = serde_json::from_str::<Value>(&first.1).unwrap()["session_id"].as_str().unwrap().to_owned();
+    for args in [
+        vec!["-p", "what?", "--continue"],
+        vec!["-p", "what?", "--resume", &id],
+        vec!["-p", "what?", "--resume", &id, "--fork-session"],
+    ] {
+        let again = run(&haft, vec![Turn::text("4711.")], &args).await;
+        assert_eq!((again.0, again.1.as_str()), (Some(0), "4711.\n"), "{args:?} {}", again.2);
+        assert!(again.3[0]["messages"].to_string().contains("remember 4711"), "{args:?}");
+    }
+    let unknown = run(&haft, vec![], &["-p", "x", "--resume", "nope"]).await;
+    assert_eq!(unknown.0, Some(2));
+    assert!(unknown.2.contains("No conversation found with session ID: nope"));
+}
+
+#[tokio::test]
+async fn structured_output_is_printed() {
+    let haft = Haft::new();
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let turns = vec![Turn::tool("StructuredOutput", json!({"n": 7}))];
+    let (code, stdout, _, _) = run(&haft, turns, &["-p", "count", "--json-schema", schema]).await;
+    assert_eq!((code, stdout.as_str()), (Some(0), "{\"n\":7}\n"));
+}

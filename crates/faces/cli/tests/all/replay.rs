@@ -1,0 +1,166 @@
+//! A run is recorded once and played again without the model.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use std::path::PathBuf;
+
+use common::Haft;
+use haft_testkit::{MockModel, Piece, Script, Turn};
+use serde_json::json;
+
+const RULES: &[&str] = &["--permission-mode", "acceptEdits", "--allowedTools", "Bash(sh check.sh)"];
+
+/// Looks like a key, and is none.
+fn secret() -> String {
+    format!("sk-{}", "a1B2".repeat(8))
+}
+
+fn project() -> Haft {
+    let haft = Haft::new();
+    haft.write("a.txt", "one\n");
+    haft.write(
+        "check.sh",
+        &format!(
+            "pwd; cat a.txt; echo {}
+",
+            secret()
+        ),
+    );
+    haft.write("CLAUDE.md", "Be terse.");
+    haft
+}
+
+fn script() -> Script {
+    let check = || Piece::tool("Bash", json!({"command": "sh check.sh"}));
+    Script::of([
+        Turn::of([
+            Piece::thinking("hm"),
+            Piece::text("Looking."),
+            Piece::tool("Read", json!({"file_path": "a.txt"})),
+            check(),
+        ]),
+        Turn::of([
+            Piece::tool("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"})),
+            Piece::tool("Bash", json!({"command": "make install"})),
+            Piece::tool("Write", json!({"file_path": "sub/b.txt", "content": "new\n"})),
+        ]),
+        Turn::of([check()]),
+        Turn::text("Changed it."),
+    ])
+}
+
+async fn haft(haft: &Haft, model: Option<&MockModel>, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = haft.async_command();
+    command.args(args).stdin(std::process::Stdio::null());
+    if let Some(model) = model {
+        command.env("ANTHROPIC_BASE_URL", model.url());
+    }
+    let output = command.output().await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+async fn recorded(dir: &tempfile::TempDir) -> PathBuf {
+    let first = project();
+    let cassette = dir.path().join("run.cassette");
+    let model = MockModel::start(script()).await.unwrap();
+    let args =
+        [&["-p", "change it", "--record", cassette.to_str().unwrap(), "--allow-denials"], RULES].concat();
+    let (code, stdout, stderr) = haft(&first, Some(&model), &args).await;
+    assert_eq!((code, stdout.as_str()), (Some(0), "Changed it.\n"), "{stderr}");
+    let text = std::fs::read_to_string(&cassette).unwrap();
+    assert!(!text.contains(first.dir.path().to_str().unwrap()), "a path of the recording machine");
+    assert!(!text.contains(&secret()) && text.contains("«secret»"), "a secret");
+    cassette
+}
+
+fn tree(haft: &Haft) -> Vec<(String, Vec<u8>)> {
+    ["a.txt", "sub/b.txt", "check.sh"]
+        .map(|name| (name.to_owned(), std::fs::read(haft.ws().join(name)).unwrap_or_default()))
+        .to_vec()
+}
+
+#[tokio::test]
+async fn twenty_replays_are_byte_identical() {
+    let dir = tempfile::tempdir().unwrap();
+    let cassette = recorded(&dir).await;
+    let file = cassette.to_str().unwrap();
+    for (tools, rules) in [("recorded", &[][..]), ("real", RULES)] {
+        let mut transcripts = std::collections::BTreeSet::new();
+        for round in 0..20 {
+            let again = project();
+            let args = [&["replay", file, "--tools", tools], rules].concat();
+            let (code, stdout, stderr) = haft(&again, None, &args).await;
+            assert_eq!((code, stderr.as_str()), (Some(0), ""), "{tools} {round}: {stdout}");
+            let want: &[u8] = if tools == "real" { b"two\n" } else { b"one\n" };
+            assert_eq!(tree(&again)[0].1, want, "{tools} {round}");
+            assert!(stdout.ends_with('\n') && stdout.contains("\"end\":\"completed\""), "{stdout}");
+            transcripts.insert(stdout);
+        }
+        assert_eq!(transcripts.len(), 1, "{tools}");
+    }
+}
+
+#[tokio::test]
+async fn a_miss_names_the_first_field_that_differs() {
+    let dir = tempfile::tempdir().unwrap();
+    let cassette = recorded(&dir).await;
+    let text = std::fs::read_to_string(&cassette).unwrap();
+    let changed = dir.path().join("changed.cassette");
+    for (from, to, want) in [
+        ("Reads a file", "Rreads a file", "differs first at tools["),
+        ("Be terse.", "Be verbose.", "differs first at system["),
+    ] {
+        // The first request only: the header says what this run is told.
+        let at = text.find("\"exchange\"").unwrap();
+        let (header, rest) = text.split_at(at);
+        if !rest.contains(from) {
+            continue;
+        }
+        std::fs::write(&changed, format!("{header}{}", rest.replacen(from, to, 1))).unwrap();
+        let again = project();
+        let (code, _, stderr) = haft(&again, None, &["replay", changed.to_str().unwrap()]).await;
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains("replay miss") && stderr.contains(want), "{stderr}");
+    }
+    let edited = project();
+    edited.write("a.txt", "one and more\n");
+    let args = [&["replay", cassette.to_str().unwrap(), "--tools", "real"], RULES].concat();
+    let (code, _, stderr) = haft(&edited, None, &args).await;
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("differs first at messages["), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_fork_goes_on_with_another_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let cassette = recorded(&dir).await;
+    let other = MockModel::start(Script::of([
+        Turn::tool("Write", json!({"file_path": "c.txt", "content": "forked\n"})),
+        Turn::text("Went elsewhere."),
+    ]))
+    .await
+    .unwrap();
+    let again = project();
+    let args = [&["replay", cassette.to_str().unwrap(), "--fork-at", "2", "--tools", "real"], RULES].concat();
+    let (code, stdout, stderr) = haft(&again, Some(&other), &args).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("Went elsewhere."), "{stdout}");
+    assert_eq!(std::fs::read(again.ws().join("c.txt")).unwrap(), b"forked\n");
+    assert_eq!(tree(&again)[0].1, b"two\n");
+    assert_eq!((other.refusals(), other.count()), (vec![], 2));
+}
+
+#[tokio::test]
+async fn other_files_are_neither_overwritten_nor_played() {
+    let haft_ = project();
+    let model = MockModel::start(Script::of([Turn::text("no")])).await.unwrap();
+    let (code, _, stderr) = haft(&haft_, Some(&model), &["-p", "x", "--record", "a.txt"]).await;
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("is no cassette"), "{stderr}");
+    assert_eq!(std::fs::read(haft_.ws().join("a.txt")).unwrap(), b"one\n");
+    let (code, _, stderr) = haft(&haft_, None, &["replay", "a.txt"]).await;
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("line 1 is not of a cassette"), "{stderr}");
+}

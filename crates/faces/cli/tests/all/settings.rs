@@ -1,0 +1,115 @@
+//! Settings, rules, hooks and trust through the real binary.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use common::{Haft, text};
+use serde_json::json;
+
+#[test]
+fn rules_of_every_layer_count_and_are_listed_with_their_source() {
+    let haft = Haft::new();
+    haft.write("a.txt", "secret\n");
+    haft.write_home(".claude/settings.json", r#"{"permissions": {"deny": ["Read(./a.txt)"]}}"#);
+    haft.write_home(".haft/settings.json", r#"{"permissions": {"allow": ["Edit(./out/**)"]}}"#);
+    let listed = haft.ok(&["permissions", "list", "--allowedTools", "Bash(ls *)"], "");
+    for part in ["Read(./a.txt)", ".claude/settings.json", "Edit(./out/**)", "Bash(ls *)", "the command line"]
+    {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let reports = haft.reports(&[], &[json!({"name": "Read", "input": {"file_path": "a.txt"}})]);
+    assert_eq!(reports[0]["error_kind"], "denied", "{}", reports[0]);
+    let explained = haft.run(&["permissions", "explain", "Read", r#"{"file_path": "a.txt"}"#], "");
+    assert_eq!(explained.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&explained.stdout).starts_with("deny: "));
+}
+
+#[test]
+fn hooks_of_the_user_run_and_can_deny() {
+    let haft = Haft::new();
+    haft.write("a.txt", "x\n");
+    let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": "echo no reading today >&2; exit 2"}]}]}}"#;
+    haft.write_home(".haft/settings.json", hook);
+    let reports = haft.reports(&[], &[json!({"name": "Read", "input": {"file_path": "a.txt"}})]);
+    assert_eq!(reports[0]["error_kind"], "denied", "{}", reports[0]);
+    assert!(text(&reports[0]).contains("no reading today"), "{}", reports[0]);
+}
+
+#[test]
+fn the_condition_of_a_hook_is_a_rule() {
+    let haft = Haft::new();
+    haft.write("a.txt", "x\n");
+    haft.write("b.txt", "y\n");
+    let hook = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": "exit 2", "if": "Read(./a.txt)"}]}]}}"#;
+    haft.write_home(".haft/settings.json", hook);
+    let read = |name: &str| json!({"name": "Read", "input": {"file_path": name}});
+    let reports = haft.reports(&[], &[read("a.txt"), read("b.txt")]);
+    assert_eq!(
+        (&reports[0]["error_kind"], &reports[1]["is_error"]),
+        (&json!("denied"), &json!(false)),
+        "{reports:?}"
+    );
+}
+
+#[test]
+fn a_project_runs_nothing_before_it_is_trusted() {
+    let haft = Haft::new();
+    haft.write("a.txt", "x\n");
+    let hook = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch ran"}]}]}, "permissions": {"allow": ["Edit"], "deny": ["Read(./b.txt)"]}}"#;
+    haft.write(".claude/settings.json", hook);
+    haft.write("b.txt", "y\n");
+    let read = |name: &str| json!({"name": "Read", "input": {"file_path": name}});
+    let before = haft.reports(
+        &[],
+        &[
+            read("a.txt"),
+            read("b.txt"),
+            json!({"name": "Write", "input": {"file_path": "c.txt", "content": "c"}}),
+        ],
+    );
+    assert_eq!(before[0]["is_error"], false, "{}", before[0]);
+    // What tightens counts at once, what loosens does not.
+    assert_eq!((&before[1]["error_kind"], &before[2]["error_kind"]), (&json!("denied"), &json!("denied")));
+    assert!(!haft.ws().join("ran").exists());
+    assert_eq!(haft.run(&["trust"], "").status.code(), Some(2));
+    let shown = haft.ok(&["trust", "--yes"], "");
+    assert!(shown.contains("run a hook") && shown.contains("touch ran"), "{shown}");
+    haft.reports(&[], &[read("a.txt")]);
+    assert!(haft.ws().join("ran").exists());
+    // A changed hook waits again.
+    std::fs::remove_file(haft.ws().join("ran")).unwrap();
+    haft.write(".claude/settings.json", &hook.replace("touch ran", "touch ran; true"));
+    haft.reports(&[], &[read("a.txt")]);
+    assert!(!haft.ws().join("ran").exists());
+}
+
+#[test]
+fn a_broken_file_is_reported_with_its_place_and_left_alone() {
+    let haft = Haft::new();
+    haft.write_home(".haft/settings.json", "{\n  \"model\": \"a\",\n  oops\n}");
+    let output = haft.run(&["tool", "call", "Config", r#"{"setting": "model"}"#], "");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("settings.json:3:"), "{stderr}");
+    assert!(std::fs::read_to_string(haft.home().join(".haft/settings.json")).unwrap().contains("oops"));
+}
+
+#[test]
+fn config_reads_and_changes_what_a_model_may() {
+    let haft = Haft::new();
+    let config = |input: serde_json::Value| json!({"name": "Config", "input": input});
+    let reports = haft.reports(
+        &["--allowedTools", "Config"],
+        &[
+            config(json!({"setting": "theme"})),
+            config(json!({"setting": "theme", "value": "dark"})),
+            config(json!({"setting": "theme"})),
+            config(json!({"setting": "hooks", "value": "x"})),
+            config(json!({"setting": "thme"})),
+        ],
+    );
+    assert!(text(&reports[0]).starts_with("theme = null"), "{}", reports[0]);
+    assert_eq!(reports[1]["is_error"], false, "{}", reports[1]);
+    assert!(text(&reports[2]).starts_with("theme = \"dark\""), "{}", reports[2]);
+    assert_eq!(reports[3]["error_kind"], "invalid_input");
+    assert!(text(&reports[4]).contains("did you mean theme"), "{}", reports[4]);
+}

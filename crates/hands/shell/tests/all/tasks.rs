@@ -1,0 +1,203 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use std::{sync::Arc, time::Duration};
+
+use common::{Rig, lives};
+use haft_shell::{
+    output::Mark,
+    run::{About, Exit, Kind, News, Status, Tasks, Until},
+};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn about(kind: Kind, agent: &str) -> About {
+    About { kind, description: String::from("some work"), agent: agent.into() }
+}
+
+fn ended(status: &Status) -> bool {
+    matches!(status, Status::Ended(_))
+}
+
+#[tokio::test]
+async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let first = tasks.adopt(rig.start("echo one; exit 3"), about(Kind::Command, "main"), Mark::default());
+    let second = tasks.adopt(rig.start("echo two"), about(Kind::Command, "child"), Mark::default());
+    tasks.news(&"main".into()).await;
+    let told = tasks.drain(&"main".into());
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].task.id.as_str(), told[0].task.status.name()), (first.as_str(), "failed"));
+    let text = told[0].text();
+    assert!(text.contains("some work") && text.contains("exit code 3") && text.ends_with("one"), "{text}");
+    assert!(tasks.drain(&"main".into()).is_empty() && !tasks.has_news(&"main".into()));
+    // The child has ended its turn: its parent takes its place.
+    tasks.news(&"child".into()).await;
+    let told = tasks.drain_where(|agent| agent.as_str() != "main");
+    assert_eq!((told.len(), told[0].task.id.as_str()), (1, second.as_str()));
+    assert!(ended(&tasks.get(&first).unwrap().status), "ids stay known");
+}
+
+#[tokio::test]
+async fn whoever_read_the_end_is_not_told_again() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let id = tasks.adopt(
+        rig.start("echo one; until [ -e go ]; do sleep 0.01; done; echo two"),
+        about(Kind::Command, "main"),
+        Mark::default(),
+    );
+    assert!(tasks.wait(&id, Until::News, SOON).await);
+    let read = tasks.read(&id, 1_000).unwrap();
+    assert_eq!((read.fresh.text.as_str(), ended(&read.info.status)), ("one\n", false));
+    assert_eq!(tasks.read(&id, 1_000).unwrap().fresh.text, "");
+    std::fs::write(rig.work().join("go"), "").unwrap();
+    assert!(tasks.wait(&id, Until::Ended, SOON).await);
+    let read = tasks.read(&id, 1_000).unwrap();
+    assert_eq!((read.fresh.text.as_str(), ended(&read.info.status)), ("two\n", true));
+    assert!(tasks.drain(&"main".into()).is_empty());
+    assert!(!tasks.wait("bash_99", Until::Ended, SOON).await && tasks.read("bash_99", 1).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_and_drainers_never_both_learn_of_an_end() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let mut ids = Vec::new();
+    for _ in 0..30 {
+        ids.push(tasks.adopt(rig.start("exit 0"), about(Kind::Command, "main"), Mark::default()));
+    }
+    let reader = |tasks: Arc<Tasks>, ids: Vec<String>| async move {
+        let mut learnt = Vec::new();
+        for id in ids {
+            if ended(&tasks.read(&id, 100).unwrap().info.status) {
+                learnt.push(id);
+            }
+        }
+        learnt
+    };
+    let drainer = |tasks: Arc<Tasks>| async move {
+        let mut told = Vec::new();
+        for _ in 0..200 {
+            told.extend(tasks.drain(&"main".into()).into_iter().map(|it| it.task.id));
+            tokio::task::yield_now().await;
+        }
+        told
+    };
+    let (first, second) = (tokio::spawn(drainer(tasks.clone())), tokio::spawn(drainer(tasks.clone())));
+    let read = tokio::spawn(reader(tasks.clone(), ids.clone()));
+    let read: Vec<String> = read.await.unwrap();
+    let mut told = [first.await.unwrap(), second.await.unwrap()].concat();
+    for id in &ids {
+        assert!(tasks.wait(id, Until::Ended, SOON).await);
+    }
+    told.extend(tasks.drain(&"main".into()).into_iter().map(|it| it.task.id));
+    for id in &ids {
+        let times = told.iter().filter(|it| *it == id).count();
+        assert!(times <= 1, "{id} was told {times} times");
+        assert!(times == 1 || read.contains(id), "{id} was told nobody");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_tells_lines_and_then_its_end() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let id = tasks.watch(rig.start("echo a; printf 'b\\rc\\n'; printf last"), about(Kind::Watch, "main"));
+    let mut lines = Vec::new();
+    loop {
+        tasks.news(&"main".into()).await;
+        let mut over = false;
+        for notice in tasks.drain(&"main".into()) {
+            assert_eq!(notice.task.id, id);
+            match notice.news {
+                News::Events(events, missed) => {
+                    assert!(!over && missed == 0);
+                    lines.extend(events);
+                }
+                News::Ended(_) => over = true,
+            }
+        }
+        if over {
+            break;
+        }
+    }
+    assert_eq!(lines, ["a", "c", "last"]);
+}
+
+#[tokio::test]
+async fn a_flood_of_events_is_bounded_and_counted() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let id = tasks.watch(rig.start("seq 100000"), about(Kind::Watch, "main"));
+    assert!(tasks.wait(&id, Until::Ended, SOON).await);
+    let mut kept = 0;
+    let mut missed = 0;
+    let mut over = false;
+    while !over {
+        tasks.news(&"main".into()).await;
+        for notice in tasks.drain(&"main".into()) {
+            assert!(notice.text().chars().count() < 25_000);
+            match notice.news {
+                News::Events(events, more) => {
+                    kept += events.len() as u64;
+                    missed += more;
+                }
+                News::Ended(_) => over = true,
+            }
+        }
+    }
+    assert_eq!(kept + missed, 100_000);
+    assert!(0 < missed);
+}
+
+#[tokio::test]
+async fn stopping_ends_the_whole_family_and_is_no_news() {
+    haft_shell::own::adopt_orphans().unwrap();
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let job = rig.start("(setsid sleep 600 &); echo up; sleep 600");
+    let id = tasks.adopt(job.clone(), about(Kind::Command, "main"), Mark::default());
+    tasks.wait(&id, Until::News, SOON).await;
+    let pids: Vec<i32> =
+        rig.shell.owner().list().iter().flat_map(|it| it.processes.iter().map(|it| it.id.pid)).collect();
+    assert!(2 <= pids.len());
+    let info = tasks.stop(&id).await.unwrap();
+    assert_eq!(info.status.name(), "killed");
+    job.gone().await;
+    assert!(!pids.into_iter().any(lives));
+    assert!(tasks.drain(&"main".into()).is_empty());
+    assert!(tasks.stop("bash_77").await.is_none());
+}
+
+#[tokio::test]
+async fn a_person_sends_a_call_to_the_background() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let foreground = tasks.in_foreground(&"call_1".into());
+    assert!(!tasks.move_to_background(Some(&"call_2".into())));
+    assert!(tasks.move_to_background(None));
+    foreground.moved().await;
+    drop(foreground);
+    assert!(!tasks.move_to_background(None));
+}
+
+#[tokio::test]
+async fn a_feed_is_a_task_too() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    let (job, feed) = rig.shell.feed(rig.spec("ws://x")).unwrap();
+    let id = tasks.watch(job.clone(), about(Kind::Watch, "main"));
+    feed.write(b"frame\n");
+    tasks.news(&"main".into()).await;
+    assert!(matches!(&tasks.drain(&"main".into())[0].news, News::Events(lines, 0) if lines == &["frame"]));
+    let stopping = tokio::spawn(async move {
+        let why = feed.asked_to_stop().await;
+        feed.end(String::from("closed"), Some(why));
+    });
+    tasks.stop(&id).await.unwrap();
+    stopping.await.unwrap();
+    assert_eq!(job.ended().await.exit, Exit::Closed(String::from("closed")));
+}

@@ -1,0 +1,246 @@
+//! Undo of commands: what files have besides content, and git's own directory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs, reason = "test code")]
+
+use crate::shell_rig;
+
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use haft_tool::{CallContext, DynTool, erase};
+use haft_tools::bash::{
+    AnalysedFacts, Bash, BashSettings,
+    undo::{JournalSnapshots, SnapshotLimits},
+};
+use haft_workspace::{
+    EverythingInContext, Files, JournalLimits, Origin, UndoTarget, Workspace, WorkspaceConfig,
+};
+use serde_json::json;
+use shell_rig::{Rig, call, watched};
+
+struct Undoable {
+    rig: Rig,
+    files: Arc<Files>,
+    bash: Arc<dyn DynTool>,
+}
+
+impl Undoable {
+    fn new(limits: SnapshotLimits) -> Self {
+        let rig = Rig::new();
+        let state_dir = rig.work.parent().unwrap().join("journal");
+        let config = WorkspaceConfig { state_dir, root: rig.work.clone(), limits: JournalLimits::default() };
+        let workspace = Arc::new(Workspace::open(config).unwrap());
+        let files = Arc::new(Files::new(workspace, None, EverythingInContext));
+        let facts = AnalysedFacts { home: None, roots: vec![rig.work.clone()] };
+        let roots = Arc::new(vec![rig.work.clone()]);
+        let snapshots = Arc::new(JournalSnapshots::new(Arc::clone(&files), None, limits));
+        let bash = Bash::new(rig.tasks.clone(), Arc::new(facts), roots, BashSettings::default());
+        Self { bash: erase(bash.with_snapshots(snapshots)), rig, files }
+    }
+
+    fn context(&self, id: &str) -> CallContext {
+        CallContext::detached(id, self.rig.work.as_path())
+    }
+
+    async fn run(&self, id: &str, command: &str) -> String {
+        match call(&self.bash, json!({ "command": command }), self.context(id)).await {
+            Ok(output) => output.content.to_text(),
+            Err(error) => error.message,
+        }
+    }
+
+    fn origin() -> Origin {
+        Origin { session: None, turn: None, call: "undo".into(), tool: String::from("undo") }
+    }
+
+    fn undo(&self, id: &str) {
+        let report = self.files.workspace().undo(&UndoTarget::Call(id.into()), &Self::origin()).unwrap();
+        assert_eq!(report.conflicts, []);
+    }
+
+    fn redo(&self) {
+        let report = self.files.workspace().redo(&Self::origin()).unwrap();
+        assert_eq!(report.conflicts, []);
+    }
+}
+
+#[derive(Debug, Eq, PartialEq)]
+struct Seen {
+    mode: u32,
+    owner: (u32, u32),
+    modified: (i64, i64),
+    mark: Option<Vec<u8>>,
+    content: Vec<u8>,
+}
+
+fn mark_of(path: &Path) -> Option<Vec<u8>> {
+    let mut value = [0_u8; 64];
+    let len = rustix::fs::lgetxattr(path, "user.haft-test", &mut value[..]).ok()?;
+    Some(value[..len].to_vec())
+}
+
+fn picture(dir: &Path) -> BTreeMap<String, Seen> {
+    let mut out = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(at) = open.pop() {
+        let meta = at.symlink_metadata().unwrap();
+        let content = match () {
+            () if meta.is_symlink() => std::fs::read_link(&at).unwrap().into_os_string().into_encoded_bytes(),
+            () if meta.is_dir() => Vec::new(),
+            () => std::fs::read(&at).unwrap(),
+        };
+        if meta.is_dir() {
+            open.extend(std::fs::read_dir(&at).unwrap().map(|it| it.unwrap().path()));
+        }
+        let seen = Seen {
+            mode: meta.mode(),
+            owner: (meta.uid(), meta.gid()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            mark: mark_of(&at),
+            content,
+        };
+        out.insert(at.strip_prefix(dir).unwrap().to_string_lossy().into_owned(), seen);
+    }
+    out
+}
+
+fn furnish(dir: &Path) {
+    for (path, text, mode) in [
+        ("f1", "one\n", 0o644),
+        ("d/f2", "two\n", 0o600),
+        ("d/e/run", "#!/bin/sh\n", 0o4755),
+        ("d/e/ro", "x", 0o444),
+    ] {
+        std::fs::create_dir_all(dir.join(path).parent().unwrap()).unwrap();
+        std::fs::write(dir.join(path), text).unwrap();
+        std::fs::set_permissions(dir.join(path), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    symlink("f1", dir.join("link")).unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(dir.join("d/f2"), Some(1234), Some(4321)).unwrap();
+        chown(dir.join("d/e/run"), Some(1234), Some(0)).unwrap();
+        std::fs::set_permissions(dir.join("d/e/run"), std::fs::Permissions::from_mode(0o4755)).unwrap();
+    } else {
+        eprintln!("SKIPPED: only root can give files away");
+    }
+    let marked =
+        rustix::fs::lsetxattr(dir.join("f1"), "user.haft-test", b"mark", rustix::fs::XattrFlags::empty());
+    if marked.is_err() {
+        eprintln!("SKIPPED: no extended attributes here");
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
+    for name in ["f1", "d/f2", "d/e/run", "d/e/ro", "d/e", "d", ""] {
+        let file = std::fs::File::open(dir.join(name)).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn times_owners_and_attributes_come_back() {
+    for command in [
+        "rm -rf f1 d link",
+        "sed -i s/o/0/ f1 d/f2",
+        "python3 -c \"import shutil; shutil.rmtree('d')\"",
+        "mv d g && rm -rf g",
+        "cp f1 d/f2; chmod 777 d/e/ro d/e; echo more >> f1",
+        "rm f1; echo new > f1; mkdir f3; rm d/e/run; ln -s x d/e/run",
+        "python3 -c \"import os; os.removexattr('f1', 'user.haft-test')\"",
+        "chown 7:7 f1 d/f2 d/e/run",
+    ] {
+        let undoable = Undoable::new(SnapshotLimits::default());
+        let work = undoable.rig.work.clone();
+        furnish(&work);
+        let before = picture(&work);
+        let said = undoable.run("call", command).await;
+        let after = picture(&work);
+        if before == after {
+            eprintln!("SKIPPED: {command} did nothing here: {said}");
+            continue;
+        }
+        undoable.undo("call");
+        assert_eq!(picture(&work), before, "{command}");
+        undoable.redo();
+        let again = picture(&work);
+        let content = |it: &BTreeMap<String, Seen>| -> Vec<(String, u32, Vec<u8>)> {
+            it.iter().map(|(path, it)| (path.clone(), it.mode, it.content.clone())).collect()
+        };
+        assert_eq!(content(&again), content(&after), "{command}");
+        assert_eq!(again, after, "{command}");
+        undoable.undo("call");
+        assert_eq!(picture(&work), before, "{command}, again");
+    }
+}
+
+/// A repository with this many objects.
+fn repository(work: &Path, objects: usize) {
+    for (name, text) in [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("config", "[core]\n"),
+        ("refs/heads/main", "0123\n"),
+        ("logs/HEAD", "log\n"),
+        ("index", "DIRC"),
+    ] {
+        let path = work.join(".git").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    for number in 0..objects {
+        let path = work.join(format!(".git/objects/{:02x}/{number}", number % 16));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("object {number}")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+    }
+}
+
+fn contents(work: &Path) -> Vec<(String, Vec<u8>)> {
+    picture(work).into_iter().map(|(path, it)| (path, it.content)).collect()
+}
+
+#[tokio::test]
+async fn a_repository_larger_than_other_generated_things_is_kept_by_second_names() {
+    let undoable = Undoable::new(SnapshotLimits { generated: (10, 1 << 20), ..SnapshotLimits::default() });
+    let work = undoable.rig.work.clone();
+    repository(&work, 200);
+    let before = contents(&work);
+    // Looked at, but not copied.
+    undoable.run("other", "./nothing; true").await;
+    let links = std::fs::metadata(work.join(".git/objects/00/0")).unwrap().nlink();
+    assert_eq!(links, 2);
+    for command in ["rm -rf .git", "python3 -c \"import shutil; shutil.rmtree('.git')\""] {
+        let said = undoable.run(command, command).await;
+        assert!(!work.join(".git").exists() && !said.contains("undo does not cover"), "{said}");
+        undoable.undo(command);
+        assert_eq!(contents(&work), before, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn objects_that_are_too_many_are_announced_before_the_command_and_the_rest_is_kept() {
+    let undoable = Undoable::new(SnapshotLimits { objects: (20, 1 << 20), ..SnapshotLimits::default() });
+    let work = undoable.rig.work.clone();
+    repository(&work, 60);
+    let want = format!("undo does not cover {}", work.join(".git/objects").display());
+    // Once for commands that may do it, and every time for those that say so.
+    let said = undoable.run("first", "./nothing; true").await;
+    assert!(said.contains(&want), "{said}");
+    let said = undoable.run("second", "./nothing; true").await;
+    assert!(!said.contains("undo does not cover"), "{said}");
+    let (cx, mut events) = watched(undoable.context("third"));
+    let got = call(&undoable.bash, json!({"command": "rm -rf .git"}), cx).await.unwrap();
+    assert!(got.content.to_text().contains(&want), "{}", got.content.to_text());
+    let first = events.recv().await.unwrap().data;
+    assert!(first["tail"][0].as_str().unwrap().contains(&want), "{first}");
+    undoable.undo("third");
+    for (name, text) in [
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("refs/heads/main", "0123\n"),
+        ("logs/HEAD", "log\n"),
+        ("index", "DIRC"),
+    ] {
+        assert_eq!(std::fs::read_to_string(work.join(".git").join(name)).unwrap(), text);
+    }
+}

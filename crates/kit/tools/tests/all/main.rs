@@ -1,0 +1,32 @@
+//! Every integration test of this crate, in one program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "test code"
+)]
+
+mod bash;
+mod bash_limits;
+mod bash_undo;
+mod bash_undo_rest;
+mod edit;
+mod encodings;
+mod file_rig;
+mod finding_corpus;
+mod finding_rig;
+mod glob;
+mod grep;
+mod ls;
+mod media;
+mod model_sees;
+mod multi_edit;
+mod near_miss;
+mod notebook_edit;
+mod read;
+mod repl;
+mod search;
+mod shell_rig;
+mod write;
