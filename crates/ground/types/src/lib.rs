@@ -16,6 +16,7 @@ mod mode;
 mod nearest;
 pub mod text;
 mod usage;
+mod variables;
 
 pub use content::{Block, Content, MediaSource};
 pub use id::{AgentId, CallId, SessionId};
@@ -23,3 +24,4 @@ pub use message::{Message, MessageBlock, Role, ToolUse};
 pub use mode::PermissionMode;
 pub use nearest::nearest;
 pub use usage::Usage;
+pub use variables::Variables;

@@ -7,19 +7,19 @@ use std::{
 };
 
 /// Goes with the session; what a killed one left goes with the next.
-pub(crate) struct ScratchDir(tempfile::TempDir);
+pub(super) struct ScratchDir(tempfile::TempDir);
 
 const PREFIX: &str = "haft-scratch-";
 
 impl ScratchDir {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         sweep(&std::env::temp_dir());
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let private = fs::Permissions::from_mode(0o700);
         tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir().map(Self)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
 }

@@ -1,16 +1,19 @@
 //! Rules, modes and directories of all layers, as one policy.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use haft_config::{Layer, Sourced};
+use haft_config::{Layer, Loaded, Sourced};
 use haft_permission::{
     Behavior, Boundary, CommandJudge, Destination, Enforcement, Origin, Policy, PolicyBuilder,
     SandboxedCommands, ShellCommands,
 };
 use haft_types::PermissionMode;
 
-use super::{Setup, absolute, split_rules};
-use crate::output::Failure;
+use super::{Premises, absolute, split_rules};
+use crate::{OpenError, RuleOrigin};
 
 /// What takes command lines apart.
 fn command_judge() -> Arc<dyn CommandJudge> {
@@ -18,11 +21,12 @@ fn command_judge() -> Arc<dyn CommandJudge> {
 }
 
 /// The policy of a session.
-pub(super) fn policy(setup: &Setup) -> Result<Policy, Failure> {
-    let permissions = &setup.loaded.settings.permissions;
-    let mode = mode(setup)?;
-    let mut builder = Policy::builder(&setup.cwd).mode(mode).commands(command_judge());
-    if let Some(home) = &setup.home {
+pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
+    let loaded = premises.loaded();
+    let permissions = &loaded.settings.permissions;
+    let mode = mode(premises, &loaded)?;
+    let mut builder = Policy::builder(&premises.cwd).mode(mode).commands(command_judge());
+    if let Some(home) = &premises.home {
         builder = builder.home(home);
     }
     for (behavior, rules) in [
@@ -32,48 +36,57 @@ pub(super) fn policy(setup: &Setup) -> Result<Policy, Failure> {
     ] {
         builder = add_rules(builder, behavior, rules);
     }
-    let flags = Origin::new("the command line", Destination::CliArg).rooted(setup.cwd.as_path());
-    builder = builder.rules(&flags, Behavior::Allow, split_rules(&setup.options.allowed_tools)).rules(
-        &flags,
-        Behavior::Deny,
-        split_rules(&setup.options.disallowed_tools),
-    );
+    let spec = &premises.permissions;
+    let origin = match spec.origin {
+        RuleOrigin::CommandLine => Origin::new("the command line", Destination::CliArg),
+        RuleOrigin::Program => Origin::new("the program", Destination::Session),
+    };
+    let origin = origin.rooted(premises.cwd.as_path());
+    builder = builder
+        .rules(&origin, Behavior::Allow, split_rules(&spec.allow))
+        .rules(&origin, Behavior::Deny, split_rules(&spec.deny));
     for dir in &permissions.additional_directories {
-        builder = builder.additional_dir(expanded(&dir.value, setup), None);
+        builder = builder.additional_dir(expanded(&dir.value, &premises.cwd, premises.home.as_deref()), None);
     }
-    for dir in &setup.options.add_dir {
-        builder = builder.additional_dir(absolute(dir, &setup.cwd), Some(Destination::CliArg));
+    for dir in &premises.extra_dirs {
+        builder = builder.additional_dir(dir.clone(), Some(Destination::CliArg));
     }
-    builder = sandboxed(builder, setup);
-    let places = setup.store.places();
+    builder = sandboxed(builder, premises, &loaded);
+    let places = premises.store.places();
     for dir in places.user.iter().chain(&places.state) {
         builder = builder.protect(dir);
     }
     // What was too large to show is there to be read.
-    builder = builder.readable_dir(setup.session_dir().join("tool-results"));
+    builder = builder.readable_dir(premises.session_dir().join("tool-results"));
     if permissions.block_reads_outside_working_directories {
         builder = builder.reads_outside(Boundary::Deny);
     }
     if permissions.block_writes_outside_working_directories {
         builder = builder.writes_outside(Boundary::Deny);
     }
-    Ok(builder.build())
+    let policy = builder.build();
+    if spec.origin == RuleOrigin::Program
+        && let Some(warning) = policy.warnings().iter().find(|it| it.rule.origin.label == origin.label)
+    {
+        let (rule, problem) = (warning.rule.text.to_string(), warning.message.clone());
+        return Err(OpenError::Rule { rule, problem });
+    }
+    Ok(policy)
 }
 
 /// The workspace, and what was added to it.
-pub(super) fn directories(setup: &Setup) -> Vec<std::path::PathBuf> {
-    let added = setup.loaded.settings.permissions.additional_directories.iter();
-    let by_flag = setup.options.add_dir.iter().map(|dir| absolute(dir, &setup.cwd));
-    std::iter::once(setup.cwd.clone())
-        .chain(added.map(|dir| expanded(&dir.value, setup)))
-        .chain(by_flag)
+pub fn directories(cwd: &Path, home: Option<&Path>, loaded: &Loaded, extra: &[PathBuf]) -> Vec<PathBuf> {
+    let added = loaded.settings.permissions.additional_directories.iter();
+    std::iter::once(cwd.to_owned())
+        .chain(added.map(|dir| expanded(&dir.value, cwd, home)))
+        .chain(extra.iter().cloned())
         .collect()
 }
 
 /// What the sandbox means for questions: nothing, unless all of it stands.
-fn sandboxed(builder: PolicyBuilder, setup: &Setup) -> PolicyBuilder {
-    let wishes = &setup.loaded.settings.sandbox;
-    if !setup.walls().enforce() {
+fn sandboxed(builder: PolicyBuilder, premises: &Premises, loaded: &Loaded) -> PolicyBuilder {
+    let wishes = &loaded.settings.sandbox;
+    if !premises.walls.enforce() {
         return builder;
     }
     let asks = wishes.auto_allow_bash.as_ref().is_some_and(|it| !it.value);
@@ -84,17 +97,17 @@ fn sandboxed(builder: PolicyBuilder, setup: &Setup) -> PolicyBuilder {
         .runs_outside(outside)
 }
 
-fn mode(setup: &Setup) -> Result<PermissionMode, Failure> {
-    let permissions = &setup.loaded.settings.permissions;
+fn mode(premises: &Premises, loaded: &Loaded) -> Result<PermissionMode, OpenError> {
+    let permissions = &loaded.settings.permissions;
     let from_settings = permissions.default_mode.as_ref().map(|mode| mode.value);
-    let mode = setup.options.permission_mode.or(from_settings).unwrap_or_default();
+    let mode = premises.permissions.mode.or(from_settings).unwrap_or_default();
     let forbidden = match mode {
         PermissionMode::BypassPermissions => permissions.disable_bypass_permissions_mode,
         PermissionMode::Auto => permissions.disable_auto_mode,
         _ => false,
     };
     if forbidden {
-        return Err(Failure::Message(format!("the settings forbid the permission mode {mode}")));
+        return Err(OpenError::Start(format!("the settings forbid the permission mode {mode}")));
     }
     Ok(mode)
 }
@@ -115,19 +128,19 @@ fn add_rules(mut builder: PolicyBuilder, behavior: Behavior, rules: &[Sourced<St
     builder
 }
 
-fn expanded(text: &str, setup: &Setup) -> std::path::PathBuf {
-    let expanded = haft_paths::expand(Path::new(text), &setup.cwd, setup.home.as_deref());
-    expanded.map(|path| haft_paths::lexical(&path)).unwrap_or_else(|_| absolute(Path::new(text), &setup.cwd))
+fn expanded(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
+    let expanded = haft_paths::expand(Path::new(text), cwd, home);
+    expanded.map(|path| haft_paths::lexical(&path)).unwrap_or_else(|_| absolute(Path::new(text), cwd))
 }
 
 /// A policy of nothing but rules: what `haft permissions test --batch` judges
 /// by.
-pub(crate) fn policy_of_rules(
+pub fn policy_of_rules(
     cwd: &Path,
     home: Option<&Path>,
     mode: PermissionMode,
     rules: [(Behavior, Vec<String>); 3],
-    dirs: Vec<std::path::PathBuf>,
+    dirs: Vec<PathBuf>,
 ) -> Policy {
     let origin = Origin::new("the test", Destination::Session).rooted(cwd);
     let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge());

@@ -19,10 +19,10 @@ use haft_tool::{Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
 
 use super::scratch::ScratchDir;
-use crate::output::complain;
+use crate::{EventSender, judging::rules_cover};
 
 /// Builds the walls of one session.
-pub(crate) struct Walls {
+pub struct Walls {
     store: Arc<SettingsStore>,
     session: String,
     state: PathBuf,
@@ -32,13 +32,14 @@ pub(crate) struct Walls {
     sandbox: OnceLock<Result<Arc<Sandbox>, String>>,
     scratch: OnceLock<Result<ScratchDir, String>>,
     warned: AtomicBool,
+    events: EventSender,
     /// The walls of the call before: most calls have the same.
     last: Mutex<Option<Arc<Confinement>>>,
 }
 
 /// Who wants a command confined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Wanted {
+pub enum WallDemand {
     /// The settings, if they do. Rules and plan mode hold in any case, but then
     /// the network is open.
     BySettings,
@@ -47,22 +48,23 @@ pub(crate) enum Wanted {
 }
 
 /// What a call is kept from, by rules and mode.
-pub(crate) struct Limits<'a> {
+pub struct CallLimits<'a> {
     /// Who wants it.
-    pub(crate) wanted: Wanted,
+    pub wanted: WallDemand,
     /// Why nothing may be changed, if nothing may.
-    pub(crate) read_only: Option<String>,
+    pub read_only: Option<String>,
     /// What the deny rules name.
-    pub(crate) fence: &'a dyn Fn() -> Fence,
+    pub fence: &'a dyn Fn() -> Fence,
 }
 
 impl Walls {
-    pub(crate) fn new(
+    pub fn new(
         store: Arc<SettingsStore>,
         session: &str,
         state: PathBuf,
         roots: Vec<PathBuf>,
         home: Option<PathBuf>,
+        events: EventSender,
     ) -> Self {
         Self {
             store,
@@ -73,6 +75,7 @@ impl Walls {
             sandbox: OnceLock::new(),
             scratch: OnceLock::new(),
             warned: AtomicBool::new(false),
+            events,
             last: Mutex::default(),
         }
     }
@@ -82,17 +85,17 @@ impl Walls {
     }
 
     /// Whether the settings want commands confined.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         is_set(&self.wishes().enabled)
     }
 
     /// Whether commands run without a question because of the walls: only where
     /// all of the walls stand.
-    pub(crate) fn enforce(&self) -> bool {
+    pub fn enforce(&self) -> bool {
         self.is_wanted()
             && self.sandbox().is_ok_and(|sandbox| {
-                let policy = self.policy(&Limits {
-                    wanted: Wanted::BySettings,
+                let policy = self.policy(&CallLimits {
+                    wanted: WallDemand::BySettings,
                     read_only: None,
                     fence: &Fence::default,
                 });
@@ -100,7 +103,7 @@ impl Walls {
             })
     }
 
-    pub(crate) fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
+    pub fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
         let opened = self.sandbox.get_or_init(|| {
             let config = SandboxConfig::new(self.session.as_str(), self.state.join("sandbox"));
             config.and_then(Sandbox::open).map_err(|err| format!("the sandbox cannot be used: {err}"))
@@ -114,9 +117,9 @@ impl Walls {
     }
 
     /// What holds a call.
-    pub(crate) fn policy(&self, limits: &Limits<'_>) -> Result<Policy, String> {
+    pub fn policy(&self, limits: &CallLimits<'_>) -> Result<Policy, String> {
         let wishes = self.wishes();
-        let enabled = limits.wanted == Wanted::ByName || is_set(&wishes.enabled);
+        let enabled = limits.wanted == WallDemand::ByName || is_set(&wishes.enabled);
         let fence = (limits.fence)();
         let hide = self.hidden(&wishes, &fence);
         let scratch = self.scratch()?;
@@ -205,7 +208,7 @@ impl Walls {
     }
 
     /// Prepares the walls, or says why there are none.
-    pub(crate) fn build(&self, policy: Policy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
+    pub fn build(&self, policy: Policy, strictness: Strictness) -> Result<Arc<Confinement>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(walls) = last.as_ref().filter(|it| *it.policy() == policy) {
             return Ok(Arc::clone(walls));
@@ -217,20 +220,20 @@ impl Walls {
 
     /// What the settings ask for in plain words, and what the machine makes of
     /// it.
-    pub(crate) fn report(&self, policy: &Policy) -> Result<Report, String> {
+    pub fn report(&self, policy: &Policy) -> Result<Report, String> {
         Ok(self.sandbox()?.report(policy))
     }
 
     fn warn_once(&self, why: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            complain(why);
+            self.events.notice(why);
         }
     }
 
     fn is_excluded(&self, wishes: &Wishes, about: &Confined<'_>) -> bool {
         let patterns: Vec<String> = wishes.excluded_commands.iter().map(|it| it.value.clone()).collect();
         !patterns.is_empty()
-            && crate::permissions_command::rules_cover(
+            && rules_cover(
                 &patterns,
                 about.command,
                 about.cwd,
@@ -240,7 +243,7 @@ impl Walls {
 
     /// Commands that have to be held. What cannot be enforced is refused or
     /// said, as the settings want.
-    fn held(&self, limits: &Limits<'_>, demand: Demand) -> Choice {
+    fn held(&self, limits: &CallLimits<'_>, demand: Demand) -> Choice {
         let built = self.policy(limits).and_then(|policy| {
             let complete = demand == Demand::Complete;
             let strictness = if complete { Strictness::Complete } else { Strictness::BestEffort };
@@ -283,7 +286,7 @@ impl Confine for Walls {
     fn choose(&self, about: &Confined<'_>) -> Choice {
         let wishes = self.wishes();
         let read_only = about.permit.forbids_changes();
-        let limits = Limits { wanted: Wanted::BySettings, read_only, fence: &|| about.permit.fence() };
+        let limits = CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
         if !is_set(&wishes.enabled) {
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.

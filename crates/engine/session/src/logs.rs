@@ -8,97 +8,136 @@ use std::{
 };
 
 use haft_agent::{Conversation, Restored};
+use haft_config::Places;
+use haft_types::SessionId;
 use serde_json::{Value, json};
 
-use super::Setup;
-use crate::{args::RunArgs, output::Failure};
+use crate::{LogKept, LogSpec, LogStart, OpenError, PlaceSpec};
 
-/// Where logs of new sessions are kept. Old ones are found in either place.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Logs {
-    /// In Haft's own directory.
-    Own,
-    /// Where programs around the Agent SDKs look for them.
-    OfSdks,
+/// The directories with logs of the sessions of one working directory. Logs of
+/// new sessions go to the first; old ones are found in any of them.
+#[derive(Clone, Debug)]
+pub struct SessionLogs {
+    dirs: Vec<PathBuf>,
 }
 
-impl Setup {
-    /// The conversation to go on with, if one is named.
-    pub(super) fn resumed(&mut self, run: &RunArgs) -> Result<Option<(Conversation, Restored)>, Failure> {
-        let id = match (&run.resume, run.continue_) {
-            (Some(id), _) => id.clone(),
-            (None, true) => match newest(&self.log_dirs()) {
-                Some(id) => id,
-                None => return Ok(None),
-            },
-            (None, false) => return Ok(None),
-        };
-        let path = self.log_path(&id);
-        if !path.is_file() {
-            return Err(Failure::Message(format!("No conversation found with session ID: {id}")));
-        }
-        let until = run.sdk.resume_session_at.as_deref();
-        if until.is_some() || run.sdk.resume_drops_turn.is_some() {
-            let chain = Chain::read(&path)?;
-            check_cut(&chain, until, run.sdk.resume_drops_turn.as_deref())?;
-        }
-        let path = match run.fork_session {
-            true => self.fork(&path, until)?,
-            false => {
-                self.session_id = id.into();
-                path
-            }
-        };
-        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
-        Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
-    }
-
-    /// A copy of a log under this session's name, up to a line.
-    fn fork(&self, from: &Path, until: Option<&str>) -> Result<PathBuf, Failure> {
-        let copy = self.log_path(self.session_id.as_str());
-        let failed = |err: std::io::Error| format!("the session cannot be copied: {err}");
-        copy_log(from, &copy, self.session_id.as_str(), until).map_err(failed)?;
-        Ok(copy)
-    }
-
-    /// A new session must not write into the log of another one.
-    pub(super) fn refuse_used_id(&self, run: &RunArgs) -> Result<(), Failure> {
-        let id = self.session_id.as_str();
-        let is_new = run.resume.as_deref() != Some(id) && !run.sdk.no_session_persistence;
-        if is_new && self.log_path(id).is_file() {
-            return Err(Failure::Message(format!("Session ID {id} is already in use.")));
-        }
-        Ok(())
-    }
-
-    /// Directories with logs of sessions in this one; new ones go to the first.
-    pub(crate) fn log_dirs(&self) -> Vec<PathBuf> {
-        // Whoever moves the configuration looks for sessions there.
-        let moved = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
-        let of_sdks = moved.clone().or_else(|| self.store.places().user.first().cloned());
-        let own = self.state_dir();
-        let roots = match (moved, self.logs, of_sdks) {
+impl SessionLogs {
+    /// Those of a place. Whoever moves the configuration (`CLAUDE_CONFIG_DIR`)
+    /// looks for sessions there.
+    pub fn of(place: &PlaceSpec, kept: &LogKept) -> Self {
+        let cwd = place.cwd.canonicalize().unwrap_or_else(|_| place.cwd.clone());
+        let places = Places::detect(&cwd, &|name| place.variables.os_text(name));
+        let moved = place.variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
+        let of_sdks = moved.clone().or_else(|| places.user.first().cloned());
+        let own = place.state_dir.clone().or(places.state).unwrap_or_else(std::env::temp_dir);
+        let roots = match (moved, kept, of_sdks) {
             (Some(moved), _, _) => vec![moved, own],
-            (None, Logs::OfSdks, Some(of_sdks)) => vec![of_sdks, own],
+            (None, LogKept::OfSdks, Some(of_sdks)) => vec![of_sdks, own],
             (None, _, of_sdks) => std::iter::once(own).chain(of_sdks).collect(),
         };
-        let key = project_key(&self.cwd);
-        roots.into_iter().map(|root| root.join("projects").join(&key)).collect()
+        let key = project_key(&cwd);
+        Self { dirs: roots.into_iter().map(|root| root.join("projects").join(&key)).collect() }
     }
 
-    /// Where logs of new sessions in this directory go.
-    pub(crate) fn log_dir(&self) -> PathBuf {
-        self.log_dirs().into_iter().next().unwrap_or_default()
+    /// All directories.
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// Where logs of new sessions go.
+    pub fn dir(&self) -> PathBuf {
+        self.dirs.first().cloned().unwrap_or_default()
     }
 
     /// The log of a session: where it is, or where it would be.
-    pub(crate) fn log_path(&self, id: &str) -> PathBuf {
-        let mut paths = self.log_dirs().into_iter().map(|dir| dir.join(format!("{id}.jsonl")));
+    pub fn path(&self, id: &str) -> PathBuf {
+        let mut paths = self.dirs.iter().map(|dir| dir.join(format!("{id}.jsonl")));
         let first = paths.next().unwrap_or_default();
         if first.is_file() {
             return first;
         }
         paths.find(|path| path.is_file()).unwrap_or(first)
+    }
+}
+
+/// Which session this is, where its log is, and what it goes on from.
+pub(crate) struct LogChoice {
+    pub(crate) id: SessionId,
+    pub(crate) logs: SessionLogs,
+    /// Where lines are written, if they are.
+    pub(crate) path: Option<PathBuf>,
+    /// The log the session goes on from.
+    pub(crate) from: Option<PathBuf>,
+    pub(crate) until: Option<String>,
+}
+
+impl LogChoice {
+    /// Decides; a log that is forked is copied.
+    pub(crate) fn make(place: &PlaceSpec, spec: &LogSpec) -> Result<Self, OpenError> {
+        let logs = SessionLogs::of(place, &spec.kept);
+        let fresh = || spec.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string().into());
+        let old = match &spec.start {
+            LogStart::New => None,
+            LogStart::Session(id) => Some((id.clone(), logs.path(id))),
+            LogStart::Newest => newest(&logs.dirs).map(|id| (id.clone(), logs.path(&id))),
+            LogStart::File(path) => {
+                let path = path.clone();
+                return Ok(Self {
+                    id: fresh(),
+                    path: Self::written(spec, || path.clone()),
+                    logs,
+                    from: Some(path),
+                    until: None,
+                });
+            }
+        };
+        if let Some(id) = &spec.id {
+            let is_new = old.as_ref().is_none_or(|(old, _)| old != id.as_str());
+            if is_new && spec.kept != LogKept::Nowhere && logs.path(id).is_file() {
+                return Err(OpenError::Spec(format!("Session ID {id} is already in use.")));
+            }
+        }
+        let Some((old_id, old_path)) = old else {
+            let id = fresh();
+            let path = Self::written(spec, || logs.path(id.as_str()));
+            return Ok(Self { path, id, logs, from: None, until: None });
+        };
+        if !old_path.is_file() {
+            return Err(OpenError::Start(format!("No conversation found with session ID: {old_id}")));
+        }
+        let until = spec.until.clone();
+        if until.is_some() || spec.drops_turn.is_some() {
+            check_cut(&Chain::read(&old_path)?, until.as_deref(), spec.drops_turn.as_deref())?;
+        }
+        let (id, from) = match spec.fork {
+            false => (SessionId::from(old_id), old_path),
+            true => {
+                let id = fresh();
+                let copy = logs.path(id.as_str());
+                copy_log(&old_path, &copy, id.as_str(), until.as_deref())
+                    .map_err(|err| OpenError::Start(format!("the session cannot be copied: {err}")))?;
+                (id, copy)
+            }
+        };
+        let path = Self::written(spec, || logs.path(id.as_str()));
+        Ok(Self { id, logs, path, from: Some(from), until })
+    }
+
+    fn written(spec: &LogSpec, usual: impl FnOnce() -> PathBuf) -> Option<PathBuf> {
+        match &spec.kept {
+            LogKept::Nowhere => None,
+            LogKept::File(path) => Some(path.clone()),
+            LogKept::Own | LogKept::OfSdks => Some(usual()),
+        }
+    }
+
+    /// The conversation the session goes on with.
+    pub(crate) fn conversation(&self, cwd: &Path) -> Result<(Conversation, Restored), OpenError> {
+        match &self.from {
+            None => Ok((Conversation::new(self.id.clone(), cwd, None), Restored::default())),
+            Some(from) => Conversation::resume(self.id.clone(), cwd, from, self.until.as_deref())
+                .map_err(|source| OpenError::Log { path: from.clone(), source }),
+        }
     }
 }
 
@@ -158,8 +197,8 @@ fn base36(mut number: u32) -> String {
 struct Chain(Vec<Value>);
 
 impl Chain {
-    fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |err: io::Error| format!("{}: {err}", path.display());
+    fn read(path: &Path) -> Result<Self, OpenError> {
+        let failed = |source: io::Error| OpenError::Log { path: path.to_owned(), source };
         let mut reader = BufReader::new(File::open(path).map_err(failed)?);
         let (mut lines, mut line): (Vec<Value>, Vec<u8>) = (Vec::new(), Vec::new());
         while reader.read_until(b'\n', &mut line).map_err(failed)? != 0 {
@@ -206,17 +245,17 @@ fn is_message(line: &Value) -> bool {
 
 /// Whether the conversation can be cut after a line, and loses only the turn
 /// that may be lost.
-fn check_cut(chain: &Chain, until: Option<&str>, drops: Option<&str>) -> Result<(), Failure> {
+fn check_cut(chain: &Chain, until: Option<&str>, drops: Option<&str>) -> Result<(), OpenError> {
     let Some(until) = until else {
         let message = "--resume-drops-turn requires --resume-session-at";
-        return Err(Failure::Message(message.to_owned()));
+        return Err(OpenError::Spec(message.to_owned()));
     };
     let Some(at) = chain.0.iter().position(|line| line["uuid"] == until) else {
-        return Err(Failure::Message(format!("No message found with message.uuid of: {until}")));
+        return Err(OpenError::Start(format!("No message found with message.uuid of: {until}")));
     };
     let (Some(turn), lost) = (drops, &chain.0[at + 1..]) else { return Ok(()) };
     let reject = |why: &str, line: &Value| {
-        Err(Failure::Message(format!(
+        Err(OpenError::Start(format!(
             "Resume rejected by --resume-drops-turn: resuming at {until} would drop more than the turn \
              {turn}: {why} ({} {})",
             line["type"].as_str().unwrap_or_default(),
@@ -283,10 +322,10 @@ mod tests {
             (None, Some("u2"), Err("requires --resume-session-at")),
         ] {
             let found = check_cut(&chain, until, drops);
-            match (&found, want) {
+            match (found, want) {
                 (Ok(()), Ok(())) => (),
-                (Err(Failure::Message(text)), Err(words)) => assert!(text.contains(words), "{text}"),
-                _ => panic!("{until:?} {drops:?} {}", found.is_ok()),
+                (Err(err), Err(words)) => assert!(err.to_string().contains(words), "{err}"),
+                _ => panic!("{until:?} {drops:?}"),
             }
         }
         let twice = Chain(vec![

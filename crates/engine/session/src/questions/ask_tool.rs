@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use haft_mcp::{Manager, tool_prefix};
 use haft_runtime::{Answer, Ask, Question};
-use haft_sdk::read_answer;
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks a tool.
-pub(super) struct AskTool {
-    pub(super) manager: Manager,
+pub(crate) struct AskTool {
+    pub(crate) manager: Manager,
     /// Its name, as the model would know it.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 impl Ask for AskTool {
@@ -29,7 +28,7 @@ impl Ask for AskTool {
         ]);
         Box::pin(async move {
             match self.answer(request).await {
-                Ok(answer) => read_answer(answer),
+                Ok(answer) => read_permission_answer(answer),
                 Err(problem) => Answer::no(format!("Tool permission request failed: Error: {problem}")),
             }
         })
@@ -81,4 +80,45 @@ impl AskTool {
             self.name
         ))
     }
+}
+
+/// What a program's answer to a permission question says
+/// (`{"behavior": "allow" | "deny", …}`). One that cannot be understood in every
+/// part is no yes.
+pub fn read_permission_answer(mut answer: Value) -> Answer {
+    let invalid = |what: &str| {
+        Answer::no(format!("The canUseTool callback returned an invalid permission result: {what}"))
+    };
+    match answer["behavior"].as_str() {
+        Some("allow") => {
+            let updated_input = match answer["updatedInput"].take() {
+                Value::Null => None,
+                // Hosts that change nothing may say so with nothing in it.
+                Value::Object(input) if input.is_empty() => None,
+                input @ Value::Object(_) => Some(input),
+                _ => return invalid("updatedInput is not an object"),
+            };
+            let updates = match answer["updatedPermissions"].take() {
+                Value::Null => Vec::new(),
+                updates => match serde_json::from_value(updates) {
+                    Ok(updates) => updates,
+                    Err(err) => return invalid(&format!("updatedPermissions: {err}")),
+                },
+            };
+            Answer::Allow { updated_input, updates }
+        }
+        Some("deny") => denial(
+            answer["message"].as_str().unwrap_or("the user said no"),
+            answer["interrupt"].as_bool().unwrap_or(false),
+        ),
+        _ => invalid("`behavior` is neither allow nor deny"),
+    }
+}
+
+fn denial(message: &str, interrupt: bool) -> Answer {
+    let message = match interrupt {
+        true => format!("The user doesn't want to proceed with this tool use: {message}"),
+        false => message.to_owned(),
+    };
+    Answer::Deny { message, interrupt }
 }

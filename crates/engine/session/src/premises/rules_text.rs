@@ -1,6 +1,6 @@
 /// Splits `Read,Bash(git log *) Edit` into rules: commas and blanks separate,
 /// but not inside brackets.
-pub(crate) fn split_rules(texts: &[String]) -> Vec<String> {
+pub fn split_rules(texts: &[String]) -> Vec<String> {
     let mut rules = Vec::new();
     for text in texts {
         let (mut rule, mut depth) = (String::new(), 0_usize);

@@ -1,18 +1,58 @@
-//! A call for judging only: of a tool that is there, or of one that is not.
+//! Decisions about calls that do not run: of tools that are there, or that are
+//! not.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use haft_permission::{Behavior, Decision, Opinion, Policy};
 use haft_runtime::Pool;
 use haft_tool::{
     Access, BoxFuture, CallContext, DynCall, ErrorKind, Output, Permit, Reach, Rendered, ToolError, Verdict,
     example,
 };
-use serde_json::Value;
+use haft_types::PermissionMode;
+use serde_json::{Value, json};
+
+use crate::premises::policy_of_rules;
+
+/// Judges a call of a tool that may not even exist here.
+pub fn judge(policy: &Policy, pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Decision {
+    let call = call(pool, tool, input, cx);
+    let name = pool.get(tool).map_or(tool, |tool| tool.name());
+    policy.judge(name, call.as_ref(), cx, &Opinion::None)
+}
+
+/// Whether a rule speaks about a call: what the `if` of a hook asks. A call the
+/// rule would deny is one it speaks about.
+pub(crate) fn rule_matches(rule: &str, tool: &str, input: &Value, cwd: &Path, home: Option<&Path>) -> bool {
+    let rules =
+        [(Behavior::Deny, vec![rule.to_owned()]), (Behavior::Ask, Vec::new()), (Behavior::Allow, Vec::new())];
+    let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
+    let pool = Pool::assemble(Vec::new(), Vec::new());
+    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("if", cwd) };
+    judge(&policy, &pool, tool, input.clone(), &cx).behavior == Behavior::Deny
+}
+
+/// Whether rules for these commands speak for every part of a command line that
+/// does more than read.
+pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {
+    let pool = Pool::assemble(Vec::new(), Vec::new());
+    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("sandbox", cwd) };
+    let allows = |rules: Vec<String>| {
+        let rules = [(Behavior::Allow, rules), (Behavior::Ask, Vec::new()), (Behavior::Deny, Vec::new())];
+        let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
+        let input = json!({"command": line});
+        judge(&policy, &pool, "Bash", input, &cx).behavior == Behavior::Allow
+    };
+    !allows(Vec::new()) && allows(patterns.iter().map(|it| format!("Bash({it})")).collect())
+}
 
 /// Binds the input to the tool. Policy tests name only what rules look at, so
 /// missing parameters are filled in; what the tool would refuse is judged as a
 /// call that touches what its usual parameters name.
-pub(super) fn call(pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Box<dyn DynCall> {
+fn call(pool: &Pool, tool: &str, input: Value, cx: &CallContext) -> Box<dyn DynCall> {
     let parsed = pool.get(tool).and_then(|tool| {
         let mut filled = example(&tool.spec().input_schema);
         if let (Some(filled), Some(given)) = (filled.as_object_mut(), input.as_object()) {

@@ -1,0 +1,307 @@
+//! What a session tells, once and in order.
+
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
+
+use haft_agent::{AgentEvent, CompactedEvent, TurnEnd};
+use haft_hooks::{HookEvent, HookId, HookReport};
+use haft_mcp::ServerStatus;
+use haft_runtime::{DeniedBy, Report};
+use haft_shell::run::TaskInfo;
+use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::{Bill, Prompt, SessionQuestion, Speaker};
+
+/// Something that happened in a session. Everything a face may show is one of
+/// these; what a face shows is a function of their sequence.
+#[derive(Clone, Debug)]
+pub struct SessionEvent {
+    /// The agent it belongs to.
+    pub agent: AgentId,
+    /// The call that started that agent, if it is a child.
+    pub parent_call: Option<CallId>,
+    /// When it happened.
+    pub at: SystemTime,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// The agent did something.
+    Agent(AgentEvent),
+    /// The person should know this.
+    Notice(String),
+    /// A person who wants to see everything should know this.
+    Detail(String),
+    /// The state of a prompt that somebody named.
+    PromptState(String, PromptState),
+    /// What the session is busy with.
+    Activity(Activity),
+    /// A prompt is about to be worked on.
+    TurnBegan(Box<TurnBegan>),
+    /// A call was denied, and neither a person nor a hook said so. Comes before
+    /// its result.
+    CallDenied(Box<DeniedCall>),
+    /// A command goes on in the background. Comes before the result of its call.
+    TaskStarted(Box<TaskInfo>, CallId),
+    /// These commands run in the background now.
+    TasksRunning(Vec<TaskInfo>),
+    /// A command in the background has ended.
+    TaskEnded(Box<TaskInfo>, Option<CallId>),
+    /// The session goes on in another permission mode.
+    ModeChanged(PermissionMode),
+    /// Another model answers from the next request on.
+    ModelChanged(String),
+    /// The session has another name.
+    Renamed(String),
+    /// A hook begins.
+    HookStarted(HookRun),
+    /// A hook is done.
+    HookEnded(HookRun, Box<HookReport>),
+    /// Somebody has to answer; see [`Command::Answer`](crate::Command::Answer).
+    Asked(Arc<SessionQuestion>),
+    /// Nobody waits for the answer to this question any more.
+    Settled(String, Settled),
+    /// These lines were written to a log.
+    Logged(PathBuf, Vec<Value>),
+    /// The conversation begins anew, as this session.
+    Cleared(SessionId),
+    /// The conversation is being summed up because somebody asked for it.
+    CompactionBegan,
+    /// A command of ours is done.
+    CommandEnded(Box<CommandEnded>),
+    /// A prompt is done.
+    TurnEnded(Box<TurnEnded>),
+    /// A value that the face itself wanted to read here, in order with the rest.
+    Echo(Value),
+    /// A turn broke off because of an error in Haft; the session is over.
+    Broke(String),
+    /// The session is over. Nothing follows.
+    Closed,
+}
+
+/// How far a prompt is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PromptState {
+    /// It waits.
+    Queued,
+    /// It is being worked on.
+    Started,
+    /// It was answered.
+    Completed,
+    /// It was taken back.
+    Cancelled,
+}
+
+/// What a session is busy with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Activity {
+    /// Nothing: it waits for a prompt.
+    Idle,
+    /// A prompt.
+    Running,
+    /// It waits for the answer to a permission question.
+    RequiresAction,
+}
+
+/// How a question was settled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Settled {
+    /// It was answered.
+    Answered,
+    /// Whoever asked does not want to know any more.
+    TakenBack,
+}
+
+/// One run of a hook.
+#[derive(Clone, Debug)]
+pub struct HookRun {
+    /// Its own name.
+    pub run: String,
+    /// The hook.
+    pub hook: HookId,
+    /// At which event.
+    pub event: HookEvent,
+    /// The event, with what it is about.
+    pub label: String,
+}
+
+/// A prompt that is about to be worked on.
+#[derive(Clone, Debug)]
+pub struct TurnBegan {
+    /// What the session is at this moment.
+    pub facts: SessionFacts,
+    /// The prompt; none when calls are taken up that were left for later.
+    pub prompt: Option<Prompt>,
+}
+
+/// What a session is at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFacts {
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// Names of the tools that can be called.
+    pub tools: Vec<String>,
+    /// MCP servers.
+    pub servers: Vec<ServerStatus>,
+    /// The model.
+    pub model: String,
+    /// The permission mode.
+    pub mode: PermissionMode,
+    /// Where the provider's key comes from.
+    pub key_source: String,
+    /// How the model is to write.
+    pub output_style: String,
+    /// Names of agents.
+    pub agents: Vec<String>,
+    /// Names of commands.
+    pub commands: Vec<String>,
+    /// Names of skills.
+    pub skills: Vec<String>,
+    /// Plugins.
+    pub plugins: Vec<PluginFacts>,
+    /// Beta features asked for.
+    pub betas: Vec<String>,
+    /// Other directories of the workspace.
+    pub extra_dirs: Vec<PathBuf>,
+}
+
+/// What a plugin says about itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PluginFacts {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its version, if it says so.
+    pub version: Option<String>,
+}
+
+/// A call that was denied.
+#[derive(Clone, Debug)]
+pub struct DeniedCall {
+    /// The report of the call.
+    pub report: Report,
+    /// What denied it.
+    pub by: DeniedBy,
+}
+
+/// What a turn was about beside how it ended.
+#[derive(Clone, Debug, Default)]
+pub struct TurnFacts {
+    /// The names of the prompts it answered, as far as somebody named them.
+    pub prompts: Vec<String>,
+    /// How many prompts wait.
+    pub queued: usize,
+    /// How many turns ended before.
+    pub index: usize,
+    /// Whether calls were running when somebody interrupted.
+    pub in_tools: bool,
+    /// A call that somebody wants to decide about later.
+    pub deferred: Option<ToolUse>,
+    /// Milliseconds until the model said something.
+    pub ttft_ms: Option<u64>,
+    /// The prompt, in words.
+    pub prompt_text: String,
+    /// Who began it.
+    pub speaker: Speaker,
+}
+
+/// A prompt that is done.
+#[derive(Clone, Debug)]
+pub struct TurnEnded {
+    /// How it ended.
+    pub end: TurnEnd,
+    /// What it was about.
+    pub facts: TurnFacts,
+    /// What the session has used.
+    pub bill: Bill,
+}
+
+/// A command of ours that is done.
+#[derive(Clone, Debug)]
+pub struct CommandEnded {
+    /// What the session is now.
+    pub session: SessionFacts,
+    /// What the command was about.
+    pub facts: TurnFacts,
+    /// What the session has used.
+    pub bill: Bill,
+    /// What came of it.
+    pub result: CommandResult,
+}
+
+/// What came of a command of ours.
+#[derive(Clone, Debug)]
+pub enum CommandResult {
+    /// The conversation begins anew.
+    Cleared,
+    /// The conversation was summed up.
+    Compacted {
+        /// How much shorter it is.
+        event: Option<CompactedEvent>,
+        /// What it begins with now.
+        summary: String,
+    },
+    /// The conversation stays as it is, for this reason.
+    NotCompacted(String),
+    /// What fills the window.
+    Context(String),
+    /// What the session has cost.
+    Cost(String),
+    /// A command could not be carried out: its name, and why.
+    Failed(String, String),
+}
+
+/// Hands out events of a session. Clones hand out to the same reader.
+#[derive(Clone)]
+pub struct EventSender(Arc<dyn Fn(SessionEvent) + Send + Sync>);
+
+/// Reads the events of a session, in order.
+#[derive(Debug)]
+pub struct EventStream(mpsc::UnboundedReceiver<SessionEvent>);
+
+impl EventSender {
+    /// A sender and its reader. If nobody reads any more, nobody misses them.
+    pub fn channel() -> (Self, EventStream) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let send = move |event| drop(sender.send(event));
+        (Self(Arc::new(send)), EventStream(receiver))
+    }
+
+    /// Hands every event to a function, at once and where it happens.
+    pub fn to(take: impl Fn(SessionEvent) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Tells something about the main agent, or about the session as a whole.
+    pub fn tell(&self, what: Happening) {
+        self.tell_of(AgentId::Main, None, what);
+    }
+
+    /// Tells something about an agent of the session.
+    pub fn tell_of(&self, agent: AgentId, parent_call: Option<CallId>, what: Happening) {
+        (self.0)(SessionEvent { agent, parent_call, at: SystemTime::now(), what });
+    }
+
+    /// Tells the person something.
+    pub fn notice(&self, text: impl Into<String>) {
+        self.tell(Happening::Notice(text.into()));
+    }
+}
+
+impl EventStream {
+    /// The next event; none when the session and everybody who tells about it
+    /// are gone.
+    pub async fn next(&mut self) -> Option<SessionEvent> {
+        self.0.recv().await
+    }
+
+    /// The next event, if it has happened already.
+    pub fn try_next(&mut self) -> Option<SessionEvent> {
+        self.0.try_recv().ok()
+    }
+}

@@ -1,0 +1,232 @@
+//! What is known of a session before anything of it runs: directories,
+//! settings, rules, walls. Reading it starts nothing and asks nobody.
+
+mod policy;
+mod rules_text;
+mod scratch;
+mod walls;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_agent::cassette::TapePlaces;
+use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
+use haft_model::Catalog;
+use haft_permission::Policy;
+use haft_runtime::Features;
+use haft_tool::DynTool;
+use haft_types::{SessionId, Variables};
+use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
+
+pub use self::{
+    policy::{directories, policy_of_rules},
+    rules_text::split_rules,
+    walls::{CallLimits, WallDemand, Walls},
+};
+use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec};
+
+/// Directories, settings, rules and walls of one session.
+pub struct Premises {
+    /// Where the session works.
+    pub cwd: PathBuf,
+    /// The person's home.
+    pub home: Option<PathBuf>,
+    /// The environment variables the session sees.
+    pub variables: Variables,
+    /// The settings, as they are now.
+    pub store: Arc<SettingsStore>,
+    /// The session that its directories are named after.
+    pub session_id: SessionId,
+    /// Other directories of the workspace that the spec names.
+    pub extra_dirs: Vec<PathBuf>,
+    /// What holds commands.
+    pub walls: Arc<Walls>,
+    /// The program `haft`, where it is at hand.
+    pub program: Option<PathBuf>,
+    /// Is told what the person should know.
+    pub events: EventSender,
+    pub(crate) permissions: PermissionSpec,
+    pub(crate) settings_spec: SettingsSpec,
+}
+
+impl Premises {
+    /// Reads settings, and tells what is wrong with them.
+    pub fn read(spec: &SessionSpec, session_id: SessionId, events: EventSender) -> Result<Self, OpenError> {
+        let cwd = directory(&spec.place.cwd)?;
+        let variables = spec.place.variables.clone();
+        let home = spec.place.home();
+        let mut places = Places::detect(&cwd, &|name| variables.os_text(name));
+        if let Some(state) = &spec.place.state_dir {
+            places.state = Some(state.clone());
+        }
+        let load = load_options(&spec.settings, &cwd);
+        let store = Arc::new(SettingsStore::open(places, load));
+        let loaded = store.current();
+        for notice in loaded.problems.iter().chain(&loaded.warnings) {
+            events.notice(notice.to_string());
+        }
+        let state = state_dir(&store, &session_id);
+        let extra_dirs: Vec<PathBuf> = spec.place.extra_dirs.iter().map(|dir| absolute(dir, &cwd)).collect();
+        let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
+        let walls = Walls::new(
+            Arc::clone(&store),
+            session_id.as_str(),
+            state,
+            roots,
+            home.clone(),
+            events.clone(),
+        );
+        Ok(Self {
+            cwd,
+            home,
+            variables,
+            store,
+            session_id,
+            extra_dirs,
+            walls: Arc::new(walls),
+            program: spec.place.program.clone(),
+            events,
+            permissions: spec.permissions.clone(),
+            settings_spec: spec.settings.clone(),
+        })
+    }
+
+    /// The settings in force.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.store.current()
+    }
+
+    /// Haft's own directory. Without a home it is one that nobody else uses.
+    pub fn state_dir(&self) -> PathBuf {
+        state_dir(&self.store, &self.session_id)
+    }
+
+    /// Where this session keeps what it stores.
+    pub fn session_dir(&self) -> PathBuf {
+        self.state_dir().join("sessions").join(self.session_id.as_str())
+    }
+
+    /// The files of the project, and the record of what changed in them. What a
+    /// command was changing when its session was killed is put right.
+    pub fn workspace(&self) -> Result<Workspace, OpenError> {
+        let root = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let config = WorkspaceConfig { state_dir: self.state_dir(), root, limits: JournalLimits::default() };
+        let workspace = Workspace::open(config).map_err(|err| OpenError::Start(err.to_string()))?;
+        haft_tools::bash::undo::recover(&workspace);
+        Ok(workspace)
+    }
+
+    /// What decides about calls.
+    pub fn policy(&self) -> Result<Policy, OpenError> {
+        policy::policy(self)
+    }
+
+    /// The built-in list of models, with the person's own `models.json` on top.
+    pub fn catalog(&self) -> Result<Arc<Catalog>, OpenError> {
+        let path = self.state_dir().join("models.json");
+        let failed = |err: &dyn std::fmt::Display| OpenError::Spec(format!("{}: {err}", path.display()));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Arc::new(Catalog::built_in().with(&text).map_err(|err| failed(&err))?)),
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Catalog::built_in()),
+            Err(err) => Err(failed(&err)),
+        }
+    }
+
+    /// A variable as settings set it, or as the session's environment has it.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let loaded = self.store.current();
+        let set = loaded.settings.env.iter().rev().find(|(it, _)| it == name);
+        set.map(|(_, value)| value.value.clone()).or_else(|| self.variables.text(name))
+    }
+
+    /// A setting that is a text.
+    pub fn text_setting(&self, name: &str) -> Option<String> {
+        self.store.current().settings.get(name)?.value.as_str().map(str::to_owned)
+    }
+
+    /// How the model is to write.
+    pub fn output_style(&self) -> String {
+        self.text_setting("outputStyle").unwrap_or_else(|| String::from("default"))
+    }
+
+    /// Whether a source of settings counts.
+    pub fn reads(&self, layer: Layer) -> bool {
+        self.settings_spec.sources.as_ref().is_none_or(|layers| layers.contains(&layer))
+    }
+
+    /// The directories that have names in recordings.
+    pub fn tape_places(&self) -> TapePlaces {
+        TapePlaces::new(&self.cwd, Some(&self.session_dir()), self.home.as_deref())
+    }
+
+    /// The settings of the flags, as an object.
+    pub(crate) fn flag_settings(&self) -> serde_json::Map<String, serde_json::Value> {
+        let Some(text) = &self.settings_spec.flags else { return serde_json::Map::new() };
+        let text = match text.trim_start().starts_with('{') {
+            true => text.clone(),
+            false => std::fs::read_to_string(self.cwd.join(text)).unwrap_or_default(),
+        };
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Other settings of the flags from now on.
+    pub(crate) fn set_flag_settings(&mut self, flags: &serde_json::Map<String, serde_json::Value>) {
+        self.settings_spec.flags = serde_json::to_string(flags).ok();
+        let loaded = self.store.set_options(load_options(&self.settings_spec, &self.cwd));
+        for notice in loaded.problems.iter().chain(&loaded.warnings) {
+            self.events.notice(notice.to_string());
+        }
+    }
+
+    /// Which of these tools are switched off.
+    pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> Features {
+        /// Switched off until somebody asks for them.
+        const OFF: &[&str] = &["suggestBackgroundPr", "remoteTrigger"];
+        let loaded = self.store.current();
+        let is_off = |name: &&str| {
+            let otherwise = if OFF.contains(name) { Feature::Off } else { Feature::On };
+            loaded.settings.feature(name, otherwise) == Feature::Off
+        };
+        let names = tools.iter().filter_map(|tool| tool.feature());
+        Features { off: names.filter(is_off).map(str::to_owned).collect() }
+    }
+}
+
+fn state_dir(store: &SettingsStore, session_id: &SessionId) -> PathBuf {
+    let state = store.places().state.clone();
+    state.unwrap_or_else(|| std::env::temp_dir().join(format!("haft-{session_id}")))
+}
+
+/// What is read, from where. Whoever names the project's own files answers for
+/// them.
+fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
+    let managed = spec.managed.iter().map(|json| Argument::managed(json));
+    let named = spec.flags.iter().map(|value| Argument::settings(value, cwd));
+    let arguments = named.chain(managed).collect();
+    let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
+    if let Some(layers) = &spec.sources {
+        load.layers.clone_from(layers);
+        if layers.iter().any(|it| matches!(it, Layer::Project | Layer::Local)) {
+            load.trust = TrustMode::Assume;
+        }
+    }
+    load
+}
+
+/// The directory to work in.
+fn directory(wanted: &Path) -> Result<PathBuf, OpenError> {
+    let cwd = wanted
+        .canonicalize()
+        .map_err(|err| OpenError::Spec(format!("{}: {err}", wanted.display())))?;
+    match cwd.is_dir() {
+        true => Ok(cwd),
+        false => Err(OpenError::Spec(format!("{} is not a directory", cwd.display()))),
+    }
+}
+
+/// An absolute form of a path that a spec names.
+pub(crate) fn absolute(path: &Path, cwd: &Path) -> PathBuf {
+    haft_paths::lexical(&cwd.join(path))
+}

@@ -1,0 +1,93 @@
+//! Permission questions and questions of servers, answered by the face.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_runtime::{Answer, Ask, Question};
+use haft_tool::BoxFuture;
+use haft_types::{AgentId, CallId};
+
+use super::{PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};
+use crate::RefusalWords;
+
+/// What became of permission questions, for those who tell about calls.
+#[derive(Default)]
+pub(crate) struct AskedCalls {
+    wants_end: AtomicBool,
+    asked: Mutex<HashSet<CallId>>,
+}
+
+impl AskedCalls {
+    /// Whether somebody was asked about a call; the question is forgotten then.
+    pub(crate) fn take(&self, call: &CallId) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(call)
+    }
+
+    /// Whether a denial since the last time asked for the end of the turn.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.wants_end.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// Asks the face whether calls may run.
+pub(crate) struct AskFace {
+    pub(crate) desk: Arc<QuestionDesk>,
+    pub(crate) calls: Arc<AskedCalls>,
+    pub(crate) words: RefusalWords,
+}
+
+impl Ask for AskFace {
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
+        let asked = PermissionQuestion {
+            tool: question.tool.to_owned(),
+            call_id: question.call_id.clone(),
+            input: question.input.clone(),
+            description: question.description.to_owned(),
+            decision: question.decision.clone(),
+        };
+        let agent = question.agent_id.clone();
+        self.calls.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.call_id.clone());
+        Box::pin(async move {
+            let answer = match self.desk.ask(agent, QuestionSubject::Permission(Box::new(asked))).await {
+                Some(QuestionAnswer::Permission(answer)) => answer,
+                Some(QuestionAnswer::Unasked(why)) => Answer::no(why),
+                Some(_) => Answer::no("the answer is no answer to this question"),
+                None => Answer::no("Tool permission stream closed before response received"),
+            };
+            if let Answer::Deny { interrupt: true, .. } = answer {
+                self.calls.wants_end.store(true, Ordering::Release);
+            }
+            answer
+        })
+    }
+
+    fn refusal(&self, tool: &str, reason: &str) -> String {
+        match self.words {
+            RefusalWords::Verbatim => reason.to_owned(),
+            RefusalWords::Explained => format!("{tool} was not allowed to run: {reason}"),
+        }
+    }
+}
+
+/// Asks the face what servers want to know.
+pub(crate) struct ElicitFromFace {
+    pub(crate) desk: Arc<QuestionDesk>,
+}
+
+impl Elicit for ElicitFromFace {
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
+        let desk = Arc::clone(&self.desk);
+        Box::pin(async move {
+            match desk.ask(AgentId::Main, QuestionSubject::Elicitation(Box::new(request))).await {
+                Some(QuestionAnswer::Elicitation(answer)) => answer,
+                _ => ElicitAnswer::Decline,
+            }
+        })
+    }
+}

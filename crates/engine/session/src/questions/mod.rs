@@ -1,0 +1,179 @@
+//! Questions of a session: values that go out as events and come back as
+//! commands.
+//!
+//! **Invariant:** a question nobody answers, that is answered with the answer to
+//! another kind of question, or whose face is gone, is answered with no.
+//!
+//! **Invariant:** a question its asker does not wait for any more is taken back
+//! ([`Happening::Settled`](crate::Happening::Settled)), and an answer to it is
+//! ignored.
+
+mod ask_face;
+mod ask_tool;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_mcp::{ElicitAnswer, Elicitation};
+use haft_permission::Decision;
+use haft_runtime::Answer;
+use haft_types::{AgentId, CallId};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+pub(crate) use self::{
+    ask_face::{AskFace, AskedCalls, ElicitFromFace},
+    ask_tool::AskTool,
+};
+pub use ask_tool::read_permission_answer;
+
+use crate::{Activity, EventSender, Happening, Settled, servers::WaitingServer};
+
+/// A question somebody has to answer.
+#[derive(Clone, Debug)]
+pub struct SessionQuestion {
+    /// Its name; the answer repeats it.
+    pub id: String,
+    /// Who asks.
+    pub agent: AgentId,
+    /// What is asked.
+    pub subject: QuestionSubject,
+}
+
+/// What a question is about.
+#[derive(Clone, Debug)]
+pub enum QuestionSubject {
+    /// Whether a call may run. Answered with [`QuestionAnswer::Permission`].
+    Permission(Box<PermissionQuestion>),
+    /// What an MCP server wants to know. Answered with [`QuestionAnswer::Elicitation`].
+    Elicitation(Box<Elicitation>),
+    /// Whether a server of the project may be started from now on, exactly as it
+    /// is. Answered with [`QuestionAnswer::ServerTrust`].
+    ServerTrust(Box<WaitingServer>),
+}
+
+/// Whether a call may run.
+#[derive(Clone, Debug)]
+pub struct PermissionQuestion {
+    /// The tool.
+    pub tool: String,
+    /// The call.
+    pub call_id: CallId,
+    /// Its input.
+    pub input: Value,
+    /// One line that says what would happen.
+    pub description: String,
+    /// Why it is asked, part by part, and which rules would answer it for good.
+    pub decision: Decision,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum QuestionAnswer {
+    /// Whether the call may run.
+    Permission(Answer),
+    /// What the server is told.
+    Elicitation(ElicitAnswer),
+    /// Whether the server may start.
+    ServerTrust(bool),
+    /// The face could not ask, for this reason.
+    Unasked(String),
+}
+
+/// Keeps the questions of a session that wait for an answer.
+pub(crate) struct QuestionDesk {
+    events: EventSender,
+    waiting: Mutex<WaitingQuestions>,
+}
+
+#[derive(Default)]
+struct WaitingQuestions {
+    closed: bool,
+    /// Whether a prompt is being worked on.
+    working: bool,
+    by_id: HashMap<String, (oneshot::Sender<QuestionAnswer>, bool)>,
+}
+
+impl WaitingQuestions {
+    /// Whether the session waits for a permission.
+    fn requires_action(&self) -> bool {
+        self.by_id.values().any(|(_, is_permission)| *is_permission)
+    }
+}
+
+/// Takes a question back when nobody waits for its answer any more.
+struct OpenQuestion<'a> {
+    desk: &'a QuestionDesk,
+    id: String,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.desk.settle(&self.id, Settled::TakenBack);
+    }
+}
+
+impl QuestionDesk {
+    pub(crate) fn new(events: EventSender) -> Arc<Self> {
+        Arc::new(Self { events, waiting: Mutex::default() })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, WaitingQuestions> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, and waits for the answer; none when the face is gone. Dropping the
+    /// future takes the question back.
+    pub(crate) async fn ask(&self, agent: AgentId, subject: QuestionSubject) -> Option<QuestionAnswer> {
+        let question = SessionQuestion { id: uuid::Uuid::new_v4().to_string(), agent, subject };
+        let is_permission = matches!(question.subject, QuestionSubject::Permission(_));
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut waiting = self.waiting();
+            if waiting.closed {
+                return None;
+            }
+            waiting.by_id.insert(question.id.clone(), (sender, is_permission));
+        }
+        let _open = OpenQuestion { desk: self, id: question.id.clone() };
+        if is_permission {
+            self.events.tell(Happening::Activity(Activity::RequiresAction));
+        }
+        let agent = question.agent.clone();
+        self.events.tell_of(agent, None, Happening::Asked(Arc::new(question)));
+        receiver.await.ok()
+    }
+
+    /// A question was answered. Answers to what nobody asks any more are ignored.
+    pub(crate) fn answer(&self, id: &str, answer: QuestionAnswer) {
+        if let Some(sender) = self.settle(id, Settled::Answered) {
+            sender.send(answer).ok();
+        }
+    }
+
+    fn settle(&self, id: &str, how: Settled) -> Option<oneshot::Sender<QuestionAnswer>> {
+        let mut waiting = self.waiting();
+        let (sender, _) = waiting.by_id.remove(id)?;
+        let goes_on = waiting.working && !waiting.requires_action();
+        drop(waiting);
+        self.events.tell(Happening::Settled(id.to_owned(), how));
+        if goes_on {
+            self.events.tell(Happening::Activity(Activity::Running));
+        }
+        Some(sender)
+    }
+
+    /// A prompt begins or ends.
+    pub(crate) fn set_working(&self, working: bool) {
+        self.waiting().working = working;
+    }
+
+    /// Nobody will answer any more: every question has the answer no.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.waiting();
+        waiting.closed = true;
+        waiting.by_id.clear();
+    }
+}
