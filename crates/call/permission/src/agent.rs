@@ -1,6 +1,6 @@
 use std::{fmt::Write, sync::Arc};
 
-use haft_types::PermissionMode;
+use haft_types::{AgentId, PermissionMode};
 
 use crate::{Behavior, Origin, Policy, RuleEntry, policy::ADVISORY, rule::NamePattern, ruleset::RuleSet};
 
@@ -84,7 +84,7 @@ impl Policy {
 
     /// Whose rights these are.
     pub fn agent_name(&self) -> &str {
-        self.inner.agent.as_ref().map_or("main", |agent| &agent.name)
+        self.inner.agent.as_ref().map_or(AgentId::Main.as_str(), |agent| &agent.name)
     }
 
     /// The agent whose definition leaves a tool out.

@@ -294,15 +294,10 @@ impl SessionHooks {
 
     fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {
         let mut base = self.base(subject.cx.cwd.to_path_buf(), subject.mode);
-        if &*subject.cx.agent_id != MAIN_AGENT {
-            base.agent_id = Some(subject.cx.agent_id.clone());
-        }
+        base.agent_id = subject.cx.agent_id.child().cloned();
         HookInput { base, event: event.into(), aliases: subject.tool.aliases() }
     }
 }
-
-/// The agent a person talks to; only others are named to hooks.
-const MAIN_AGENT: &str = "main";
 
 fn notes(outcome: &haft_hooks::Outcome) -> Notes {
     let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);

@@ -77,7 +77,7 @@ impl Session {
         Self {
             pipeline,
             pool,
-            agent_id: AgentId::from("main"),
+            agent_id: AgentId::Main,
             limits: Limits::from_env(),
             progress: ProgressSink::closed(),
             state,

@@ -34,7 +34,7 @@ impl CallContext {
     pub fn detached(call_id: impl Into<CallId>, cwd: impl Into<Arc<Path>>) -> Self {
         Self {
             call_id: call_id.into(),
-            agent_id: AgentId::from("main"),
+            agent_id: AgentId::Main,
             cwd: cwd.into(),
             home: None,
             cancel: CancellationToken::new(),

@@ -59,7 +59,7 @@ pub(super) fn patience() -> Option<Duration> {
 }
 
 fn main_agent() -> AgentId {
-    AgentId::from("main")
+    AgentId::Main
 }
 
 impl Driver {

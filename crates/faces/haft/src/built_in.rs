@@ -84,7 +84,7 @@ impl BuiltIn {
         for (call, meta) in &restored.meta {
             let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
             if let Some(Ok(record)) = record {
-                let viewer = Viewer { agent: AgentId::from("main"), call: call.clone() };
+                let viewer = Viewer { agent: AgentId::Main, call: call.clone() };
                 self.files.reads().restore(&viewer, &record);
             }
         }

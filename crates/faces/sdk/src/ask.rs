@@ -86,9 +86,6 @@ impl Ask for NobodyToAsk {
     }
 }
 
-/// The agent a person talks to; only others are named.
-const MAIN_AGENT: &str = "main";
-
 fn request(question: &Question<'_>) -> Value {
     let decision = question.decision;
     let mut request = json!({
@@ -104,8 +101,8 @@ fn request(question: &Question<'_>) -> Value {
     {
         request["blocked_path"] = json!(part.subject[at..]);
     }
-    if &**question.agent_id != MAIN_AGENT {
-        request["agent_id"] = json!(question.agent_id);
+    if let Some(child) = question.agent_id.child() {
+        request["agent_id"] = json!(child);
     }
     request
 }

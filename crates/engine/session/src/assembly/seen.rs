@@ -23,7 +23,7 @@ impl Setup {
         for (call, meta) in &restored.meta {
             let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
             if let Some(Ok(record)) = record {
-                let viewer = Viewer { agent: AgentId::from("main"), call: call.clone() };
+                let viewer = Viewer { agent: AgentId::Main, call: call.clone() };
                 files.reads().restore(&viewer, &record);
             }
         }

@@ -112,7 +112,7 @@ fn seed(files: &Arc<Files>, path: &Path, mtime: f64) {
     if !about.is_file() || MOST_SEEDED < about.len() || !is_same {
         return;
     }
-    let viewer = Viewer { agent: AgentId::from("main"), call: CallId::from("seed_read_state") };
+    let viewer = Viewer { agent: AgentId::Main, call: CallId::from("seed_read_state") };
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(text) = std::fs::read_to_string(&real) {
         files.printed(&viewer, &real, &text).ok();

@@ -35,7 +35,7 @@ async fn an_end_is_told_once_to_the_agent_it_belongs_to() {
     assert!(tasks.drain(&"main".into()).is_empty() && !tasks.has_news(&"main".into()));
     // The child has ended its turn: its parent takes its place.
     tasks.news(&"child".into()).await;
-    let told = tasks.drain_where(|agent| agent.as_str() != "main");
+    let told = tasks.drain_where(|agent| !agent.is_main());
     assert_eq!((told.len(), told[0].task.id.as_str()), (1, second.as_str()));
     assert!(ended(&tasks.get(&first).unwrap().status), "ids stay known");
 }

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_the_latest_stay() {
         let mut shown = Shown::default();
-        let agent = AgentId::from("main");
+        let agent = AgentId::Main;
         let view = |path: &'static str, first| View {
             path: Path::new(path),
             version: Some(ContentHash::of(b"x")),

@@ -24,7 +24,7 @@ use haft_workspace::{
 const PATH: &str = "/ws/f";
 
 fn viewer(call: &str) -> Viewer {
-    Viewer { agent: AgentId::from("main"), call: CallId::from(call) }
+    Viewer { agent: AgentId::Main, call: CallId::from(call) }
 }
 
 fn view<'a>(content: &'a str, first: u64, last: u64) -> View<'a> {
@@ -45,7 +45,7 @@ fn current(content: &str) -> Current<'_> {
 }
 
 fn freshness(state: &ReadState, content: &str, first: u64, last: u64) -> Freshness {
-    state.freshness(&AgentId::from("main"), Path::new(PATH), &current(content), &(first..last + 1))
+    state.freshness(&AgentId::Main, Path::new(PATH), &current(content), &(first..last + 1))
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn lines_are_judged_by_what_was_seen() {
 fn parts_are_known_as_parts() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let state = ReadState::new(NothingInContext);
-    let agent = AgentId::from("main");
+    let agent = AgentId::Main;
     let whole = |content: &str| state.whole_seen(&agent, Path::new(PATH), &current(content));
     assert_eq!(whole(&content), WholeSeen::Never);
     state.saw(&viewer("r"), &view(&content, 1, 20));
@@ -103,7 +103,7 @@ fn what_was_clipped_is_not_known() {
     let state = ReadState::new(NothingInContext);
     state.saw(&viewer("r"), &View { clipped: true, ..view("long\n", 1, 1) });
     assert_eq!(
-        state.whole_seen(&AgentId::from("main"), Path::new(PATH), &current("long\n")),
+        state.whole_seen(&AgentId::Main, Path::new(PATH), &current("long\n")),
         WholeSeen::Partly { seen: 0, total: 1 }
     );
 }
@@ -121,7 +121,7 @@ fn own_edits_are_known() {
         [LineEdit { old: 10..11, new: vec!["ten", "ten and a half"] }, LineEdit { old: 60..62, new: vec![] }];
     state.edited(&viewer("e"), Path::new(PATH), ContentHash::of(edited.as_bytes()), &edits);
     assert_eq!(freshness(&state, &edited, 1, 99), Freshness::Fresh);
-    assert_eq!(state.whole_seen(&AgentId::from("main"), Path::new(PATH), &current(&edited)), WholeSeen::Yes);
+    assert_eq!(state.whole_seen(&AgentId::Main, Path::new(PATH), &current(&edited)), WholeSeen::Yes);
     let formatted = edited.replace("line 90", "line   90;");
     assert_eq!(freshness(&state, &formatted, 10, 11), Freshness::ChangedElsewhere(vec![89..90]));
     state.wrote(&viewer("w"), Path::new(PATH), ContentHash::of(b"a\nb\n"), "a\nb\n");
@@ -156,7 +156,7 @@ fn unchanged_is_said_only_while_it_is_in_the_request() {
     let content: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let in_context = Arc::new(AtomicBool::new(true));
     let state = ReadState::new(Switch(Arc::clone(&in_context)));
-    let main = AgentId::from("main");
+    let main = AgentId::Main;
     state.saw(&viewer("r1"), &view(&content, 1, 50));
     assert_eq!(state.still_shown(&main, &view(&content, 1, 50)), Some("r1".into()));
     assert_eq!(state.still_shown(&main, &view(&content, 10, 20)), Some("r1".into()));

@@ -160,7 +160,7 @@ impl Run<'_> {
     }
 
     fn is_main(&self) -> bool {
-        self.cx.agent_id.as_str() == "main"
+        self.cx.agent_id.is_main()
     }
 
     /// No mode and no person lets a model remove these: whoever wants that has a
