@@ -97,7 +97,10 @@ fn headers(
 
 fn variable_of(name: &str, environment: &HookEnvironment) -> Option<String> {
     let set = environment.set.iter().rev().find(|(it, _)| it == name).map(|(_, value)| value.clone());
-    set.or_else(|| std::env::var(name).ok())
+    set.or_else(|| match &environment.inherited {
+        Some(inherited) => inherited.text(name),
+        None => std::env::var(name).ok(),
+    })
 }
 
 /// Replaces `$NAME` and `${NAME}`.

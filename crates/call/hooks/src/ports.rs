@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use haft_types::Variables;
 use serde_json::Value;
 
 use crate::{ExternalHandler, Failure, HookEvent, HookId, HookInput, HookOutput, HookReport};
@@ -136,6 +137,8 @@ pub struct HttpPolicy {
 /// The environment of a hook's process.
 #[derive(Clone, Debug, Default)]
 pub struct HookEnvironment {
+    /// The variables hooks inherit; those of this process when nobody says.
+    pub inherited: Option<Variables>,
     /// The project, as hooks know it.
     pub project_dir: PathBuf,
     /// Where a hook may write `export` lines for later commands.
@@ -153,7 +156,9 @@ impl HookEnvironment {
             let name = name.to_string_lossy();
             !name.starts_with("OTEL_") && !self.remove.iter().any(|it| *it == name)
         };
-        let mut all: Vec<_> = std::env::vars_os().filter(|(name, _)| keep(name)).collect();
+        let inherited = self.inherited.clone().unwrap_or_else(Variables::of_process);
+        let inherited = inherited.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut all: Vec<_> = inherited.filter(|(name, _)| keep(name)).collect();
         all.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
         let mut add = |names: &[&str], value: OsString| {
             all.extend(names.iter().map(|name| (OsString::from(name), value.clone())));

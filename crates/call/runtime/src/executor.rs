@@ -22,9 +22,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Ten, or what the environment says.
-    pub fn from_env() -> Self {
-        let named = |name: &str| std::env::var(name).ok().and_then(|text| text.trim().parse().ok());
+    /// Ten, or what variables say.
+    pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let named = |name: &str| variable(name).and_then(|text| text.trim().parse().ok());
         let set = named("HAFT_MAX_TOOL_USE_CONCURRENCY")
             .or_else(|| named("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"))
             .filter(|limit| 0 < *limit);

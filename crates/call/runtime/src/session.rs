@@ -78,7 +78,7 @@ impl Session {
             pipeline,
             pool,
             agent_id: AgentId::Main,
-            limits: Limits::from_env(),
+            limits: Limits::from(|name| std::env::var(name).ok()),
             progress: ProgressSink::closed(),
             state,
         }

@@ -1,205 +1,169 @@
-//! Commands in the background, told to the host; their ends, told to the model.
+//! Commands in the background: told as events, and their ends to the model.
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
-    time::{Duration, SystemTime},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use haft_agent::{ResultEvent, UserInput};
-use haft_sdk::{Speaker, UserFrame, succeed};
-use haft_shell::run::{Kind, Status, TaskInfo, Tasks};
+use haft_agent::ResultEvent;
+use haft_shell::run::{Kind as TaskKind, Status as TaskStatus, TaskInfo, Tasks};
 use haft_types::{AgentId, CallId, MessageBlock};
-use serde_json::{Value, json};
 
-use super::{driver::Driver, requests::Answered};
+use crate::{EventSender, Happening, Prompt, Speaker, premises::Premises};
 
-/// The end of a task's output that a host may look at.
-const TAIL: u64 = 8 << 10;
+/// The end of a task's output that a face may look at.
+const TAIL: usize = 8 << 10;
 
-/// Tasks the host was told of, until it is told of their end.
-#[derive(Default)]
-pub(super) struct Background {
+/// The commands of a session that go on in the background.
+pub(crate) struct Background {
     tasks: Option<Arc<Tasks>>,
+    events: EventSender,
+    told: Mutex<ToldTasks>,
+}
+
+/// What faces were told.
+#[derive(Default)]
+struct ToldTasks {
+    /// Tasks whose end was not told yet, with their calls.
     open: BTreeMap<String, CallId>,
-    /// Tasks the host stops: their end is no news to anybody.
+    /// Tasks a face stops: their end is no news to the model.
     stopped: HashSet<String>,
 }
 
+/// The end of what a task printed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TaskTail {
+    /// The last of it.
+    pub text: String,
+    /// Bytes in all.
+    pub total: usize,
+    /// Whether there is more before it.
+    pub truncated: bool,
+}
+
 impl Background {
-    /// Those of a session.
-    pub(super) fn new(tasks: Option<Arc<Tasks>>) -> Self {
-        Self { tasks, ..Self::default() }
+    pub(crate) fn new(tasks: Option<Arc<Tasks>>, events: EventSender) -> Self {
+        Self { tasks, events, told: Mutex::default() }
+    }
+
+    fn told(&self) -> MutexGuard<'_, ToldTasks> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The commands themselves, where the session has any.
+    pub(crate) fn tasks(&self) -> Option<&Arc<Tasks>> {
+        self.tasks.as_ref()
     }
 
     /// Whether commands still run whose end is news.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         let Some(tasks) = &self.tasks else { return false };
-        let runs = |it: TaskInfo| it.about.kind == Kind::Command && matches!(it.status, Status::Running);
-        tasks.has_news(&main_agent()) || self.open.keys().filter_map(|id| tasks.get(id)).any(runs)
+        let runs =
+            |it: TaskInfo| it.about.kind == TaskKind::Command && matches!(it.status, TaskStatus::Running);
+        tasks.has_news(&AgentId::Main) || self.told().open.keys().filter_map(|id| tasks.get(id)).any(runs)
     }
 
     /// Waits until there is something to tell; for ever where nothing can be.
-    pub(super) async fn news(&self) {
+    pub(crate) async fn news(&self) {
         match &self.tasks {
-            Some(tasks) => tasks.news(&main_agent()).await,
+            Some(tasks) => tasks.news(&AgentId::Main).await,
             None => std::future::pending().await,
         }
+    }
+
+    /// A call may have begun or ended a task.
+    pub(crate) fn see_result(&self, it: &ResultEvent) {
+        let Some(tasks) = &self.tasks else { return };
+        let ids = it.report.data.as_ref().into_iter();
+        let ids = ids.flat_map(|data| [&data["backgroundTaskId"], &data["taskId"]]);
+        let begun = ids.filter_map(|id| tasks.get(id.as_str()?)).find(|info| info.call == it.report.id);
+        if let Some(info) = begun {
+            self.told().open.insert(info.id.clone(), it.report.id.clone());
+            self.tell_running(tasks);
+            self.events.tell(Happening::TaskStarted(Box::new(info), it.report.id.clone()));
+        }
+        self.tell_ended();
+    }
+
+    fn tell_running(&self, tasks: &Tasks) {
+        let running = self.told().open.keys().filter_map(|id| tasks.get(id)).collect();
+        self.events.tell(Happening::TasksRunning(running));
+    }
+
+    /// Tells of tasks that have ended, each once.
+    pub(crate) fn tell_ended(&self) {
+        let Some(tasks) = &self.tasks else { return };
+        let infos = self.told().open.keys().filter_map(|id| tasks.get(id)).collect::<Vec<TaskInfo>>();
+        let ended: Vec<TaskInfo> =
+            infos.into_iter().filter(|it| matches!(it.status, TaskStatus::Ended(_))).collect();
+        let any = !ended.is_empty();
+        for info in ended {
+            let call = self.told().open.remove(&info.id);
+            self.events.tell(Happening::TaskEnded(Box::new(info), call));
+        }
+        if any {
+            self.tell_running(tasks);
+        }
+    }
+
+    /// What happened in the background since the last time, as the model is told.
+    pub(crate) fn take_notices(&self) -> Vec<Prompt> {
+        let Some(tasks) = &self.tasks else { return Vec::new() };
+        let notices = tasks.drain(&AgentId::Main);
+        self.tell_ended();
+        let told = self.told();
+        let news = notices.into_iter().filter(|notice| !told.stopped.contains(&notice.task.id));
+        let prompt = |text: String| Prompt {
+            uuid: uuid::Uuid::new_v4().to_string(),
+            content: vec![MessageBlock::Text { text }],
+            wants_answer: true,
+            is_verbatim: true,
+            speaker: Speaker::Task,
+            ..Prompt::default()
+        };
+        let texts = news.map(|notice| {
+            format!(
+                "<system-reminder>\nThis comes from a task in the background, not from the user.\n\
+                 <task-notification>\n{}\n</task-notification>\n</system-reminder>",
+                notice.text()
+            )
+        });
+        texts.map(prompt).collect()
+    }
+
+    /// A face is about to stop a task.
+    pub(crate) fn will_stop(&self, id: &str) {
+        let mut told = self.told();
+        if told.open.contains_key(id) {
+            told.stopped.insert(id.to_owned());
+        }
+    }
+
+    /// Calls that wait for their commands go on without them: one of them, or
+    /// all.
+    pub(crate) fn move_to_background(&self, call: Option<&CallId>) {
+        if let Some(tasks) = &self.tasks {
+            tasks.move_to_background(call);
+        }
+    }
+
+    /// The end of what a task printed.
+    pub(crate) fn tail(&self, id: &str) -> Option<TaskTail> {
+        let info = self.tasks.as_ref().and_then(|tasks| tasks.get(id))?;
+        let bytes = info.file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
+        let cut = bytes.len().saturating_sub(TAIL);
+        let text = String::from_utf8_lossy(&bytes[cut..]).into_owned();
+        Some(TaskTail { text, total: bytes.len(), truncated: 0 < cut })
     }
 }
 
 /// How long a session that hears nothing more waits for commands in the
 /// background; nothing for as long as it takes.
-pub(super) fn patience() -> Option<Duration> {
-    let set = std::env::var("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS").ok();
+pub(crate) fn patience(premises: &Premises) -> Option<Duration> {
+    let set = premises.variables.text("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS");
     match set.and_then(|it| it.trim().parse::<u64>().ok()) {
         Some(0) => None,
         set => Some(Duration::from_millis(set.unwrap_or(600_000))),
     }
-}
-
-fn main_agent() -> AgentId {
-    AgentId::Main
-}
-
-impl Driver {
-    /// A call may have begun or ended a task.
-    pub(super) fn tell_tasks_of(&mut self, it: &ResultEvent) {
-        let data = it.report.data.as_ref();
-        let begun = data.and_then(|data| {
-            let id = &data["backgroundTaskId"];
-            id.as_str().or_else(|| data["taskId"].as_str().filter(|_| it.report.name == "Monitor"))
-        });
-        if let Some(info) = begun.and_then(|id| self.background.tasks.as_ref()?.get(id)) {
-            self.background.open.insert(info.id.clone(), it.report.id.clone());
-            let description = described(&info);
-            let fields = json!({
-                "task_id": info.id, "tool_use_id": it.report.id, "description": description,
-                "task_type": "local_bash", "is_backgrounded": true,
-            });
-            self.tell_all_tasks();
-            self.out.frame(&self.frames.system("task_started", fields));
-        }
-        self.tell_ended_tasks();
-    }
-
-    /// What runs in the background now.
-    fn tell_all_tasks(&self) {
-        let Some(tasks) = &self.background.tasks else { return };
-        let running = self.background.open.keys().filter_map(|id| tasks.get(id));
-        let running: Vec<Value> = running
-            .map(|it| json!({"task_id": it.id, "task_type": "local_bash", "description": described(&it)}))
-            .collect();
-        self.out.frame(&self.frames.system("background_tasks_changed", json!({"tasks": running})));
-    }
-
-    /// Tells the host of tasks that have ended, each once.
-    pub(super) fn tell_ended_tasks(&mut self) {
-        let Some(tasks) = self.background.tasks.clone() else { return };
-        let ended: Vec<TaskInfo> = self
-            .background
-            .open
-            .keys()
-            .filter_map(|id| tasks.get(id))
-            .filter(|it| matches!(it.status, Status::Ended(_)))
-            .collect();
-        for info in &ended {
-            let call = self.background.open.remove(&info.id);
-            let status = info.status.name();
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let patch = json!({"status": status, "end_time": now.as_millis()});
-            let fields = json!({"task_id": info.id, "patch": patch});
-            self.out.frame(&self.frames.system("task_updated", fields));
-            let status = if status == "killed" { "stopped" } else { status };
-            let fields = json!({
-                "task_id": info.id, "tool_use_id": call, "status": status,
-                "output_file": info.file.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
-                "summary": summary(info),
-            });
-            self.out.frame(&self.frames.system("task_notification", fields));
-        }
-        if !ended.is_empty() {
-            self.tell_all_tasks();
-        }
-    }
-
-    /// Something happened in the background: the host hears of it, and the model
-    /// in this turn or in one of its own.
-    pub(super) fn hear_tasks(&mut self) {
-        let Some(tasks) = self.background.tasks.clone() else { return };
-        let notices = tasks.drain(&main_agent());
-        self.tell_ended_tasks();
-        for notice in notices {
-            if self.background.stopped.contains(&notice.task.id) {
-                continue;
-            }
-            let text = format!(
-                "<system-reminder>\nThis comes from a task in the background, not from the user.\n\
-                 <task-notification>\n{}\n</task-notification>\n</system-reminder>",
-                notice.text()
-            );
-            match self.running.is_some() {
-                true => self.inbox.push(UserInput::text(text)),
-                false => self.queue.push_back(UserFrame {
-                    uuid: uuid::Uuid::new_v4().to_string(),
-                    content: vec![MessageBlock::Text { text }],
-                    wants_answer: true,
-                    is_verbatim: true,
-                    speaker: Speaker::Task,
-                    ..UserFrame::default()
-                }),
-            }
-        }
-    }
-
-    /// Ends a task; one that is not there is no problem. Answered when it ended.
-    pub(super) fn stop_task(&mut self, request_id: String, request: &Value) {
-        let id = request["task_id"].as_str().unwrap_or_default().to_owned();
-        if self.background.open.contains_key(&id) {
-            self.background.stopped.insert(id.clone());
-        }
-        let (tasks, host) = (self.background.tasks.clone(), self.host.clone());
-        tokio::spawn(async move {
-            if let Some(tasks) = tasks {
-                tasks.stop(&id).await;
-            }
-            host.tell(succeed(&request_id, json!({})));
-        });
-    }
-
-    /// Calls that wait for their commands go on without them.
-    pub(super) fn move_to_background(&self, request: &Value) -> Value {
-        let call = request["tool_use_id"].as_str().map(CallId::from);
-        if let Some(tasks) = &self.background.tasks {
-            tasks.move_to_background(call.as_ref());
-        }
-        json!({})
-    }
-
-    /// The end of what a task printed.
-    pub(super) fn task_output(&self, request: &Value) -> Answered {
-        let id = request["task_id"].as_str().unwrap_or_default();
-        let info = self.background.tasks.as_ref().and_then(|tasks| tasks.get(id));
-        let Some(info) = info else { return Err(format!("No task {id}").into()) };
-        let bytes = info.file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
-        let cut = (bytes.len() as u64).saturating_sub(TAIL);
-        let tail = &bytes[usize::try_from(cut).unwrap_or(0)..];
-        let output = String::from_utf8_lossy(tail);
-        Ok(json!({"output": output, "total_bytes": bytes.len(), "truncated": 0 < cut}))
-    }
-}
-
-fn described(info: &TaskInfo) -> String {
-    let what = if info.about.description.is_empty() { &info.command } else { &info.about.description };
-    haft_types::text::one_line(what, 200)
-}
-
-fn summary(info: &TaskInfo) -> String {
-    let how = match &info.status {
-        Status::Running => String::from("is running"),
-        Status::LeftRunning(end) | Status::Ended(end) => {
-            format!("{} ({})", info.status.name(), end.describe())
-        }
-    };
-    format!("Background command \"{}\" {how}", described(info))
 }

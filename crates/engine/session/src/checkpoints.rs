@@ -7,47 +7,63 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_types::CallId;
+use haft_types::{CallId, SessionId};
 use haft_workspace::{
-    Entry, FileState, HistoryItem, Journal, Origin, Standing, UndoTarget, Workspace, patch,
+    Entry as JournalEntry, FileState, HistoryItem, Journal, Origin, Standing, UndoTarget, Workspace, patch,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::wiring::Setup;
+use crate::premises::Premises;
 
-/// What is to be done.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Rewind {
-    /// Say what would change.
-    Look,
-    /// Do it.
-    Do,
+/// What was taken back, or would be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RewindReport {
+    /// What would change.
+    Preview {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// Lines that would come.
+        insertions: usize,
+        /// Lines that would go.
+        deletions: usize,
+    },
+    /// It was done; these files stay as they are, for these reasons.
+    Done(Vec<String>),
 }
 
-/// Takes back what the calls since a prompt changed.
-pub(super) fn rewind(setup: &Setup, log: Option<&Path>, prompt: &str, how: Rewind) -> Result<Value, String> {
-    let calls =
-        log.and_then(|log| calls_since(log, prompt)).ok_or("No file checkpoint found for this message.")?;
-    let workspace = setup.workspace().map_err(|_| String::from("there is no record of changes"))?;
+/// Takes back what the calls since a prompt changed, or says what that would be.
+pub(crate) fn rewind(
+    premises: &Premises,
+    session: &SessionId,
+    log: &Path,
+    prompt: &str,
+    dry_run: bool,
+) -> Result<RewindReport, String> {
+    let calls = calls_since(log, prompt).ok_or("No file checkpoint found for this message.")?;
+    let workspace = premises.workspace().map_err(|_| String::from("there is no record of changes"))?;
     let history = workspace.history().map_err(|err| err.to_string())?;
-    let session = &setup.session_id;
+    let ids = [session, &premises.session_id];
     let is_ours = |item: &&HistoryItem| {
         let origin = &item.entry.origin;
         item.standing == Standing::InEffect
             && calls.contains(&origin.call)
-            && origin.session.as_ref().is_none_or(|it| it == session)
+            && origin.session.as_ref().is_none_or(|it| ids.contains(&it))
     };
-    let entries: Vec<&Entry> = history.iter().filter(is_ours).map(|item| &item.entry).collect();
-    match how {
-        Rewind::Look => Ok(preview(&workspace, &entries)),
-        Rewind::Do => undo(&workspace, &entries, setup),
+    let entries: Vec<&JournalEntry> = history.iter().filter(is_ours).map(|item| &item.entry).collect();
+    match dry_run {
+        true => Ok(preview(&workspace, &entries)),
+        false => undo(&workspace, &entries, session),
     }
 }
 
 /// Newest first, so that each finds what it left.
-fn undo(workspace: &Workspace, entries: &[&Entry], setup: &Setup) -> Result<Value, String> {
+fn undo(
+    workspace: &Workspace,
+    entries: &[&JournalEntry],
+    session: &SessionId,
+) -> Result<RewindReport, String> {
     let origin = Origin {
-        session: Some(setup.session_id.clone()),
+        session: Some(session.clone()),
         turn: None,
         call: CallId::from("rewind_files"),
         tool: String::from("rewind_files"),
@@ -58,15 +74,11 @@ fn undo(workspace: &Workspace, entries: &[&Entry], setup: &Setup) -> Result<Valu
         let report = report.map_err(|err| err.to_string())?;
         kept.extend(report.conflicts.iter().map(|it| format!("{}: {}", it.path.display(), it.reason)));
     }
-    let mut answer = json!({"canRewind": true, "skippedLinks": 0});
-    if !kept.is_empty() {
-        answer["error"] = json!(format!("left as they are: {}", kept.join("; ")));
-    }
-    Ok(answer)
+    Ok(RewindReport::Done(kept))
 }
 
 /// What would change: files, and lines that come and go.
-fn preview(workspace: &Workspace, entries: &[&Entry]) -> Value {
+fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
     let mut wanted: Vec<(PathBuf, FileState)> = Vec::new();
     // Newest first: the oldest state of each path is the one that counts.
     for change in entries.iter().flat_map(|entry| entry.changes.iter().rev()) {
@@ -78,19 +90,19 @@ fn preview(workspace: &Workspace, entries: &[&Entry]) -> Value {
     wanted.sort_by(|a, b| a.0.cmp(&b.0));
     let journal = workspace.journal().ok();
     let (mut files, mut insertions, mut deletions) = (Vec::new(), 0, 0);
-    for (path, state) in &wanted {
-        let now = std::fs::read(path).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
-        let then = journal.and_then(|journal| text(journal, state)).unwrap_or_default();
-        if now == then && path.exists() == (*state != FileState::Absent) {
+    for (path, state) in wanted {
+        let now = std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
+        let then = journal.and_then(|journal| text(journal, &state)).unwrap_or_default();
+        if now == then && path.exists() == (state != FileState::Absent) {
             continue;
         }
-        files.push(path);
         for line in patch(&now, &then).iter().flat_map(|hunk| &hunk.lines) {
             insertions += usize::from(line.starts_with('+'));
             deletions += usize::from(line.starts_with('-'));
         }
+        files.push(path);
     }
-    json!({"canRewind": true, "filesChanged": files, "insertions": insertions, "deletions": deletions})
+    RewindReport::Preview { files, insertions, deletions }
 }
 
 fn text(journal: &Journal, state: &FileState) -> Option<String> {

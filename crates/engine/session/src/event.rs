@@ -42,6 +42,9 @@ pub enum Happening {
     Activity(Activity),
     /// A prompt is about to be worked on.
     TurnBegan(Box<TurnBegan>),
+    /// Something was said while a prompt is being worked on; the agent hears it
+    /// after the calls it is running.
+    Heard(Box<Prompt>),
     /// A call was denied, and neither a person nor a hook said so. Comes before
     /// its result.
     CallDenied(Box<DeniedCall>),

@@ -242,7 +242,9 @@ pub struct ServerSpec {
     pub configs: Vec<String>,
     /// Whether only those count, and not the servers of the settings.
     pub only_those: bool,
-    /// How long the first request waits for servers that are starting.
+    /// Only the server this tool belongs to is needed, if it belongs to one.
+    pub for_tool: Option<String>,
+    /// How long requests wait for servers that are starting.
     pub patience: Option<Duration>,
     /// Servers inside the program that embeds the session, by name.
     pub hosted: Option<HostedServers>,

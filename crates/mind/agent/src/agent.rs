@@ -41,7 +41,7 @@ pub struct Agent {
     pub orders: Orders,
     /// What others spend meanwhile.
     pub ledger: Ledger,
-    pub(crate) events: mpsc::UnboundedSender<AgentEvent>,
+    pub(crate) events: AgentListener,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
@@ -62,6 +62,10 @@ pub struct Agent {
     pub(crate) tape: Option<Arc<Tape>>,
     pub(crate) cassette: Option<(Arc<Cassette>, ReplayCalls)>,
 }
+
+/// Hears what an agent does, in order, on the task of the agent. It must not
+/// block.
+pub type AgentListener = Arc<dyn Fn(AgentEvent) + Send + Sync>;
 
 /// What becomes of the calls of a run that was recorded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,8 +96,21 @@ impl Agent {
         settings: AgentSettings,
         prompt: Prompt,
     ) -> (Self, mpsc::UnboundedReceiver<AgentEvent>) {
-        let (events, receiver) = mpsc::unbounded_channel();
-        let agent = Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let listener: AgentListener = Arc::new(move |event| drop(sender.send(event)));
+        (Self::told_to(listener, provider, tools, conversation, settings, prompt), receiver)
+    }
+
+    /// The same, for a listener that hears each event where it happens.
+    pub fn told_to(
+        events: AgentListener,
+        provider: Arc<dyn Provider>,
+        tools: Session,
+        conversation: Conversation,
+        settings: AgentSettings,
+        prompt: Prompt,
+    ) -> Self {
+        Self {
             provider,
             tools,
             conversation,
@@ -117,8 +134,7 @@ impl Agent {
             told_window: None,
             tape: None,
             cassette: None,
-        };
-        (agent, receiver)
+        }
     }
 
     /// The prompt must end in output that follows this schema.
@@ -462,7 +478,7 @@ impl Agent {
 
     /// Nobody has to listen.
     pub(crate) fn tell(&self, event: AgentEvent) {
-        self.events.send(event).ok();
+        (self.events)(event);
     }
 
     pub(crate) fn add(&mut self, lines: Vec<NewLine>) {

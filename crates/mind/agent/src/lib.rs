@@ -40,7 +40,7 @@ mod settings;
 mod structured;
 mod turn;
 
-pub use agent::{Agent, ReplayCalls};
+pub use agent::{Agent, AgentListener, ReplayCalls};
 pub use conversation::{Conversation, Restored};
 pub use event::{
     AgentEvent, BlockEvent, CompactedEvent, Compaction, Denial, EndReason, ResultEvent, SaidEvent, Saying,
@@ -54,7 +54,7 @@ pub use keep::{Kept, KeptItem};
 pub use ledger::Ledger;
 pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::Masker;
-pub use on_demand::{Orders, SummedUp};
+pub use on_demand::{Orders, SettingsOrder, SummedUp};
 pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
 pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;

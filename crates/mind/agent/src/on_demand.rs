@@ -3,31 +3,42 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
+use haft_model::{Effort, Thinking, ThinkingDisplay};
 use haft_runtime::LEFT_FOR_LATER;
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, AgentSettings, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::Run,
+    Agent, AgentEvent, CompactedEvent, Compaction, EndReason, Saying, TurnEnd, agent::Run,
     context::SUMMARY_REQUEST, conversation::compact_metadata,
 };
 
-/// A change of the settings, for the next request.
-type Order = Box<dyn FnOnce(&mut AgentSettings) + Send>;
+/// A change of the settings of an agent, for its next request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SettingsOrder {
+    /// Another model answers.
+    Model(String),
+    /// The model thinks in another way.
+    Thinking(Thinking),
+    /// Another part of what the model thinks comes back.
+    ThinkingDisplay(Option<ThinkingDisplay>),
+    /// The model tries harder, or less hard.
+    Effort(Option<Effort>),
+}
 
 /// Changes for an agent that may be working. Clones share them.
-#[derive(Clone, Default)]
-pub struct Orders(Arc<Mutex<Vec<Order>>>);
+#[derive(Clone, Debug, Default)]
+pub struct Orders(Arc<Mutex<Vec<SettingsOrder>>>);
 
 impl Orders {
     /// Changes the settings from the next request on, also in the middle of a
     /// prompt.
-    pub fn give(&self, order: impl FnOnce(&mut AgentSettings) + Send + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(order));
+    pub fn give(&self, order: SettingsOrder) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(order);
     }
 
-    fn take(&self) -> Vec<Order> {
+    fn take(&self) -> Vec<SettingsOrder> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -90,7 +101,12 @@ impl Agent {
     /// Takes over what was ordered.
     pub fn obey(&mut self) {
         for order in self.orders.take() {
-            order(&mut self.settings);
+            match order {
+                SettingsOrder::Model(model) => self.settings.model = model,
+                SettingsOrder::Thinking(thinking) => self.settings.thinking = thinking,
+                SettingsOrder::ThinkingDisplay(display) => self.settings.thinking_display = display,
+                SettingsOrder::Effort(effort) => self.settings.effort = effort,
+            }
         }
     }
 

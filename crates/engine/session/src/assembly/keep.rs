@@ -7,10 +7,12 @@ use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList};
 use haft_runtime::KeepUpdate;
 use serde_json::{Map, Value, json};
 
-use crate::output::complain;
+use crate::EventSender;
 
+/// Keeps what a person wants remembered in the settings.
 pub(super) struct KeepInSettings {
     pub(super) store: Arc<SettingsStore>,
+    pub(super) events: EventSender,
 }
 
 impl KeepUpdate for KeepInSettings {
@@ -22,7 +24,7 @@ impl KeepUpdate for KeepInSettings {
             Destination::Session | Destination::CliArg => return,
         };
         if let Err(err) = self.store.update(scope, |file| change(file, update)) {
-            complain(&format!("the rule was not saved: {err}"));
+            self.events.notice(format!("the rule was not saved: {err}"));
         }
     }
 }

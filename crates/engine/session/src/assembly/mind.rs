@@ -1,184 +1,221 @@
-//! An agent out of flags, settings and a session.
+//! The agent of a session: model, prompt, conversation.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentEvent, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
+    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
     Prompt, Restored,
     cassette::{Tape, TapeHeader},
     log::LogFile,
 };
 use haft_model::Catalog;
+use haft_runtime::Session as CallSession;
 use haft_tool::ContextChange;
 use haft_types::{Message, PermissionMode};
-use tokio::sync::mpsc;
+use serde_json::{Map, Value, json};
 
-use super::{Attended, Setup, provider::Chosen, split_rules};
+use super::ChosenProvider;
 use crate::{
-    args::RunArgs,
-    output::{Failure, complain},
+    LogSpec, ModelSpec, OpenError, SessionSpec,
+    logs::LogChoice,
+    premises::Premises,
 };
 
 /// The model when nobody names one.
 const DEFAULT_MODEL: &str = "claude-opus-4-5";
 
-/// An agent and what it tells.
-pub(crate) struct Built {
-    pub(crate) agent: Agent,
-    pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
-    pub(crate) key_source: String,
-    /// Who answers.
-    pub(crate) provider_name: String,
+/// The conversation of a session before its agent is there.
+pub(crate) struct Memories {
+    pub(crate) conversation: Conversation,
+    pub(crate) restored: Restored,
+    pub(crate) held: Held,
 }
 
-impl Setup {
-    /// An agent for a run without a person.
-    pub(crate) fn agent(&mut self, run: &RunArgs) -> Result<Built, Failure> {
-        let chosen = self.provider(run)?;
-        self.agent_on(chosen, run)
-    }
-
-    /// The same with a given provider.
-    pub(crate) fn agent_on(&mut self, chosen: Chosen, run: &RunArgs) -> Result<Built, Failure> {
-        if let Some(id) = run.session_id {
-            self.session_id = id.to_string().into();
-            self.refuse_used_id(run)?;
-        }
-        self.only_tools = run.tools.as_ref().map(|list| split_rules(std::slice::from_ref(list)));
-        let resumed = self.resumed(run)?;
-        self.held = Some(Held::default());
-        let session = self.session(Attended::Never)?;
-        let (mut conversation, mut restored) = match resumed {
-            Some(resumed) => resumed,
-            None => (Conversation::new(self.session_id.clone(), &self.cwd, None), Restored::default()),
-        };
-        conversation.share_held(self.held.clone().unwrap_or_default());
-        self.restore_seen(&restored);
-        if !run.sdk.no_session_persistence {
-            let log = LogFile::open(self.log_path(self.session_id.as_str()))
-                .map_err(|err| format!("the session log: {err}"))?;
-            conversation.set_log(log);
-            conversation.mask(Masker::of_env(std::env::vars()));
-        }
-        if run.sdk.session_mirror {
+impl Memories {
+    /// Reads the log the session goes on from, and opens the one it writes.
+    pub(crate) fn recall(premises: &Premises, spec: &LogSpec, choice: &LogChoice) -> Result<Self, OpenError> {
+        let (mut conversation, restored) = choice.conversation(&premises.cwd)?;
+        let held = conversation.held();
+        open_log(&mut conversation, premises, choice.path.as_deref())?;
+        if spec.mirror {
             conversation.mirror();
         }
-        let provider_name = chosen.provider.name().to_owned();
-        let settings = self.agent_settings(run, &chosen.catalog)?;
-        self.sampler.answer_with(std::sync::Arc::clone(&chosen.provider), &settings.model);
-        let (mut agent, events) =
-            Agent::new(chosen.provider, session, conversation, settings, self.prompt(run)?);
-        self.sampler.charge_to(&agent.ledger);
-        agent.restore_spending(restored.usage, restored.usd);
-        agent.tools.state.apply(&restored.changes);
-        agent.restore_kept(restored.kept.clone());
-        agent.restore_requests(&mut restored);
-        restore_plan_mode(&agent, &restored, self.options.permission_mode);
-        report_losses(&restored);
-        if let Some(schema) = &run.json_schema {
-            let schema =
-                serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?;
-            agent.require_output(schema)?;
-        }
-        Ok(Built { agent, events, key_source: chosen.key_source, provider_name })
-    }
-
-    /// Writes the run down if somebody wants that. Called when the agent knows
-    /// everything it is told first.
-    pub(crate) fn record(&self, agent: &mut Agent, run: &RunArgs) -> Result<(), Failure> {
-        let named = std::env::var_os("HAFT_RECORD").filter(|it| !it.is_empty()).map(PathBuf::from);
-        let Some(path) = run.record.as_ref().or(named.as_ref()) else { return Ok(()) };
-        let header = TapeHeader {
-            haft_cassette: 1,
-            settings: agent.settings.clone(),
-            prompt: agent.sent_prompt(),
-            output_schema: agent.output_schema().cloned(),
-            tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
-            messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
-        };
-        let tape = Tape::create(path, &header, self.tape_places());
-        agent.record(tape.map_err(|err| format!("--record {}: {err}", path.display()))?);
-        Ok(())
-    }
-
-    pub(super) fn agent_settings(&self, run: &RunArgs, catalog: &Catalog) -> Result<AgentSettings, Failure> {
-        let from_settings = self.loaded.settings.model.as_ref().map(|model| model.value.clone());
-        let from_env = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL"]
-            .iter()
-            .find_map(|name| self.variable(name, run).filter(|it| !it.trim().is_empty()));
-        let model =
-            run.model.clone().or(from_env).or(from_settings).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
-        let mut settings = AgentSettings::new(catalog.resolve(&model));
-        let fallback = run.fallback_model.clone().or_else(|| self.fallback_model());
-        settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
-        settings.limits.max_turns = run.max_turns;
-        settings.limits.max_usd = run.max_budget_usd;
-        settings.thinking = run.sdk.thinking();
-        settings.thinking_display = run.sdk.thinking_display.map(Into::into);
-        settings.task_budget = run.sdk.task_budget;
-        settings.effort = run.sdk.effort.map(Into::into);
-        settings.betas =
-            run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list))).collect();
-        Ok(settings)
-    }
-
-    /// The first fallback the settings name.
-    fn fallback_model(&self) -> Option<String> {
-        let named = self.loaded.settings.get("fallbackModel")?.value;
-        let first = named.as_array().and_then(|list| list.first()).unwrap_or(&named);
-        first.as_str().map(str::to_owned)
-    }
-
-    fn prompt(&self, run: &RunArgs) -> Result<Prompt, Failure> {
-        let from_file = match &run.sdk.system_prompt_file {
-            None => None,
-            Some(path) => {
-                Some(std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?)
-            }
-        };
-        // Without any source of settings nobody is asked for memory either.
-        let without_memory = self.options.setting_sources.as_deref().is_some_and(|it| it.trim().is_empty());
-        let places = MemoryPlaces {
-            user: self.store.places().user.clone(),
-            cwd: self.cwd.clone(),
-            home: self.home.clone(),
-        };
-        Ok(Prompt {
-            base: run.system_prompt.clone().or(from_file).map_or(Base::Haft, Base::Replaced),
-            environment: Environment::of(&self.cwd),
-            memory: if without_memory { Memory::default() } else { Memory::load(&places) },
-            deferred_tools: Vec::new(),
-            append: run.append_system_prompt.clone(),
-            servers: BTreeMap::new(),
-            starting: Vec::new(),
-        })
+        conversation.stamp(stamp(premises, spec));
+        Ok(Self { conversation, restored, held })
     }
 }
 
-/// A session that was planning goes on planning, unless a flag says otherwise.
+/// Makes a conversation write its lines, without secrets, to a log.
+pub(crate) fn open_log(
+    conversation: &mut Conversation,
+    premises: &Premises,
+    path: Option<&std::path::Path>,
+) -> Result<(), OpenError> {
+    let Some(path) = path else { return Ok(()) };
+    let log = LogFile::open(path).map_err(|source| OpenError::Log { path: path.to_owned(), source })?;
+    conversation.set_log(log);
+    conversation.mask(masker(premises));
+    Ok(())
+}
+
+/// Knows the secrets of the session's environment.
+fn masker(premises: &Premises) -> Masker {
+    let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
+    let texts = premises.variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    Masker::of_env(texts.collect::<Vec<_>>())
+}
+
+/// What readers of logs want to know about every line.
+pub(crate) fn stamp(premises: &Premises, spec: &LogSpec) -> Map<String, Value> {
+    let named = premises.variables.text("CLAUDE_CODE_ENTRYPOINT").or_else(|| spec.entrypoint.clone());
+    let entrypoint = named.unwrap_or_else(|| String::from("haft"));
+    let fields =
+        json!({"userType": "external", "entrypoint": entrypoint, "gitBranch": git_branch(premises)});
+    fields.as_object().cloned().unwrap_or_default()
+}
+
+/// The branch that is checked out, without asking git: one small file says it.
+fn git_branch(premises: &Premises) -> String {
+    let head = premises.cwd.ancestors().find_map(|dir| std::fs::read_to_string(dir.join(".git/HEAD")).ok());
+    let branch = head.as_deref().and_then(|it| it.trim().strip_prefix("ref: refs/heads/"));
+    branch.map_or_else(|| String::from("HEAD"), str::to_owned)
+}
+
+/// The agent of a session, where its log left it.
+pub(super) fn agent(
+    premises: &Premises,
+    spec: &SessionSpec,
+    model: &ModelSpec,
+    chosen: &ChosenProvider,
+    calls: CallSession,
+    memories: Memories,
+    listener: AgentListener,
+) -> Result<Agent, OpenError> {
+    let Memories { mut conversation, mut restored, .. } = memories;
+    let (settings, prompt, schema) = match &model.replay {
+        Some(replay) => {
+            let header = &replay.cassette.header;
+            conversation.begin_with(header.messages.clone());
+            (header.settings.clone(), header.prompt.clone(), header.output_schema.clone())
+        }
+        None => {
+            let settings = agent_settings(premises, spec, model, &chosen.catalog);
+            (settings, prompt(premises, model), model.output_schema.clone())
+        }
+    };
+    let provider = Arc::clone(&chosen.provider);
+    let mut agent = Agent::told_to(listener, provider, calls, conversation, settings, prompt);
+    agent.restore_spending(restored.usage, restored.usd);
+    agent.tools.state.apply(&restored.changes);
+    agent.restore_kept(restored.kept.clone());
+    agent.restore_requests(&mut restored);
+    restore_plan_mode(&agent, &restored, spec.permissions.mode);
+    tell_losses(premises, &restored);
+    if let Some(schema) = schema {
+        agent.require_output(schema).map_err(OpenError::Spec)?;
+    }
+    if let Some(replay) = &model.replay {
+        agent.replay_calls(Arc::clone(&replay.cassette), replay.calls);
+    }
+    Ok(agent)
+}
+
+/// The model that spec, variables and settings name.
+pub(crate) fn model_of(premises: &Premises, spec: &ModelSpec, catalog: &Catalog) -> String {
+    let from_settings = || premises.loaded().settings.model.as_ref().map(|model| model.value.clone());
+    let names = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL"];
+    let from_env =
+        || names.iter().find_map(|name| premises.variable(name).filter(|it| !it.trim().is_empty()));
+    let model = spec.model.clone().or_else(from_env).or_else(from_settings);
+    catalog.resolve(model.as_deref().unwrap_or(DEFAULT_MODEL)).to_owned()
+}
+
+fn agent_settings(
+    premises: &Premises,
+    spec: &SessionSpec,
+    model: &ModelSpec,
+    catalog: &Catalog,
+) -> AgentSettings {
+    let mut settings = AgentSettings::new(model_of(premises, model, catalog));
+    let fallback = model.fallback.clone().or_else(|| fallback_model(premises));
+    settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
+    settings.limits = model.limits;
+    settings.thinking = model.thinking;
+    settings.thinking_display = model.thinking_display;
+    settings.task_budget = model.task_budget;
+    settings.effort = model.effort;
+    settings.betas.clone_from(&model.betas);
+    settings.late_input = spec.late_input;
+    settings
+}
+
+/// The first fallback the settings name.
+fn fallback_model(premises: &Premises) -> Option<String> {
+    let named = premises.loaded().settings.get("fallbackModel")?.value;
+    let first = named.as_array().and_then(|list| list.first()).unwrap_or(&named);
+    first.as_str().map(str::to_owned)
+}
+
+fn prompt(premises: &Premises, model: &ModelSpec) -> Prompt {
+    // Without any source of settings nobody is asked for memory either.
+    let without_memory = premises.settings_spec().sources.is_some_and(|it| it.is_empty());
+    let places = MemoryPlaces {
+        user: premises.store.places().user.clone(),
+        cwd: premises.cwd.clone(),
+        home: premises.home.clone(),
+    };
+    Prompt {
+        base: model.system_prompt.clone().map_or(Base::Haft, Base::Replaced),
+        environment: Environment::of(&premises.cwd),
+        memory: if without_memory { Memory::default() } else { Memory::load(&places) },
+        deferred_tools: Vec::new(),
+        append: model.append_system_prompt.clone(),
+        servers: BTreeMap::new(),
+        starting: Vec::new(),
+    }
+}
+
+/// Writes the run down. Called when the agent knows everything it is told first.
+pub(crate) fn record(premises: &Premises, agent: &mut Agent, model: &ModelSpec) -> Result<(), OpenError> {
+    let named = premises.variables.os_text("HAFT_RECORD").filter(|it| !it.is_empty()).map(Into::into);
+    let Some(path) = model.record.clone().or(named) else { return Ok(()) };
+    let header = TapeHeader {
+        haft_cassette: 1,
+        settings: agent.settings.clone(),
+        prompt: agent.sent_prompt(),
+        output_schema: agent.output_schema().cloned(),
+        tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
+        messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
+    };
+    let tape = Tape::create(&path, &header, premises.tape_places());
+    agent.record(tape.map_err(|err| OpenError::Start(format!("--record {}: {err}", path.display())))?);
+    Ok(())
+}
+
+/// A session that was planning goes on planning, unless the spec says otherwise.
 /// Modes that allow more are not taken from a log: whoever wants them says so.
-fn restore_plan_mode(agent: &Agent, restored: &Restored, flag: Option<PermissionMode>) {
+fn restore_plan_mode(agent: &Agent, restored: &Restored, named: Option<PermissionMode>) {
     let last = restored.changes.iter().rev().find_map(|change| match change {
         ContextChange::Mode(mode) => Some(*mode),
         _ => None,
     });
-    if last == Some(PermissionMode::Plan) && flag.is_none() {
+    if last == Some(PermissionMode::Plan) && named.is_none() {
         agent.tools.pipeline.gate.set_mode(PermissionMode::Plan);
     }
 }
 
-/// Says what of a log could not be taken over.
-fn report_losses(restored: &Restored) {
+/// Tells what of a log could not be taken over.
+fn tell_losses(premises: &Premises, restored: &Restored) {
     let report = &restored.report;
     if 0 < report.unreadable {
         let torn = if report.torn { ", the last one because it was cut off" } else { "" };
-        complain(&format!(
+        premises.events.notice(format!(
             "{} lines of the session log cannot be read and are left out{torn}",
             report.unreadable
         ));
     }
     if 0 < restored.left_out {
-        complain(&format!(
+        premises.events.notice(format!(
             "the first {} steps of the session are too long to be sent and are left out",
             restored.left_out
         ));

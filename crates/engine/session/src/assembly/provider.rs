@@ -9,72 +9,55 @@ use haft_model::{
 use haft_tools::read::MediaWork;
 use tokio::runtime::RuntimeFlavor;
 
-use super::{Setup, services::media_work};
-use crate::{
-    args::{ProviderName, RunArgs},
-    output::Failure,
-};
+use super::services::media_work;
+use crate::{ModelSpec, OpenError, ProviderSpec, premises::Premises};
 
 /// Somebody who answers, and where the key comes from.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenProvider {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
 }
 
-impl Setup {
-    /// The provider flags, settings and environment ask for. Nothing is sent.
-    pub(crate) fn provider(&self, run: &RunArgs) -> Result<Chosen, Failure> {
-        let env = |name: &str| self.variable(name, run);
-        let helper = self.loaded.settings.get("apiKeyHelper");
-        let keys = KeySettings {
-            helper: helper.and_then(|it| it.value.as_str().map(str::to_owned)),
-            helper_ttl: None::<Duration>,
+impl ChosenProvider {
+    /// The provider that spec, settings and variables ask for. Nothing is sent.
+    pub(crate) fn of(premises: &Premises, spec: &ModelSpec) -> Result<Self, OpenError> {
+        let overrides = match &spec.provider {
+            ProviderSpec::Given { provider, catalog } => {
+                let catalog = match catalog {
+                    Some(catalog) => Arc::clone(catalog),
+                    None => premises.catalog()?,
+                };
+                let key_source = String::from("none");
+                return Ok(Self { provider: Arc::clone(provider), catalog, key_source });
+            }
+            ProviderSpec::FromVariables { overrides } => overrides,
         };
-        let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| err.to_string())?;
+        let env = |name: &str| {
+            let flagged = overrides.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
+            flagged.or_else(|| premises.variable(name))
+        };
+        let keys = KeySettings { helper: premises.text_setting("apiKeyHelper"), helper_ttl: None::<Duration> };
+        let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
+        let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
         if let ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. } = choice {
             let help = "there is no key: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, or choose with --provider), \
                         or ANTHROPIC_BASE_URL to a server that needs none; `haft demo` needs nothing";
-            return Err(Failure::Message(help.to_owned()));
+            return Err(OpenError::Start(help.to_owned()));
         }
         let key_source = key_source(&choice, &env, &keys);
-        let catalog = self.catalog()?;
-        let media: Arc<dyn MediaPort> = Arc::new(Shrinks(media_work()));
+        let catalog = premises.catalog()?;
+        let media: Arc<dyn MediaPort> = Arc::new(ShrinksPictures(media_work(premises.program.as_ref())));
         let common = Common { catalog: Arc::clone(&catalog), media: Some(media), ..Common::from_env(&env) };
-        let provider = choice.build(common).map_err(|err| err.to_string())?;
-        Ok(Chosen { provider: Arc::new(provider), catalog, key_source })
-    }
-
-    /// The built-in list of models, with the person's own `models.json` on top.
-    pub(crate) fn catalog(&self) -> Result<Arc<Catalog>, Failure> {
-        let path = self.state_dir().join("models.json");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let catalog = Catalog::built_in().with(&text);
-                Ok(Arc::new(catalog.map_err(|err| format!("{}: {err}", path.display()))?))
-            }
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Catalog::built_in()),
-            Err(err) => Err(Failure::Message(format!("{}: {err}", path.display()))),
-        }
-    }
-
-    /// A variable as providers see it: flags first, then settings, then the
-    /// environment.
-    pub(crate) fn variable(&self, name: &str, run: &RunArgs) -> Option<String> {
-        let flagged = run.provider.and_then(|provider| of_flag(provider, name));
-        let base = || run.base_url.clone().filter(|_| is_base_url(name));
-        let set = || {
-            let found = self.loaded.settings.env.iter().rev().find(|(it, _)| it == name);
-            found.map(|(_, value)| value.value.clone())
-        };
-        flagged.or_else(base).or_else(set).or_else(|| std::env::var(name).ok())
+        let provider = choice.build(common).map_err(|err| failed(&err))?;
+        Ok(Self { provider: Arc::new(provider), catalog, key_source })
     }
 }
 
 /// Makes pictures smaller the way Read does: in a process with limits.
-struct Shrinks(MediaWork);
+struct ShrinksPictures(MediaWork);
 
-impl MediaPort for Shrinks {
+impl MediaPort for ShrinksPictures {
     fn shrink(&self, image: &[u8], limit: ImageLimit) -> Option<ShrunkImage> {
         let shrink = || self.0.shrink(image, limit.side, limit.bytes);
         // A large picture takes a second, and others want to go on meanwhile.
@@ -85,38 +68,6 @@ impl MediaPort for Shrinks {
         };
         shrunk.map(|(media_type, bytes)| ShrunkImage { media_type, bytes })
     }
-}
-
-/// What `--provider` means in variables.
-fn of_flag(provider: ProviderName, name: &str) -> Option<String> {
-    let on = match provider {
-        ProviderName::Anthropic => "",
-        ProviderName::Bedrock => "HAFT_USE_BEDROCK",
-        ProviderName::Vertex => "HAFT_USE_VERTEX",
-        ProviderName::Foundry => "HAFT_USE_FOUNDRY",
-        ProviderName::Openai | ProviderName::OpenaiResponses => "HAFT_USE_OPENAI",
-    };
-    let form = |form: &str| Some(form.to_owned());
-    match (name, provider) {
-        ("HAFT_OPENAI_FORM", ProviderName::Openai) => form("chat"),
-        ("HAFT_OPENAI_FORM", ProviderName::OpenaiResponses) => form("responses"),
-        // A key of somebody else must not change who was named.
-        ("OPENAI_API_KEY" | "OPENAI_BASE_URL", ProviderName::Anthropic) => form(""),
-        (name, _) if name == on => form("1"),
-        (name, _) if name.starts_with("HAFT_USE_") => form("0"),
-        _ => None,
-    }
-}
-
-fn is_base_url(name: &str) -> bool {
-    matches!(
-        name,
-        "ANTHROPIC_BASE_URL"
-            | "ANTHROPIC_BEDROCK_BASE_URL"
-            | "ANTHROPIC_VERTEX_BASE_URL"
-            | "ANTHROPIC_FOUNDRY_BASE_URL"
-            | "OPENAI_BASE_URL"
-    )
 }
 
 fn key_source(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>, keys: &KeySettings) -> String {

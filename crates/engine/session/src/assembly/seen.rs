@@ -2,9 +2,7 @@
 
 use haft_agent::{Held, Restored};
 use haft_types::{AgentId, CallId};
-use haft_workspace::{ContextView, SeenRecord, Viewer};
-
-use super::Setup;
+use haft_workspace::{ContextView, Files, SeenRecord, Viewer};
 
 /// Which results are in the next request; all of them where there is no
 /// conversation that could lose one.
@@ -16,16 +14,13 @@ impl ContextView for InRequest {
     }
 }
 
-impl Setup {
-    /// Knows again what an earlier run of the session had read: the log says so.
-    pub(super) fn restore_seen(&self, restored: &Restored) {
-        let Some(files) = self.files.get() else { return };
-        for (call, meta) in &restored.meta {
-            let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
-            if let Some(Ok(record)) = record {
-                let viewer = Viewer { agent: AgentId::Main, call: call.clone() };
-                files.reads().restore(&viewer, &record);
-            }
+/// Knows again what an earlier run of the session had read: the log says so.
+pub(super) fn restore_seen(files: &Files, restored: &Restored) {
+    for (call, meta) in &restored.meta {
+        let record = meta.get("haft/seen").cloned().map(serde_json::from_value::<SeenRecord>);
+        if let Some(Ok(record)) = record {
+            let viewer = Viewer { agent: AgentId::Main, call: call.clone() };
+            files.reads().restore(&viewer, &record);
         }
     }
 }

@@ -9,21 +9,25 @@ use super::markdown::Page;
 
 /// A command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Command {
-    pub(crate) name: String,
-    pub(crate) aliases: &'static [&'static str],
-    pub(crate) description: String,
-    pub(crate) argument_hint: String,
+pub struct SlashCommand {
+    /// What is typed after the slash.
+    pub name: String,
+    /// Other names for it.
+    pub aliases: &'static [&'static str],
+    /// What it does.
+    pub description: String,
+    /// What may follow its name.
+    pub argument_hint: String,
     /// The model it wants.
     pub(crate) model: Option<String>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SlashKind,
 }
 
 /// What a command does.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum SlashKind {
     /// Something of ours, without the model.
-    Builtin(Builtin),
+    Local(LocalCommand),
     /// Says this to the model.
     Prompt(String),
     /// Says this to the model; the directory has more.
@@ -37,33 +41,37 @@ pub(crate) enum Kind {
 
 /// Commands of ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Builtin {
+pub enum LocalCommand {
+    /// Begins a new session.
     Clear,
+    /// Sums the conversation up.
     Compact,
+    /// Shows what fills the window.
     Context,
+    /// Shows what the session has used.
     Cost,
 }
 
-impl Builtin {
+impl LocalCommand {
     pub(crate) const ALL: [Self; 4] = [Self::Clear, Self::Compact, Self::Context, Self::Cost];
 }
 
 /// A prompt that a command became.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Expanded {
+pub(crate) struct ExpandedCommand {
     pub(crate) content: Vec<MessageBlock>,
     pub(crate) model: Option<String>,
 }
 
-impl Command {
-    pub(super) fn of_haft(builtin: Builtin) -> Self {
-        let (name, aliases, description, hint): (_, &'static [&'static str], _, _) = match builtin {
-            Builtin::Clear => ("clear", &["reset", "new"], "Begin a new session; the old one stays", ""),
-            Builtin::Compact => {
+impl SlashCommand {
+    pub(super) fn of_haft(local: LocalCommand) -> Self {
+        let (name, aliases, description, hint): (_, &'static [&'static str], _, _) = match local {
+            LocalCommand::Clear => ("clear", &["reset", "new"], "Begin a new session; the old one stays", ""),
+            LocalCommand::Compact => {
                 ("compact", &[], "Sum up the conversation to make room", "[what to keep in mind]")
             }
-            Builtin::Context => ("context", &[], "Show what fills the context", ""),
-            Builtin::Cost => ("cost", &["usage"], "Show what the session has used", ""),
+            LocalCommand::Context => ("context", &[], "Show what fills the context", ""),
+            LocalCommand::Cost => ("cost", &["usage"], "Show what the session has used", ""),
         };
         Self {
             name: name.to_owned(),
@@ -71,19 +79,19 @@ impl Command {
             description: description.to_owned(),
             argument_hint: hint.to_owned(),
             model: None,
-            kind: Kind::Builtin(builtin),
+            kind: SlashKind::Local(local),
         }
     }
 
     pub(super) fn typed(name: String, description: String, page: &Page) -> Self {
-        Self::of_page(name, description, page, Kind::Prompt(page.body.clone()))
+        Self::of_page(name, description, page, SlashKind::Prompt(page.body.clone()))
     }
 
     pub(super) fn skill(name: String, description: String, dir: PathBuf, page: &Page) -> Self {
-        Self::of_page(name, description, page, Kind::Skill { body: page.body.clone(), dir })
+        Self::of_page(name, description, page, SlashKind::Skill { body: page.body.clone(), dir })
     }
 
-    fn of_page(name: String, description: String, page: &Page, kind: Kind) -> Self {
+    fn of_page(name: String, description: String, page: &Page, kind: SlashKind) -> Self {
         let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
         Self {
             name,
@@ -95,23 +103,28 @@ impl Command {
         }
     }
 
-    pub(super) fn is_skill(&self) -> bool {
-        matches!(self.kind, Kind::Skill { .. })
+    pub(crate) fn is_skill(&self) -> bool {
+        matches!(self.kind, SlashKind::Skill { .. })
+    }
+
+    /// Whether it is a command of ours.
+    pub fn is_local(&self) -> bool {
+        matches!(self.kind, SlashKind::Local(_))
     }
 
     /// What the model is told; nothing for commands of ours.
     pub(crate) fn text(&self, args: &str) -> Option<String> {
         match &self.kind {
-            Kind::Builtin(_) => None,
-            Kind::Prompt(body) => Some(filled(body, args)),
-            Kind::Skill { body, dir } => {
+            SlashKind::Local(_) => None,
+            SlashKind::Prompt(body) => Some(filled(body, args)),
+            SlashKind::Skill { body, dir } => {
                 Some(format!("Base directory for this skill: {}\n\n{}", dir.display(), filled(body, args)))
             }
         }
     }
 
     /// The prompt it becomes.
-    pub(crate) fn expand(&self, args: &str) -> Option<Expanded> {
+    pub(crate) fn expand(&self, args: &str) -> Option<ExpandedCommand> {
         let name = &self.name;
         let mut typed =
             format!("<command-message>{name}</command-message>\n<command-name>/{name}</command-name>");
@@ -120,7 +133,7 @@ impl Command {
         }
         let texts = [typed, self.text(args)?];
         let content = texts.into_iter().map(|text| MessageBlock::Text { text }).collect();
-        Some(Expanded { content, model: self.model.clone() })
+        Some(ExpandedCommand { content, model: self.model.clone() })
     }
 }
 

@@ -14,7 +14,7 @@ use haft_permission::Opinion;
 use haft_tool::{CallContext, Content, DynTool};
 use serde_json::{Value, json};
 
-use crate::wiring::Readers;
+use crate::assembly::Readers;
 
 /// More are not attached: the model can read the rest.
 const MOST: usize = 20;
@@ -84,12 +84,12 @@ impl Mention {
 }
 
 /// Whether a text names something that is there.
-pub(super) fn names_something(text: &str, cwd: &Path, home: Option<&Path>) -> bool {
+pub(crate) fn names_something(text: &str, cwd: &Path, home: Option<&Path>) -> bool {
     mentions(text).iter().any(|it| it.find(cwd, home).is_some())
 }
 
 /// What a prompt names, as tools show it.
-pub(super) async fn attachments(agent: &Agent, text: &str, readers: &Readers) -> Vec<Attachment> {
+pub(crate) async fn attachments(agent: &Agent, text: &str, readers: &Readers) -> Vec<Attachment> {
     let state = &agent.tools.state;
     let mut attached: Vec<Attachment> = Vec::new();
     for mention in mentions(text) {

@@ -1,37 +1,48 @@
 //! What users and plugins add: commands, skills, agents.
 
 mod command;
+mod main_agent;
 mod markdown;
+mod mentions;
 mod plugin;
 mod skill_tool;
 
 use std::{path::PathBuf, sync::Arc};
 
+use haft_config::Layer;
+
 use haft_hooks::HookDefinition;
 use haft_mcp::ServerConfig;
-use serde_json::{Value, json};
 
-pub(super) use command::{Builtin, Command, Expanded, Kind};
+pub(crate) use self::{
+    command::{ExpandedCommand, SlashKind},
+    main_agent::ModelIs,
+    mentions::{attachments, names_something},
+};
+pub use command::{LocalCommand, SlashCommand};
+pub use main_agent::HostAgent;
 use markdown::{Page, pages};
 use plugin::Plugin;
-pub(super) use skill_tool::SkillTool;
+use skill_tool::SkillTool;
 
-use super::main_agent::Wanted;
-use crate::{args::RunArgs, wiring::Setup};
+use crate::{HostedServers, PluginDir, PluginFacts, premises::Premises};
+
+/// The name of the tool by which a model uses skills.
+pub(crate) const SKILL_TOOL: &str = <SkillTool as haft_tool::Tool>::NAME;
 
 /// Everything that was found.
 #[derive(Clone, Default)]
-pub(super) struct Extensions {
-    pub(super) commands: Vec<Command>,
+pub(crate) struct Extensions {
+    pub(crate) commands: Vec<SlashCommand>,
     /// Names and descriptions.
-    pub(super) agents: Vec<(String, String)>,
+    pub(crate) agents: Vec<(String, String)>,
     /// What they are, one for one.
     agent_pages: Vec<Page>,
     plugins: Vec<Plugin>,
 }
 
 /// A directory that may hold extensions, and whose it is.
-struct Place {
+struct ExtensionDir {
     dir: PathBuf,
     /// Told after descriptions.
     owner: &'static str,
@@ -39,16 +50,10 @@ struct Place {
 
 impl Extensions {
     /// Looks for them where the sources of settings allow.
-    pub(super) fn load(setup: &Setup, run: &RunArgs) -> Self {
+    pub(crate) fn load(premises: &Premises, plugins: &[PluginDir]) -> Self {
         let mut found = Self::default();
-        for plugin_dir in &run.sdk.plugin_dir {
-            found.plugins.extend(Plugin::read(&setup.cwd.join(plugin_dir)));
-        }
-        for plugin_dir in &run.sdk.plugin_dir_no_mcp {
-            let plugin = Plugin::read(&setup.cwd.join(plugin_dir));
-            found.plugins.extend(plugin.map(Plugin::without_servers));
-        }
-        for Place { dir, owner } in places(setup) {
+        found.plugins.extend(plugins.iter().filter_map(|plugin| Plugin::read(plugin, &premises.cwd)));
+        for ExtensionDir { dir, owner } in places(premises) {
             found.take(&dir, None, owner);
         }
         for plugin in found.plugins.clone() {
@@ -57,8 +62,14 @@ impl Extensions {
         // The first of a name wins: what is nearer comes first.
         let mut seen = std::collections::HashSet::new();
         found.commands.retain(|it| seen.insert(it.name.clone()));
-        found.commands.extend(Builtin::ALL.into_iter().map(Command::of_haft));
+        found.commands.extend(LocalCommand::ALL.into_iter().map(SlashCommand::of_haft));
         found
+    }
+
+    /// Plugins alone.
+    pub(crate) fn load_plugins(premises: &Premises, plugins: &[PluginDir]) -> Self {
+        let plugins = plugins.iter().filter_map(|plugin| Plugin::read(plugin, &premises.cwd));
+        Self { plugins: plugins.collect(), ..Self::default() }
     }
 
     fn take(&mut self, dir: &std::path::Path, plugin: Option<&str>, owner: &str) {
@@ -73,13 +84,13 @@ impl Extensions {
             let folder = entry.file_name().to_string_lossy().into_owned();
             let name = page.head.get("name").cloned().filter(|it| !it.is_empty()).unwrap_or(folder);
             let description = told(page.description());
-            self.commands.push(Command::skill(named(&name), description, entry.path(), &page));
+            self.commands.push(SlashCommand::skill(named(&name), description, entry.path(), &page));
         }
         for (inside, path) in pages(&dir.join("commands")) {
             let Some(page) = Page::read(&path) else { continue };
             let parts: Vec<String> =
                 inside.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
-            self.commands.push(Command::typed(named(&parts.join(":")), told(page.description()), &page));
+            self.commands.push(SlashCommand::typed(named(&parts.join(":")), told(page.description()), &page));
         }
         for (_, path) in pages(&dir.join("agents")) {
             let Some(page) = Page::read(&path) else { continue };
@@ -91,82 +102,65 @@ impl Extensions {
     }
 
     /// The agent of this name.
-    pub(super) fn agent(&self, name: &str) -> Option<Wanted> {
+    pub(crate) fn agent(&self, name: &str) -> Option<HostAgent> {
         let at = self.agents.iter().position(|(known, _)| known == name)?;
         let page = self.agent_pages.get(at)?;
         let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
         let tools = told("tools").map(|list| list.split(',').map(|it| it.trim().to_owned()).collect());
-        Some(Wanted { prompt: page.body.clone(), tools, model: told("model") })
+        let description = page.description();
+        Some(HostAgent { prompt: page.body.clone(), description, tools, model: told("model") })
     }
 
     /// The command of this name.
-    pub(super) fn find(&self, name: &str) -> Option<&Command> {
+    pub(crate) fn find(&self, name: &str) -> Option<&SlashCommand> {
         self.commands.iter().find(|it| it.name == name || it.aliases.contains(&name))
     }
 
-    pub(super) fn command_names(&self) -> Vec<String> {
+    pub(crate) fn command_names(&self) -> Vec<String> {
         self.commands.iter().map(|it| it.name.clone()).collect()
     }
 
     /// Skills, all of them or those the host wants.
-    pub(super) fn skills(&self, wanted: Option<&[String]>) -> Vec<Command> {
-        let is_wanted = |it: &&Command| {
+    pub(crate) fn skills(&self, wanted: Option<&[String]>) -> Vec<SlashCommand> {
+        let is_wanted = |it: &&SlashCommand| {
             let plain = it.name.rsplit(':').next().unwrap_or_default();
             wanted.is_none_or(|list| list.iter().any(|name| *name == it.name || *name == plain))
         };
         self.commands.iter().filter(|it| it.is_skill()).filter(is_wanted).cloned().collect()
     }
 
-    /// For `initialize`.
-    pub(super) fn commands_json(&self) -> Vec<Value> {
-        let shown = self.commands.iter().map(|it| {
-            let mut command =
-                json!({"name": it.name, "description": it.description, "argumentHint": it.argument_hint});
-            if !it.aliases.is_empty() {
-                command["aliases"] = json!(it.aliases);
-            }
-            if matches!(it.kind, Kind::Builtin(_)) {
-                command["builtin"] = json!(true);
-            }
-            command
-        });
-        shown.collect()
-    }
-
-    pub(super) fn plugins_json(&self) -> Vec<Value> {
-        self.plugins.iter().map(Plugin::json).collect()
+    pub(crate) fn plugins(&self) -> Vec<PluginFacts> {
+        self.plugins.iter().map(Plugin::facts).collect()
     }
 
     /// Hooks of plugins.
-    pub(super) fn hooks(&self) -> Vec<HookDefinition> {
+    pub(crate) fn hooks(&self) -> Vec<HookDefinition> {
         self.plugins.iter().flat_map(Plugin::hooks).collect()
     }
 
     /// MCP servers of plugins.
-    pub(super) fn servers(&self, servers: &haft_sdk::HostServers) -> Vec<ServerConfig> {
-        self.plugins.iter().flat_map(|plugin| plugin.servers(servers)).collect()
+    pub(crate) fn servers(&self, hosted: Option<&HostedServers>, premises: &Premises) -> Vec<ServerConfig> {
+        self.plugins.iter().flat_map(|plugin| plugin.servers(hosted, premises)).collect()
     }
 }
 
 /// Directories of the user and the project, from the nearest.
-fn places(setup: &Setup) -> Vec<Place> {
-    let sources = setup.options.setting_sources.as_deref();
-    let reads = |name: &str| sources.is_none_or(|list| list.split(',').any(|it| it.trim() == name));
-    let known = setup.store.places();
+fn places(premises: &Premises) -> Vec<ExtensionDir> {
+    let known = premises.store.places();
     let mut places = Vec::new();
-    if reads("project") {
-        let mut roots = vec![setup.cwd.clone()];
-        if known.project != setup.cwd {
+    if premises.reads(Layer::Project) {
+        let mut roots = vec![premises.cwd.clone()];
+        if known.project != premises.cwd {
             roots.push(known.project.clone());
         }
         for root in roots {
             for name in [".claude", ".haft"] {
-                places.push(Place { dir: root.join(name), owner: "project" });
+                places.push(ExtensionDir { dir: root.join(name), owner: "project" });
             }
         }
     }
-    if reads("user") {
-        places.extend(known.user.iter().map(|dir| Place { dir: dir.clone(), owner: "user" }));
+    if premises.reads(Layer::User) {
+        places.extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: "user" }));
     }
     let mut seen = std::collections::HashSet::new();
     places.retain(|place| seen.insert(place.dir.clone()));
@@ -174,6 +168,6 @@ fn places(setup: &Setup) -> Vec<Place> {
 }
 
 /// The tool that loads skills, if there are any.
-pub(super) fn skill_tool(skills: Vec<Command>) -> Option<Arc<dyn haft_tool::DynTool>> {
+pub(crate) fn skill_tool(skills: Vec<SlashCommand>) -> Option<Arc<dyn haft_tool::DynTool>> {
     (!skills.is_empty()).then(|| haft_tool::erase(SkillTool::new(skills)))
 }

@@ -4,22 +4,24 @@ use std::{path::Path, path::PathBuf, sync::Arc};
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
 use haft_mcp::{Scope, ServerConfig};
-use haft_sdk::{HostServers, server_configs};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::{HostedServers, PluginDir, PluginFacts, premises::Premises, servers::server_configs};
 
 #[derive(Clone)]
 pub(super) struct Plugin {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     version: Option<String>,
-    /// Whether its MCP servers are somebody else's.
-    serverless: bool,
+    /// Whether its MCP servers are started; the host may run them itself.
+    with_servers: bool,
 }
 
 impl Plugin {
     /// Reads what a directory says about itself. One without a manifest is
     /// named after its directory.
-    pub(super) fn read(dir: &Path) -> Option<Self> {
+    pub(super) fn read(plugin: &PluginDir, cwd: &Path) -> Option<Self> {
+        let dir = &cwd.join(&plugin.path);
         if !dir.is_dir() {
             return None;
         }
@@ -27,21 +29,11 @@ impl Plugin {
         let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |key: &str| manifest[key].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
         let (name, version) = (text("name").unwrap_or(folder), text("version"));
-        Some(Self { name, dir: dir.to_owned(), version, serverless: false })
+        Some(Self { name, dir: dir.to_owned(), version, with_servers: plugin.with_servers })
     }
 
-    pub(super) fn without_servers(mut self) -> Self {
-        self.serverless = true;
-        self
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let mut plugin =
-            json!({"name": self.name, "path": self.dir, "source": format!("{}@inline", self.name)});
-        if let Some(version) = &self.version {
-            plugin["version"] = json!(version);
-        }
-        plugin
+    pub(super) fn facts(&self) -> PluginFacts {
+        PluginFacts { name: self.name.clone(), path: self.dir.clone(), version: self.version.clone() }
     }
 
     pub(super) fn hooks(&self) -> Vec<HookDefinition> {
@@ -51,12 +43,12 @@ impl Plugin {
         parse_definitions(hooks, &source).0
     }
 
-    pub(super) fn servers(&self, servers: &HostServers) -> Vec<ServerConfig> {
-        if self.serverless {
+    pub(super) fn servers(&self, hosted: Option<&HostedServers>, premises: &Premises) -> Vec<ServerConfig> {
+        if !self.with_servers {
             return Vec::new();
         }
         let Some(file) = json_of(&self.dir.join(".mcp.json"), &self.dir) else { return Vec::new() };
-        let (mut configs, _) = server_configs(&file, servers);
+        let (mut configs, _) = server_configs(&file, hosted, premises);
         for config in &mut configs {
             config.name = format!("plugin:{}:{}", self.name, config.name);
             config.scope = Scope::Plugin;

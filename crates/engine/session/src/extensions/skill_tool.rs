@@ -5,12 +5,12 @@ use haft_types::{Message, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Command;
+use super::SlashCommand;
 
 /// Loads a skill: instructions for one kind of task.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Input {
+pub(crate) struct SkillInput {
     /// Name of the skill, from the list above.
     skill: String,
     /// What it is to work on.
@@ -20,25 +20,25 @@ pub(crate) struct Input {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Output {
+pub(crate) struct SkillOutput {
     success: bool,
     command_name: String,
 }
 
 /// Knows the skills of a session.
 pub(crate) struct SkillTool {
-    skills: Vec<Command>,
+    skills: Vec<SlashCommand>,
 }
 
 impl SkillTool {
-    pub(crate) fn new(skills: Vec<Command>) -> Self {
+    pub(crate) fn new(skills: Vec<SlashCommand>) -> Self {
         Self { skills }
     }
 }
 
 impl Tool for SkillTool {
-    type Input = Input;
-    type Output = Output;
+    type Input = SkillInput;
+    type Output = SkillOutput;
     type Progress = ();
     const NAME: &'static str = "Skill";
 
@@ -57,32 +57,32 @@ impl Tool for SkillTool {
     }
 
     /// It only tells the model something.
-    fn is_read_only(&self, _input: &Input) -> bool {
+    fn is_read_only(&self, _input: &SkillInput) -> bool {
         true
     }
 
-    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+    fn reach(&self, _input: &SkillInput, _cx: &CallContext) -> Reach {
         Reach::nothing()
     }
 
-    fn describe(&self, input: &Input) -> String {
+    fn describe(&self, input: &SkillInput) -> String {
         format!("Use the skill {}", input.skill)
     }
 
-    fn to_content(&self, output: &Output) -> Content {
+    fn to_content(&self, output: &SkillOutput) -> Content {
         format!("Launching skill: {}", output.command_name).into()
     }
 
-    async fn call(&self, input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+    async fn call(&self, input: SkillInput, _cx: &ToolContext<()>) -> Result<Outcome<SkillOutput>, ToolError> {
         let wanted = input.skill.trim_start_matches('/');
-        let named = |it: &&Command| it.name == wanted || it.name.rsplit(':').next() == Some(wanted);
+        let named = |it: &&SlashCommand| it.name == wanted || it.name.rsplit(':').next() == Some(wanted);
         let Some(skill) = self.skills.iter().find(named) else {
             let names: Vec<&str> = self.skills.iter().map(|it| it.name.as_str()).collect();
             let known = names.join(", ");
             return Err(ToolError::invalid(format!("there is no skill {wanted}; there are: {known}")));
         };
         let body = skill.text(input.args.as_deref().unwrap_or_default()).unwrap_or_default();
-        let output = Output { success: true, command_name: skill.name.clone() };
+        let output = SkillOutput { success: true, command_name: skill.name.clone() };
         Ok(Outcome::from(output).with_message(Message::user(body)))
     }
 }

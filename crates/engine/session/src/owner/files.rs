@@ -1,4 +1,4 @@
-//! Files, as the host asks for them.
+//! Files, messages and commands of a session, as faces ask for them.
 
 use std::{
     fs::File,
@@ -8,76 +8,118 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use haft_agent::WindowFill;
 use haft_permission::{Opinion, Policy};
-use haft_sdk::{fail, succeed};
 use haft_tool::{CallContext, DynTool};
-use haft_types::{AgentId, CallId};
+use haft_types::{AgentId, CallId, Message};
 use haft_workspace::{Files, Viewer};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{driver::Driver, requests::Answered};
-use crate::wiring::Readers;
-
-/// More does not fit a line as base64, nor as text in most files.
-const MOST: u64 = 700_000;
-
-/// So much fits, whatever it is made of.
-const ALWAYS_FITS: usize = 150_000;
+use super::{Owner, OwnedSeat};
+use crate::{
+    FileContent, Reply, RewindReport,
+    assembly::Seat,
+    checkpoints::rewind,
+    usage::ContextUsage,
+};
 
 /// Larger files are not compared with what a host says was read.
 const MOST_SEEDED: u64 = 8 << 20;
 
-impl Driver {
-    /// Reads a file the rules let be read. Answered when it is read.
-    pub(super) fn read_file(&self, request_id: String, request: &Value) {
-        let Some(path) = self.path_of(request) else {
-            return self.out.frame(&fail(&request_id, "read_file needs `path`"));
+impl Owner {
+    /// Reads a file the rules let be read without a question. Answered when it
+    /// is read.
+    pub(super) fn read_file(&self, path: &Path, max_bytes: u64, reply: Reply<Result<FileContent, String>>) {
+        let events = self.events.clone();
+        let Some(path) = self.expanded(path) else {
+            return reply.send(Err(format!("{}: there is no such path", path.display())), &events);
         };
         let policy = self.pipeline.gate.permissions().policy();
-        if !may_read(&policy, &self.readers, &path, &self.setup.cwd) {
+        let may = self.readers.as_ref().is_some_and(|it| may_read(&policy, &it.read, &path, &self.premises.cwd));
+        if !may {
             let problem = format!("the permission rules do not let {} be read", path.display());
-            return self.out.frame(&fail(&request_id, &problem));
+            return reply.send(Err(problem), &events);
         }
-        let most = request["max_bytes"].as_u64().unwrap_or(MOST).min(MOST);
-        let is_base64 = request["encoding"] == "base64";
-        let host = self.host.clone();
         tokio::task::spawn_blocking(move || {
-            host.tell(match contents(&path, most, is_base64) {
-                Ok(answer) => succeed(&request_id, answer),
-                Err(problem) => fail(&request_id, &format!("{}: {problem}", path.display())),
-            });
+            let read = content(&path, max_bytes).map_err(|problem| format!("{}: {problem}", path.display()));
+            reply.send(read, &events);
         });
     }
 
-    /// The host says that the model has read a file, when it had this time.
-    pub(super) fn seed_read_state(&self, request: &Value) -> Answered {
-        let (Some(path), Some(mtime)) = (self.path_of(request), request["mtime"].as_f64()) else {
-            return Err(String::from("seed_read_state needs `path` and `mtime`").into());
-        };
-        if let Some(files) = self.setup.files() {
+    /// The model has read a file, when it had this time.
+    pub(super) fn seed_read(&self, path: &Path, mtime: f64) {
+        if let (Some(files), Some(path)) = (&self.files, self.expanded(path)) {
             seed(files, &path, mtime);
         }
-        Ok(json!({}))
     }
 
-    fn path_of(&self, request: &Value) -> Option<PathBuf> {
-        let text = request["path"].as_str().filter(|it| !it.is_empty())?;
-        let path = haft_paths::expand(Path::new(text), &self.setup.cwd, self.setup.home.as_deref()).ok()?;
+    fn expanded(&self, path: &Path) -> Option<PathBuf> {
+        let path = haft_paths::expand(path, &self.premises.cwd, self.premises.home.as_deref()).ok()?;
         Some(haft_paths::lexical(&path))
+    }
+
+    pub(super) fn rewind(&self, prompt: &str, dry_run: bool) -> Result<RewindReport, String> {
+        if !self.spec.checkpoints {
+            return Err(String::from("File rewinding is not enabled."));
+        }
+        let log = self.logs.path(self.session_id.as_str());
+        rewind(&self.premises, &self.session_id, &log, prompt, dry_run)
+    }
+
+    /// Ends a task; one that is not there is no problem. Answered when it ended.
+    pub(super) fn stop_task(&self, task: String, reply: Reply<()>) {
+        self.watch.background.will_stop(&task);
+        let (watch, events) = (Arc::clone(&self.watch), self.events.clone());
+        tokio::spawn(async move {
+            if let Some(tasks) = watch.background.tasks() {
+                tasks.stop(&task).await;
+                watch.background.tell_ended();
+            }
+            reply.send((), &events);
+        });
+    }
+
+    pub(super) fn context_usage(&self) -> ContextUsage {
+        match (&self.seat, &self.snapshot) {
+            (OwnedSeat::Idle(Seat::Agent(agent)), _) => ContextUsage::of(agent, &self.catalog),
+            (_, Some(snapshot)) => snapshot.clone(),
+            _ => ContextUsage::default(),
+        }
+    }
+
+    /// What the next request would hold, with the tools of the servers.
+    pub(super) fn window_fill(&mut self, reply: Reply<Option<WindowFill>>) {
+        if !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+            return reply.send(None, &self.events);
+        }
+        self.begin_servers();
+        let OwnedSeat::Idle(Seat::Agent(agent)) = std::mem::replace(&mut self.seat, OwnedSeat::Broken) else {
+            return;
+        };
+        let setting = self.turn_setting();
+        self.seat = OwnedSeat::Working(super::turn::Running::look(agent, reply, setting));
+    }
+
+    pub(super) fn messages(&self) -> Vec<Message> {
+        match (&self.seat, &self.snapshot) {
+            (OwnedSeat::Idle(Seat::Agent(agent)), _) => {
+                agent.conversation.messages().iter().map(|it| Message::clone(it)).collect()
+            }
+            (_, Some(snapshot)) => snapshot.messages(),
+            _ => Vec::new(),
+        }
     }
 }
 
-/// Whether Read would show it without asking anybody.
-fn may_read(policy: &Policy, readers: &Readers, path: &Path, cwd: &Path) -> bool {
+/// Whether Read would show a file without asking anybody.
+fn may_read(policy: &Policy, read: &Arc<dyn DynTool>, path: &Path, cwd: &Path) -> bool {
     let cx = CallContext::detached("read_file", cwd);
-    let tool: &Arc<dyn DynTool> = &readers.read;
-    let parsed = Arc::clone(tool).parse(json!({"file_path": path}), &cx);
-    let judged = parsed.map(|call| policy.judge(tool.name(), call.as_ref(), &cx, &Opinion::default()));
+    let parsed = Arc::clone(read).parse(json!({"file_path": path}), &cx);
+    let judged = parsed.map(|call| policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()));
     judged.is_ok_and(|decision| decision.permit().is_ok())
 }
 
-fn contents(path: &Path, most: u64, is_base64: bool) -> Result<Value, String> {
+fn content(path: &Path, most: u64) -> Result<FileContent, String> {
     let in_words = |err: std::io::Error| err.to_string();
     let about = std::fs::metadata(path).map_err(in_words)?;
     if !about.is_file() {
@@ -85,22 +127,8 @@ fn contents(path: &Path, most: u64, is_base64: bool) -> Result<Value, String> {
     }
     let mut bytes = Vec::new();
     File::open(path).map_err(in_words)?.take(most).read_to_end(&mut bytes).map_err(in_words)?;
-    let mut answer = json!({"absPath": path});
-    if is_base64 {
-        answer["contents"] = json!(STANDARD.encode(&bytes));
-        answer["encoding"] = json!("base64");
-    } else {
-        if MOST < json!(String::from_utf8_lossy(&bytes)).to_string().len() as u64 {
-            bytes.truncate(ALWAYS_FITS);
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        answer["lossy"] = json!(std::str::from_utf8(&bytes).is_err());
-        answer["contents"] = json!(text);
-    }
-    if (bytes.len() as u64) < about.len() {
-        answer["truncated"] = json!(true);
-    }
-    Ok(answer)
+    let truncated = (bytes.len() as u64) < about.len();
+    Ok(FileContent { path: path.to_owned(), bytes, truncated })
 }
 
 /// A file that changed since then, or is gone, has to be read again.

@@ -1,63 +1,86 @@
-//! The end of a turn, told to the host.
+//! The end of a turn.
 
-use haft_agent::{
-    Agent, Conversation, EndReason, SummedUp, TurnEnd,
-    log::{LogFile, cost},
-};
+use haft_agent::{Agent, Conversation, EndReason, SummedUp, TurnEnd, log::cost};
 use haft_hooks::SessionSource;
-use haft_sdk::{ApiFailure, Bill, Speaker, TurnFacts, UserFrame, local_result, turn_frame};
-use haft_types::{SessionId, Usage};
-use serde_json::{Value, json};
+use haft_types::{MessageBlock, SessionId, Usage};
+use serde_json::Value;
 
 use super::{
-    driver::{Driver, Ended},
-    extensions::Builtin,
-    turn::{self, Ending, Running},
-    usage::Snapshot,
+    Owner, OwnedSeat,
+    turn::{Ended, Running, TurnEnding, TurnRun, facts_of},
 };
-use crate::cost_command::lost;
+use crate::{
+    Activity, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded, TurnFacts,
+    assembly::{Seat, open_log, stamp},
+    extensions::LocalCommand,
+    usage::ContextUsage,
+    watch::TurnTrace,
+};
 
-impl Driver {
-    pub(super) fn finish(&mut self, ended: Ended) -> Result<(), u8> {
-        self.drain();
-        self.introduce();
-        let Some(mut running) = self.running.take() else { return Ok(()) };
-        let (mut agent, ending) = match ended {
-            Ok(ended) => ended,
-            Err(err) => {
-                let problem = format!("the turn broke off inside Haft: {err}");
-                self.out.frame(&haft_sdk::failed_start(self.frames.session_id.as_str(), &problem));
-                return Err(1);
+/// A turn broke off because of an error in Haft.
+pub(super) struct BrokeOff;
+
+impl Owner {
+    pub(super) fn finish(&mut self, ended: Ended) -> Result<(), BrokeOff> {
+        let running = match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
+            OwnedSeat::Working(running) => running,
+            other => {
+                self.seat = other;
+                return Ok(());
             }
         };
-        self.take_late(&agent, &mut running);
-        let mut facts = self.facts(&running);
-        match ending {
-            Ending::Turn(end) => self.finish_turn(&mut agent, *end, &mut facts),
-            Ending::Local(command, summed_up) => self.finish_local(&mut agent, command, summed_up, &facts),
-        }
-        for prompt in &running.prompts {
-            self.tell_lifecycle(Some(prompt), "completed");
-        }
-        std::mem::take(&mut self.later).into_iter().for_each(|change| change(&mut agent));
-        self.snapshot = Snapshot::of(&agent);
-        self.agent = Some(agent);
-        if self.queue.is_empty() {
-            self.state("idle");
+        match (running, ended) {
+            (Running::Turn(turn), Ended::Turn(Ok((agent, ending)))) => self.finish_turn(turn, agent, ending),
+            (Running::Calls(_), Ended::Calls(Ok(session))) => {
+                self.seat = OwnedSeat::Idle(Seat::Calls(session));
+            }
+            (_, Ended::Turn(Err(err)) | Ended::Calls(Err(err)) | Ended::Look(Err(err))) => {
+                self.events.tell(Happening::Broke(format!("the turn broke off inside Haft: {err}")));
+                return Err(BrokeOff);
+            }
+            (_, Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => self.seat = OwnedSeat::Idle(Seat::Agent(agent)),
+            (_, Ended::Calls(Ok(session))) => self.seat = OwnedSeat::Idle(Seat::Calls(session)),
         }
         Ok(())
     }
 
+    fn finish_turn(&mut self, mut run: TurnRun, mut agent: Box<Agent>, ending: TurnEnding) {
+        self.desk.set_working(false);
+        self.take_late(&agent, &mut run);
+        match ending {
+            TurnEnding::Turn(end) => self.tell_turn(&mut agent, *end, &run),
+            TurnEnding::Local(command, summed_up) => {
+                let result = self.local_result(&mut agent, command, summed_up);
+                self.tell_command(&mut agent, result, &run);
+            }
+            TurnEnding::Failed(name, problem) => {
+                self.tell_command(&mut agent, CommandResult::Failed(name, problem), &run);
+            }
+        }
+        for prompt in &run.prompts {
+            self.tell_prompt(Some(prompt), PromptState::Completed);
+        }
+        let model = self.model_is();
+        for change in std::mem::take(&mut self.later) {
+            change.apply(&mut agent, &self.catalog, model, &self.premises);
+        }
+        self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
+        self.seat = OwnedSeat::Idle(Seat::Agent(agent));
+        if self.queue.is_empty() {
+            self.events.tell(Happening::Activity(Activity::Idle));
+        }
+    }
+
     /// What nobody heard any more is the next prompt; the rest was answered too.
-    fn take_late(&mut self, agent: &Agent, running: &mut Running) {
+    fn take_late(&mut self, agent: &Agent, run: &mut TurnRun) {
         let late = agent.inbox.take();
-        let named = std::mem::take(&mut running.meanwhile);
+        let named = std::mem::take(&mut run.meanwhile);
         let is_late = |name: &String| late.iter().any(|it| it.uuid.as_ref() == Some(name));
         for name in named.iter().filter(|name| !is_late(name)) {
-            self.tell_lifecycle(Some(name), "started");
-            running.prompts.push(name.clone());
+            self.tell_prompt(Some(name), PromptState::Started);
+            run.prompts.push(name.clone());
         }
-        self.queue.extend(late.into_iter().map(|input| UserFrame {
+        self.queue.extend(late.into_iter().map(|input| Prompt {
             is_named: input.uuid.as_ref().is_some_and(|uuid| named.contains(uuid)),
             uuid: input.uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             message: Value::Null,
@@ -68,170 +91,130 @@ impl Driver {
         }));
     }
 
-    fn finish_turn(&mut self, agent: &mut Agent, mut end: TurnEnd, facts: &mut TurnFacts) {
-        if self.asker.take_interrupt() && matches!(end.reason, EndReason::Stopped(_)) {
+    fn tell_turn(&mut self, agent: &mut Agent, mut end: TurnEnd, run: &TurnRun) {
+        let mut stopped_in_tools = false;
+        if self.asked.take_interrupt() && matches!(end.reason, EndReason::Stopped(_)) {
             end.reason = EndReason::Interrupted;
             end.messages += 1;
-            facts.in_tools = true;
+            stopped_in_tools = true;
             agent.note_interruption();
-            self.drain();
         }
-        self.observer.end(&end);
-        match &end.reason {
-            EndReason::Failed(error) => {
-                self.out.frame(&self.frames.api_error(&ApiFailure::of(error)));
-            }
-            EndReason::Stopped(reason) if end.turns == 0 => {
-                let prompt = &facts.prompt_text;
-                let content = format!(
-                    "UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {prompt}"
-                );
-                let fields = json!({"content": content, "level": "warning", "prevent_continuation": true});
-                self.out.frame(&self.frames.system("informational", fields));
-            }
-            _ => (),
-        }
-        self.tell_mirrored(agent);
-        for (model, usage) in agent.ledger.take_settled() {
-            self.bill.add(&model, usage);
-        }
-        self.bill.usd = agent.spending().usd;
+        self.watch.report(&end);
+        self.tell_logged(agent);
+        let (mut trace, bill) = self.watch.end_turn(agent);
+        trace.in_tools |= stopped_in_tools;
         self.api_ms = u64::try_from(agent.spending().api_time.as_millis()).unwrap_or(u64::MAX);
-        let result = turn_frame(&self.frames.session_id, &end, &self.bill, facts);
-        self.last_failed = result["is_error"] == true;
-        self.out.frame(&result);
+        let facts = self.turn_facts(run, trace).0;
+        self.events.tell(Happening::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
     }
 
-    fn finish_local(
+    fn turn_facts(&mut self, run: &TurnRun, trace: TurnTrace) -> (TurnFacts, Option<haft_agent::CompactedEvent>) {
+        let index = self.results;
+        self.results += 1;
+        let facts = TurnFacts {
+            prompts: run.prompts.clone(),
+            queued: self.queue.len(),
+            index,
+            in_tools: trace.in_tools,
+            deferred: trace.deferred,
+            ttft_ms: trace.ttft_ms,
+            prompt_text: run.prompt_text.clone(),
+            speaker: run.speaker,
+        };
+        (facts, trace.compacted)
+    }
+
+    fn local_result(
         &mut self,
         agent: &mut Agent,
-        command: Builtin,
+        command: LocalCommand,
         summed_up: Option<SummedUp>,
-        facts: &TurnFacts,
-    ) {
-        self.last_failed = false;
-        let (name, text) = match command {
-            Builtin::Clear => {
+    ) -> CommandResult {
+        match command {
+            LocalCommand::Clear => {
                 self.clear(agent);
-                ("clear", String::new())
+                CommandResult::Cleared
             }
-            Builtin::Compact => ("compact", self.finish_compact(summed_up)),
-            Builtin::Context => ("context", Snapshot::of(agent).text()),
-            Builtin::Cost => ("cost", self.cost_text(agent)),
-        };
-        if command != Builtin::Compact {
-            self.tell_init(agent);
+            LocalCommand::Compact => match summed_up {
+                Some(SummedUp::NotDone(why)) => CommandResult::NotCompacted(why),
+                Some(SummedUp::Done(_)) | None => {
+                    CommandResult::Compacted { event: None, summary: first_words(agent) }
+                }
+            },
+            LocalCommand::Context => CommandResult::Context(ContextUsage::of(agent, &self.catalog).text()),
+            LocalCommand::Cost => CommandResult::Cost(cost_text(agent)),
         }
-        if !text.is_empty() {
-            self.out.frame(&self.frames.command_output(&text));
-        }
-        if command == Builtin::Compact && text.is_empty() {
-            self.tell_summary(agent);
-        }
-        self.tell_mirrored(agent);
-        self.bill.usd = agent.spending().usd;
-        self.out.frame(&local_result(&self.frames.session_id, name, &text, &self.bill, facts));
     }
 
-    fn tell_init(&self, agent: &Agent) {
-        let (init, added) = turn::init(agent, &self.manager, self.init());
-        self.out.frame(&self.frames.init_with(&init, &added));
+    fn tell_command(&mut self, agent: &mut Agent, mut result: CommandResult, run: &TurnRun) {
+        self.tell_logged(agent);
+        let (trace, bill) = self.watch.end_turn(agent);
+        let (facts, compacted) = self.turn_facts(run, trace);
+        if let CommandResult::Compacted { event, .. } = &mut result {
+            *event = compacted;
+        }
+        let session = facts_of(agent, &self.servers, &self.facts());
+        self.events.tell(Happening::CommandEnded(Box::new(CommandEnded { session, facts, bill, result })));
     }
 
-    /// What is to be said when it did not work.
-    fn finish_compact(&self, summed_up: Option<SummedUp>) -> String {
-        let (result, problem) = match summed_up {
-            Some(SummedUp::NotDone(why)) => ("failed", Some(why)),
-            Some(SummedUp::Done(_)) | None => ("success", None),
-        };
-        let mut fields = json!({"status": null, "compact_result": result});
-        if let Some(why) = &problem {
-            fields["compact_error"] = json!(why);
-        }
-        self.out.frame(&self.frames.system("status", fields));
-        problem.map(|why| format!("Not compacted: {why}")).unwrap_or_default()
-    }
-
-    fn tell_summary(&mut self, agent: &Agent) {
-        self.tell_init(agent);
-        if let Some(compacted) = self.seen.compacted.take() {
-            self.out.frame(&self.frames.compacted(&compacted));
-        }
-        if let Some(summary) = agent.conversation.messages().first() {
-            let texts = summary.content.iter().filter_map(|block| match block {
-                haft_types::MessageBlock::Text { text } => Some(text.as_str()),
-                _ => None,
-            });
-            self.out.frame(&self.frames.summary(&texts.collect::<Vec<_>>().join("\n\n")));
-        }
-        let told =
-            json!({"role": "user", "content": "<local-command-stdout>Compacted</local-command-stdout>"});
-        self.out.frame(&self.frames.replay(&told, &uuid::Uuid::new_v4().to_string()));
-    }
-
-    /// A new session in the same process; the old one stays as it is.
+    /// A new session in the same place; the old log stays as it is.
     fn clear(&mut self, agent: &mut Agent) {
-        self.tell_mirrored(agent);
+        self.tell_logged(agent);
         let id = SessionId::from(uuid::Uuid::new_v4().to_string());
-        let fields = json!({"new_conversation_id": id, "trigger": "clear"});
-        self.out.frame(&self.frames.of_type("conversation_reset", fields));
         let (keeps, mirrors) = (agent.conversation.log_path().is_some(), agent.conversation.is_mirrored());
-        self.setup.session_id = id.clone();
-        let path = self.setup.log_path(id.as_str());
-        let mut fresh = Conversation::new(id.clone(), &self.setup.cwd, None);
-        if keeps && let Ok(log) = LogFile::open(path.clone()) {
-            fresh.set_log(log);
+        let path = self.logs.path(id.as_str());
+        let mut fresh = Conversation::new(id.clone(), &self.premises.cwd, None);
+        if keeps && let Err(problem) = open_log(&mut fresh, &self.premises, Some(&path)) {
+            self.events.notice(problem.to_string());
         }
         if mirrors {
             fresh.mirror();
         }
-        fresh.stamp(self.stamp.clone());
+        fresh.stamp(stamp(&self.premises, &self.spec.log));
         agent.conversation = fresh;
         agent.restore_spending(Usage::default(), 0.0);
         agent.tools.state.loaded.clear();
-        self.bill = Bill::default();
+        self.watch.clear_bill();
         self.pipeline.gate.hooks().set_session(id.clone(), path);
-        self.frames.session_id = id;
+        self.events.tell(Happening::Cleared(id.clone()));
+        self.session_id = id;
         self.begins = Some(SessionSource::Clear);
     }
 
-    fn cost_text(&self, agent: &Agent) -> String {
-        let spent = agent.spending();
-        let log = agent.conversation.log_path().and_then(|path| cost::of_log(path).ok());
-        let lost = log.map(|cost| format!("\n{}", lost(&cost).trim_end())).unwrap_or_default();
-        format!(
-            "Total cost: ${:.4}\nTime of the model: {:.1} s\nTokens: {} in, {} out, {} read from the cache, \
-             {} written to it{lost}",
-            spent.usd,
-            spent.api_time.as_secs_f64(),
-            spent.usage.input_tokens,
-            spent.usage.output_tokens,
-            spent.usage.cache_read_input_tokens,
-            spent.usage.cache_creation_input_tokens,
-        )
+    /// Tells the lines that were written to the log, if a face wants them.
+    fn tell_logged(&self, agent: &mut Agent) {
+        let path = agent.conversation.log_path().map(std::path::Path::to_owned).unwrap_or_default();
+        let entries = agent.conversation.take_mirrored();
+        let entries: Vec<Value> = entries.iter().filter_map(|it| serde_json::to_value(it).ok()).collect();
+        if !entries.is_empty() {
+            self.events.tell(Happening::Logged(path, entries));
+        }
     }
+}
 
-    /// The lines that were written to the log, in frames that are short enough.
-    fn tell_mirrored(&self, agent: &mut Agent) {
-        const BATCH: usize = 400_000;
-        let path = agent.conversation.log_path().map(|it| it.display().to_string()).unwrap_or_default();
-        let (mut batch, mut size) = (Vec::new(), 0);
-        let tell = |batch: &mut Vec<Value>| {
-            let entries = std::mem::take(batch);
-            self.out.frame(&json!({"type": "transcript_mirror", "filePath": path, "entries": entries}));
-        };
-        for entry in agent.conversation.take_mirrored() {
-            let Ok(entry) = serde_json::to_value(&entry) else { continue };
-            let length = entry.to_string().len();
-            size += length;
-            if BATCH < size && !batch.is_empty() {
-                tell(&mut batch);
-                size = length;
-            }
-            batch.push(entry);
-        }
-        if !batch.is_empty() {
-            tell(&mut batch);
-        }
-    }
+/// What a conversation begins with.
+fn first_words(agent: &Agent) -> String {
+    let first = agent.conversation.messages().first();
+    let blocks = first.map(|message| message.content.as_slice()).unwrap_or_default();
+    let texts = blocks.iter().filter_map(|block| match block {
+        MessageBlock::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn cost_text(agent: &Agent) -> String {
+    let spent = agent.spending();
+    let log = agent.conversation.log_path().and_then(|path| cost::of_log(path).ok());
+    let lost = log.map(|cost| format!("\n{}", cost.lost_text().trim_end())).unwrap_or_default();
+    format!(
+        "Total cost: ${:.4}\nTime of the model: {:.1} s\nTokens: {} in, {} out, {} read from the cache, \
+         {} written to it{lost}",
+        spent.usd,
+        spent.api_time.as_secs_f64(),
+        spent.usage.input_tokens,
+        spent.usage.output_tokens,
+        spent.usage.cache_read_input_tokens,
+        spent.usage.cache_creation_input_tokens,
+    )
 }

@@ -1,423 +1,433 @@
-//! What happens when: lines, events, questions, signals, ends.
+//! The one task that holds a session: commands, turns, news, the end.
+
+mod closing;
+mod files;
+mod finish;
+mod host;
+mod prompts;
+mod settings;
+mod turn;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     path::PathBuf,
-    process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use haft_agent::{Agent, AgentEvent, Inbox, Orders};
-use haft_hooks::{HookInput, Hooks, SessionEnd, SessionSource};
-use haft_mcp::{Manager, ServerConfig};
-use haft_runtime::Pipeline;
-use haft_sdk::{
-    Additions, AskHost, Bill, Frames, HookFrames, Host, HostServers, Inbound, Init, Partial, UserFrame,
-};
-use haft_types::PermissionMode;
-use serde_json::{Map, Value, json};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-    task::JoinError,
-};
+use haft_agent::{Inbox, Orders, UserInput};
+use haft_config::Loaded;
+use haft_hooks::{Hooks, SessionSource};
+use haft_model::Catalog;
+use haft_runtime::{Pipeline, Session as CallSession};
+use haft_tool::DynTool;
+use haft_types::SessionId;
+use serde_json::Value;
+use tokio::{sync::mpsc, time::Instant as Moment};
 
-use super::{
-    extensions::{Extensions, Kind, skill_tool},
-    lines::Writer,
-    mentions::names_something,
-    observe::Observer,
-    states::{Bypass, Checkpoints, Commands, LeftForLater, Seen, StateFrames},
-    tasks::{Background, patience},
-    turn::{Ending, Running, Servers, Surroundings},
-    usage::Snapshot,
-};
+use self::turn::{Ended, Running, ServerTurn};
 use crate::{
-    output::write_error,
-    wiring::{Readers, Setup},
+    CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt,
+    SessionSpec,
+    assembly::{Assembly, Readers, Seat},
+    background::patience,
+    extensions::{Extensions, ModelIs},
+    logs::SessionLogs,
+    premises::Premises,
+    questions::{AskedCalls, QuestionDesk},
+    servers::{ServerTools, SessionServers},
+    usage::ContextUsage,
+    watch::TurnWatch,
 };
 
-/// A change of the agent that has to wait until it is not working.
-pub(super) type Change = Box<dyn FnOnce(&mut Agent) + Send>;
-
-/// A session and everybody who has a say in it.
-pub(super) struct Driver {
-    pub(super) setup: Setup,
-    pub(super) frames: Frames,
-    pub(super) first_model: String,
-    pub(super) told_mode: PermissionMode,
-    /// Hooks of the settings, without those of the host.
-    pub(super) own_hooks: Hooks,
-    pub(super) hook_frames: Arc<HookFrames>,
-    pub(super) inbox: Inbox,
-    pub(super) orders: Orders,
-    pub(super) cwd: String,
-    pub(super) output_style: String,
-    /// Whether the session may be switched to the bypass mode.
-    pub(super) bypass: Bypass,
-    pub(super) key_source: String,
-    /// Nothing while a turn has it.
-    pub(super) agent: Option<Box<Agent>>,
-    pub(super) events: mpsc::UnboundedReceiver<AgentEvent>,
-    pub(super) observer: Observer,
-    pub(super) partial: Option<Partial>,
-    pub(super) replay: bool,
-    pub(super) state_frames: StateFrames,
-    pub(super) out: Writer,
-    pub(super) lines: mpsc::Receiver<Vec<u8>>,
-    pub(super) pipeline: Arc<Pipeline>,
-    pub(super) host: Host,
-    pub(super) asked: mpsc::UnboundedReceiver<Value>,
-    pub(super) asker: AskHost,
-    /// Permission questions that wait for an answer.
-    pub(super) questions: HashSet<String>,
-    pub(super) servers: HostServers,
-    pub(super) manager: Manager,
-    pub(super) configured: Vec<ServerConfig>,
+/// Holds a session.
+pub(crate) struct Owner {
+    spec: SessionSpec,
+    events: EventSender,
+    commands: mpsc::UnboundedReceiver<Command>,
+    premises: Arc<Premises>,
+    /// The settings that were taken over last.
+    loaded: Arc<Loaded>,
+    logs: SessionLogs,
+    /// The session, as it is called now.
+    session_id: SessionId,
+    pipeline: Arc<Pipeline>,
+    servers: Arc<SessionServers>,
+    server_tools: ServerTools,
+    server_turn: ServerTurn,
     /// Whether servers were started.
-    pub(super) begun: bool,
-    pub(super) queue: VecDeque<UserFrame>,
-    pub(super) running: Option<Running>,
-    pub(super) later: Vec<Change>,
-    pub(super) extensions: Extensions,
-    pub(super) background: Background,
-    /// Show files to whoever is not the model.
-    pub(super) readers: Readers,
-    pub(super) plugin_dirs: Vec<PathBuf>,
-    /// Agents of the host: name and description.
-    pub(super) agents: Vec<(String, String)>,
-    /// The agent that the session is, if it is one.
-    pub(super) main_agent: Option<String>,
-    /// Whether somebody chose the model.
-    pub(super) model_is_named: bool,
+    servers_begun: bool,
+    extensions: Extensions,
+    plugins: Vec<PluginDir>,
+    /// Agents of the host.
+    host_agents: Vec<(String, HostAgent)>,
     /// The skills the host wants, if it said so.
-    pub(super) wanted_skills: Option<Vec<String>>,
-    pub(super) commands: Commands,
+    wanted_skills: Option<Vec<String>>,
+    desk: Arc<QuestionDesk>,
+    asked: Arc<AskedCalls>,
+    watch: Arc<TurnWatch>,
+    own_hooks: Hooks,
+    seat: OwnedSeat,
+    /// What reaches an agent that works; nothing without one.
+    reach: Option<AgentReach>,
+    /// What is to change when the agent does not work any more.
+    later: Vec<AgentChange>,
+    queue: VecDeque<Prompt>,
+    left_for_later: LeftForLater,
+    readers: Option<Readers>,
+    files: Option<Arc<haft_workspace::Files>>,
+    catalog: Arc<Catalog>,
+    key_source: String,
+    first_model: String,
+    /// What fills the context, as it was before the agent began to work.
+    snapshot: Option<ContextUsage>,
     /// How the session began, until hooks were told.
-    pub(super) begins: Option<SessionSource>,
-    /// What every line of the log says.
-    pub(super) stamp: Map<String, Value>,
-    pub(super) checkpoints: Checkpoints,
-    pub(super) snapshot: Snapshot,
-    pub(super) server_tools: Servers,
-    pub(super) left_for_later: LeftForLater,
-    /// The answer to `initialize` while it waits, and until when.
-    pub(super) introduction: Option<(Value, tokio::time::Instant)>,
-    pub(super) bill: Bill,
-    pub(super) seen: Seen,
-    pub(super) results: usize,
-    pub(super) last_failed: bool,
-    /// How long models have been answering.
-    pub(super) api_ms: u64,
-    pub(super) begun_at: Instant,
+    begins: Option<SessionSource>,
+    /// Turns that have ended.
+    results: usize,
+    api_ms: u64,
+    opened: Instant,
+    finishing: bool,
+    processes_ended: bool,
 }
 
-/// Why the loop ended.
-enum Over {
-    /// Everything is done.
-    Done,
-    /// With this code, at once.
-    Now(u8),
+/// Who works in a session, and whether they do right now.
+enum OwnedSeat {
+    /// Somebody who waits.
+    Idle(Seat),
+    /// Somebody who works.
+    Working(Running),
+    /// Nobody: a turn broke off.
+    Broken,
 }
 
-/// How long what runs may take to end when we are told to go.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// What reaches an agent that works.
+struct AgentReach {
+    inbox: Inbox,
+    orders: Orders,
+}
 
-impl Driver {
-    /// Works until the host has nothing more to say and everything is done.
-    pub(super) async fn run(mut self) -> ExitCode {
-        let (Ok(mut terminate), Ok(mut interrupt)) =
-            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
-            write_error("Error: signals cannot be received");
-            return ExitCode::from(1);
-        };
-        let over = self.work(&mut terminate, &mut interrupt).await;
-        self.host.close();
-        if let Some(running) = self.running.take() {
-            running.cancel.cancel();
-            if let Ok(Ok((agent, _))) = tokio::time::timeout(LAST_WORDS, running.task).await {
-                self.agent = Some(agent);
-            }
+/// A change of an agent that waits until it does not work.
+enum AgentChange {
+    /// It hears something without answering.
+    Overhear(UserInput),
+    /// Its session gets a name.
+    Name(String),
+    /// It uses this tool for skills, or none.
+    Skills(Option<Arc<dyn DynTool>>),
+    /// It is told something else first.
+    Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
+    /// It becomes another agent.
+    Become(HostAgent),
+}
+
+/// Calls of a resumed session that were left for later.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LeftForLater {
+    /// There are none, or they were taken up.
+    Nothing,
+    /// There are some; the host has to come first.
+    Waiting,
+    /// The host is there.
+    Ready,
+}
+
+/// How often settings are looked at while a prompt is being worked on.
+const SETTINGS_EVERY: Duration = Duration::from_secs(1);
+
+impl Assembly {
+    /// Where the session is logged, if it is.
+    pub(crate) fn log_path(&self) -> Option<PathBuf> {
+        match &self.seat {
+            Seat::Agent(agent) => agent.conversation.log_path().map(std::path::Path::to_owned),
+            Seat::Calls(_) => None,
         }
-        let closing = async {
-            if matches!(over, Over::Done) {
-                self.say_goodbye("other").await;
-            }
-            if let Some(agent) = &self.agent {
-                self.setup.close(&agent.tools).await;
-            }
-            self.manager.shutdown().await;
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(
+        spec: SessionSpec,
+        assembly: Assembly,
+        events: EventSender,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        let calls = assembly.seat.calls();
+        let (reach, first_model, left_for_later) = match &assembly.seat {
+            Seat::Agent(agent) => (
+                Some(AgentReach { inbox: agent.inbox.clone(), orders: agent.orders.clone() }),
+                agent.settings.model.clone(),
+                match agent.left_for_later().is_empty() {
+                    true => LeftForLater::Nothing,
+                    false => LeftForLater::Waiting,
+                },
+            ),
+            Seat::Calls(_) => (None, String::new(), LeftForLater::Nothing),
         };
-        tokio::time::timeout(LAST_WORDS * 3, closing).await.ok();
-        self.observer.finish().await;
-        let patience = match over {
-            Over::Done => Duration::from_secs(30),
-            Over::Now(_) => Duration::from_millis(200),
+        let begins = match (&spec.log.start, spec.log.fork) {
+            (LogStart::New, _) => SessionSource::Startup,
+            (_, false) => SessionSource::Resume,
+            (_, true) => SessionSource::Fork,
         };
-        self.out.finish(patience).await;
-        ExitCode::from(match over {
-            Over::Done => u8::from(self.last_failed),
-            Over::Now(code) => code,
-        })
+        let mut owner = Self {
+            loaded: assembly.premises.loaded(),
+            session_id: assembly.premises.session_id.clone(),
+            pipeline: Arc::clone(&calls.pipeline),
+            server_tools: ServerTools::new(&assembly.servers, calls),
+            server_turn: ServerTurn::First,
+            servers_begun: false,
+            plugins: spec.extensions.plugins.clone(),
+            premises: assembly.premises,
+            logs: assembly.logs,
+            servers: assembly.servers,
+            extensions: assembly.extensions,
+            host_agents: Vec::new(),
+            wanted_skills: None,
+            desk: assembly.desk,
+            asked: assembly.asked,
+            watch: assembly.watch,
+            own_hooks: assembly.own_hooks,
+            seat: OwnedSeat::Idle(assembly.seat),
+            reach,
+            later: Vec::new(),
+            queue: VecDeque::new(),
+            left_for_later,
+            readers: assembly.services.as_ref().map(|it| it.readers.clone()),
+            files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
+            catalog: assembly.catalog,
+            key_source: assembly.key_source,
+            first_model,
+            snapshot: None,
+            begins: Some(begins),
+            results: 0,
+            api_ms: 0,
+            opened: Instant::now(),
+            finishing: false,
+            processes_ended: false,
+            spec,
+            events,
+            commands,
+        };
+        owner.install_skills();
+        owner.become_named_agent();
+        owner
     }
 
-    async fn work(&mut self, terminate: &mut Signal, interrupt: &mut Signal) -> Over {
-        let broken = self.out.broken();
-        let (mut input_open, mut ending) = (true, false);
-        let (patience, mut waits_until) = (patience(), None);
+    /// Works until the session is over.
+    pub(crate) async fn run(mut self) {
+        let how = self.work().await;
+        self.close(how).await;
+        self.events.tell(Happening::Closed);
+    }
+
+    async fn work(&mut self) -> CloseHow {
+        let patience = patience(&self.premises);
+        let mut waits_until: Option<Moment> = None;
         loop {
-            self.start_next(ending);
-            let is_idle = self.running.is_none() && self.queue.is_empty() && !input_open;
-            if self.running.is_none() && ending || is_idle && !self.background.is_busy() {
-                self.drain();
-                return if ending { Over::Now(0) } else { Over::Done };
+            self.start_next();
+            let is_working = matches!(self.seat, OwnedSeat::Working(_));
+            let is_done = self.finishing && !is_working && self.queue.is_empty();
+            if is_done && !self.watch.background.is_busy() {
+                return CloseHow::Orderly;
             }
             // Nothing is left but commands in the background: not for ever.
-            if !is_idle {
+            if !is_done {
                 waits_until = None;
             } else if waits_until.is_none() {
-                waits_until = patience.map(|it| tokio::time::Instant::now() + it);
+                waits_until = patience.map(|it| Moment::now() + it);
             }
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return Over::Now(143),
-                _ = interrupt.recv() => {
-                    ending = true;
-                    self.interrupt();
-                }
-                () = broken.cancelled() => return Over::Now(1),
-                line = self.lines.recv(), if input_open => match line {
-                    None => {
-                        input_open = false;
-                        self.introduce();
-                        self.host.close();
+                command = self.commands.recv(), if !self.finishing || is_working || !self.commands.is_closed() => {
+                    match command {
+                        None => {
+                            if self.finishing && (is_working || self.watch.background.is_busy()) {
+                                // Nobody can say anything more, but what runs goes on.
+                                self.wait_for_end(waits_until).await;
+                                continue;
+                            }
+                            return CloseHow::Orderly;
+                        }
+                        Some(Command::Close(how)) => return how,
+                        Some(command) => self.obey(command),
                     }
-                    Some(line) => if let Err(code) = self.hear(&line) {
-                        return Over::Now(code);
-                    },
-                },
-                Some(frame) = self.asked.recv() => self.tell_asked(frame),
-                Some(event) = self.events.recv() => self.tell(&event),
-                () = at(waits_until) => return Over::Done,
-                () = at(self.introduction.as_ref().map(|it| it.1)) => self.introduce(),
-                () = self.background.news() => self.hear_tasks(),
-                ended = ended(&mut self.running) => if let Err(code) = self.finish(ended) {
-                    return Over::Now(code);
+                }
+                () = at(waits_until) => return CloseHow::Orderly,
+                () = self.watch.background.news() => self.hear_background(),
+                () = tokio::time::sleep(SETTINGS_EVERY), if is_working => self.follow_settings(),
+                ended = ended(&mut self.seat) => if self.finish(ended).is_err() {
+                    return CloseHow::AtOnce;
                 },
             }
         }
     }
 
-    fn hear(&mut self, line: &[u8]) -> Result<(), u8> {
-        match Inbound::parse(line) {
-            None => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
-                write_error(&format!("Error parsing streaming input line: {shown}"));
-                return Err(1);
-            }
-            Some(Inbound::User(frame)) => self.hear_user(frame),
-            Some(Inbound::Control(control)) => self.control(control),
-            Some(Inbound::Answer { request_id, answer }) => {
-                self.answered(&request_id);
-                self.host.answered(&request_id, answer);
-            }
-            Some(Inbound::Cancel | Inbound::Nothing) => (),
+    /// Waits for the end of what runs, or for news, when no command can come.
+    async fn wait_for_end(&mut self, until: Option<Moment>) {
+        tokio::select! {
+            biased;
+            () = at(until) => (),
+            () = self.watch.background.news() => self.hear_background(),
+            ended = ended(&mut self.seat) => drop(self.finish(ended)),
         }
-        Ok(())
     }
 
-    fn hear_user(&mut self, frame: UserFrame) {
-        if !frame.wants_answer {
-            let input = frame.to_input();
-            return self.change(Box::new(move |agent| agent.overhear(input)));
+    /// Carries out a command.
+    fn obey(&mut self, command: Command) {
+        let events = self.events.clone();
+        match command {
+            Command::Prompt(prompt) => self.hear_prompt(*prompt),
+            Command::Interrupt { cancel_queued, reply } => {
+                let interrupted = self.interrupt(cancel_queued);
+                reply.send(interrupted, &events);
+            }
+            Command::Withdraw { name, reply } => {
+                let withdrawn = self.withdraw(&name);
+                reply.send(withdrawn, &events);
+            }
+            Command::Answer { question, answer } => self.desk.answer(&question, answer),
+            Command::SetMode { mode, reply } => {
+                let set = self.set_mode(mode);
+                reply.send(set, &events);
+            }
+            Command::SetModel { model, reply } => {
+                let model = self.set_model(model.as_deref());
+                reply.send(model, &events);
+            }
+            Command::Order(order) => self.order(order),
+            Command::Equip { parts, reply } => {
+                let introduction = self.equip(*parts);
+                reply.send(introduction, &events);
+            }
+            Command::Reload(reply) => {
+                self.reload();
+                let introduction = self.introduction(None);
+                reply.send(introduction, &events);
+            }
+            Command::SetServers { servers, reply } => {
+                let set = self.set_servers(&servers);
+                reply.send(set, &events);
+            }
+            Command::SwitchServer { server, switch, reply } => self.switch_server(server, switch, reply),
+            Command::Rewind { prompt, dry_run, reply } => {
+                let rewound = self.rewind(&prompt, dry_run);
+                reply.send(rewound, &events);
+            }
+            Command::ContextUsage(reply) => {
+                let usage = self.context_usage();
+                reply.send(usage, &events);
+            }
+            Command::WindowFill(reply) => self.window_fill(reply),
+            Command::Messages(reply) => {
+                let messages = self.messages();
+                reply.send(messages, &events);
+            }
+            Command::ChangeFlagSettings { changes, reply } => {
+                let changed = self.change_flag_settings(&changes);
+                reply.send(changed, &events);
+            }
+            Command::WriteSetting { scope, changes, reply } => {
+                let written = self.write_setting(scope, &changes);
+                reply.send(written, &events);
+            }
+            Command::FlagSettings(reply) => {
+                let model = self.current_model();
+                reply.send((self.premises.flag_settings(), model), &events);
+            }
+            Command::MoveToBackground(call) => self.watch.background.move_to_background(call.as_ref()),
+            Command::StopTask { task, reply } => self.stop_task(task, reply),
+            Command::TaskTail { task, reply } => reply.send(self.watch.background.tail(&task), &events),
+            Command::ReadFile { path, max_bytes, reply } => self.read_file(&path, max_bytes, reply),
+            Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
+            Command::Rename { title, session, reply } => {
+                let renamed = self.rename(title, session.as_deref());
+                reply.send(renamed, &events);
+            }
+            Command::Usage(reply) => reply.send(self.usage(), &events),
+            Command::Models(reply) => reply.send(self.models(), &events),
+            Command::Calls { calls, cancel, reply } => self.run_calls(calls, cancel, reply),
+            Command::Ready(reply) => self.get_ready(reply),
+            Command::Finish => self.finish_when_done(),
+            // The loop ends with it before it comes here.
+            Command::Close(_) => (),
         }
-        self.tell_lifecycle(frame.name(), "queued");
-        let Some(running) = self.running.as_mut().filter(|_| self.queue.is_empty()) else {
-            return self.queue.push_back(frame);
-        };
-        // Commands, and prompts that name files, are prompts of their own.
-        let text = frame.text();
-        let is_command = self.commands == Commands::On && text.starts_with('/');
-        let names_files = || names_something(&text, &self.setup.cwd, self.setup.home.as_deref());
-        if !frame.is_verbatim && (is_command || names_files()) {
-            return self.queue.push_back(frame);
-        }
-        running.meanwhile.extend(frame.name().map(str::to_owned));
-        if self.replay {
-            self.out.frame(&self.frames.replay(&frame.message, &frame.uuid));
-        }
-        self.inbox.push(frame.to_input());
-    }
-
-    /// Hooks of the settings hear that the session ends; the host knows.
-    pub(super) async fn say_goodbye(&self, reason: &str) {
-        let gate = &self.pipeline.gate;
-        let base = gate.hooks().base(self.setup.cwd.clone(), gate.mode());
-        let event = SessionEnd { reason: reason.to_owned() }.into();
-        self.own_hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
+        self.watch.tell_mode();
     }
 
     /// Changes the agent now, or when it is done with what it does.
-    pub(super) fn change(&mut self, change: Change) {
-        match &mut self.agent {
-            Some(agent) => change(agent),
-            None => self.later.push(change),
+    fn change(&mut self, change: AgentChange) {
+        let model = self.model_is();
+        match &mut self.seat {
+            OwnedSeat::Idle(Seat::Agent(agent)) => {
+                change.apply(agent, &self.catalog, model, &self.premises);
+            }
+            OwnedSeat::Working(Running::Turn(_)) => self.later.push(change),
+            OwnedSeat::Idle(Seat::Calls(_)) | OwnedSeat::Working(_) | OwnedSeat::Broken => (),
         }
     }
 
-    pub(super) fn interrupt(&mut self) {
-        if let Some(running) = &self.running {
-            running.cancel.cancel();
+    /// Whether somebody chose the model.
+    fn model_is(&self) -> ModelIs {
+        match self.spec.model.as_ref().is_some_and(|it| it.model.is_some()) {
+            true => ModelIs::Named,
+            false => ModelIs::Open,
         }
     }
+}
 
-    fn start_next(&mut self, ending: bool) {
-        if self.running.is_some() || ending {
-            return;
-        }
-        if self.left_for_later == LeftForLater::Ready
-            && let Some(agent) = self.agent.take()
-        {
-            self.left_for_later = LeftForLater::Nothing;
-            self.state("running");
-            self.seen = Seen::default();
-            let around = self.surroundings();
-            self.running = Some(Running::take_up(agent, around));
-            return;
-        }
-        let Some(mut prompt) = self.queue.pop_front() else { return };
-        self.follow_settings();
-        let Some(agent) = self.agent.take() else { return };
-        self.begin_servers(&[]);
-        self.state("running");
-        self.tell_lifecycle(prompt.name(), "started");
-        self.seen = Seen::default();
-        self.snapshot = Snapshot::of(&agent);
-        self.observer.begin(self.frames.session_id.as_str(), &agent.settings.model, &prompt.text());
-        let mut around = self.surroundings();
-        let command = self.typed_command(&prompt);
-        self.running = Some(match command {
-            Some((Kind::Builtin(builtin), args, _)) => {
-                if builtin == super::extensions::Builtin::Compact {
-                    self.out.frame(&self.frames.system("status", json!({"status": "compacting"})));
+impl AgentChange {
+    fn apply(self, agent: &mut haft_agent::Agent, catalog: &Catalog, model: ModelIs, premises: &Premises) {
+        match self {
+            Self::Overhear(input) => agent.overhear(input),
+            Self::Name(title) => agent.name_session(&title),
+            Self::Skills(tool) => {
+                let pool = agent.tools.pool.get();
+                agent.tools.pool.set(pool.with_builtin(crate::extensions::SKILL_TOOL, tool));
+            }
+            Self::Prompt { system, append, schema } => {
+                if let Some(system) = system {
+                    agent.prompt.base = haft_agent::Base::Replaced(system);
                 }
-                Running::local(agent, &prompt, builtin, args, around)
+                if append.is_some() {
+                    agent.prompt.append = append;
+                }
+                if let Some(schema) = schema
+                    && let Err(problem) = agent.require_output(schema)
+                {
+                    premises.events.notice(problem);
+                }
             }
-            Some((_, _, Some(expanded))) => {
-                prompt.content = expanded.content;
-                let resolve = |it: String| haft_model::Catalog::built_in().resolve(&it).to_owned();
-                around.model = expanded.model.map(resolve);
-                Running::start(agent, prompt, around)
-            }
-            _ => Running::start(agent, prompt, around),
-        });
-    }
-
-    /// The command a prompt is, if it is one: what, with which arguments, and
-    /// what it says to the model.
-    fn typed_command(
-        &self,
-        prompt: &UserFrame,
-    ) -> Option<(Kind, String, Option<super::extensions::Expanded>)> {
-        if self.commands == Commands::Off || prompt.is_verbatim {
-            return None;
-        }
-        let text = prompt.text();
-        let typed = text.trim().strip_prefix('/')?;
-        let (name, args) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
-        let command = self.extensions.find(name)?;
-        let args = args.trim();
-        Some((command.kind.clone(), args.to_owned(), command.expand(args)))
-    }
-
-    fn surroundings(&mut self) -> Surroundings {
-        let servers = std::mem::replace(&mut self.server_tools, Servers::Known);
-        Surroundings {
-            manager: self.manager.clone(),
-            host: self.host.clone(),
-            frames: self.frames.clone(),
-            init: self.init(),
-            partial: self.partial.is_some(),
-            replay: self.replay,
-            begins: self.begins.take(),
-            readers: self.readers.clone(),
-            servers,
-            model: None,
-        }
-    }
-
-    /// The tool for skills, as far as there are any and it is wanted.
-    pub(super) fn install_skills(&mut self) {
-        let skills = self.extensions.skills(self.wanted_skills.as_deref());
-        let is_wanted =
-            self.setup.only_tools.as_ref().is_none_or(|only| only.iter().any(|name| name == "Skill"));
-        let policy = self.pipeline.gate.permissions().policy();
-        let tool = skill_tool(skills).filter(|_| is_wanted && policy.removes("Skill").is_none());
-        self.change(Box::new(move |agent| {
-            agent.tools.pool.set(agent.tools.pool.get().with_builtin("Skill", tool));
-        }));
-    }
-
-    /// What a session says about itself, but for what its agent knows.
-    pub(super) fn init(&self) -> (Init, Additions) {
-        let skills = self.extensions.skills(self.wanted_skills.as_deref());
-        let directories = self.setup.options.add_dir.iter().map(|dir| dir.display().to_string());
-        let added = Additions {
-            slash_commands: self.extensions.command_names(),
-            skills: skills.into_iter().map(|it| it.name).collect(),
-            plugins: self.extensions.plugins_json(),
-            additional_directories: directories.collect(),
-            ..Additions::default()
-        };
-        let init = Init {
-            cwd: self.cwd.clone(),
-            api_key_source: self.key_source.clone(),
-            output_style: self.output_style.clone(),
-            agents: self.all_agents().map(|(name, _)| name.clone()).collect(),
-            ..Init::default()
-        };
-        (init, added)
-    }
-
-    pub(super) fn all_agents(&self) -> impl Iterator<Item = &(String, String)> {
-        self.agents.iter().chain(&self.extensions.agents)
-    }
-
-    /// Starts the servers of the flags and of the host, once.
-    pub(super) fn begin_servers(&mut self, of_host: &[String]) {
-        if self.begun && of_host.is_empty() {
-            return;
-        }
-        self.begun = true;
-        let mut all = self.configured.clone();
-        for name in of_host {
-            all.retain(|it| it.name != *name);
-            all.push(self.servers.config(name));
-        }
-        self.configured.clone_from(&all);
-        if !all.is_empty() {
-            self.setup.launch_all(all);
+            Self::Become(host_agent) => host_agent.become_main(agent, catalog, model),
         }
     }
 }
 
 /// Waits for a moment, if there is one.
-async fn at(moment: Option<tokio::time::Instant>) {
+async fn at(moment: Option<Moment>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }
 
-/// The end of a turn.
-pub(super) type Ended = Result<(Box<Agent>, Ending), JoinError>;
+/// The end of what runs, if something does.
+async fn ended(seat: &mut OwnedSeat) -> Ended {
+    match seat {
+        OwnedSeat::Working(running) => running.ended().await,
+        OwnedSeat::Idle(_) | OwnedSeat::Broken => std::future::pending().await,
+    }
+}
 
-/// The end of the turn, if one runs.
-async fn ended(running: &mut Option<Running>) -> Ended {
-    match running {
-        Some(running) => (&mut running.task).await,
-        None => std::future::pending().await,
+/// A session without a model has no agent to speak to.
+fn calls_of(seat: &OwnedSeat) -> Option<&CallSession> {
+    match seat {
+        OwnedSeat::Idle(seat) => Some(seat.calls()),
+        OwnedSeat::Working(_) | OwnedSeat::Broken => None,
+    }
+}
+
+impl From<OpenError> for String {
+    fn from(err: OpenError) -> Self {
+        err.to_string()
     }
 }

@@ -1,82 +1,162 @@
-//! One prompt, on a task of its own.
+//! What runs in a session: one prompt, or the calls of one message, each on a
+//! task of its own.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use haft_agent::{Agent, EndReason, SummedUp, TurnEnd};
-use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, SessionSource, SessionStart};
-use haft_mcp::Manager;
-use haft_sdk::{Additions, Frames, Host, Init, Speaker, UserFrame, mcp_servers};
+use haft_agent::{Agent, EndReason, SummedUp, TurnEnd, WindowFill};
+use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
+use haft_runtime::{Report, Session as CallSession};
+use haft_types::ToolUse;
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{extensions::Builtin, mentions::attachments};
-use crate::wiring::{Readers, ServerTools};
+use crate::{
+    ApiFailure, EventSender, Happening, ModelSpec, Prompt, Reply, SessionFacts, Speaker, TurnBegan,
+    assembly::{Readers, record},
+    extensions::{LocalCommand, attachments},
+    hooks::run_hooks,
+    premises::Premises,
+    servers::{ServerTools, SessionServers, expand_command, needs_servers},
+};
 
-/// How long the first request waits for servers that are being started.
-const SERVERS_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a later request waits for servers that are starting.
+const USUAL_PATIENCE: Duration = Duration::from_millis(600);
+
+/// What runs.
+pub(super) enum Running {
+    /// A prompt.
+    Turn(TurnRun),
+    /// The calls of one message.
+    Calls(CallRun),
+    /// A look at what the next request would hold.
+    Look(JoinHandle<Box<Agent>>, CancellationToken),
+}
+
+/// How what ran has ended.
+pub(super) enum Ended {
+    /// A prompt.
+    Turn(Result<(Box<Agent>, TurnEnding), JoinError>),
+    /// The calls of one message.
+    Calls(Result<Box<CallSession>, JoinError>),
+    /// A look at what the next request would hold.
+    Look(Result<Box<Agent>, JoinError>),
+}
+
+impl Running {
+    /// Takes in what servers offer, and says what the next request would hold.
+    pub(super) fn look(agent: Box<Agent>, reply: Reply<Option<WindowFill>>, setting: TurnSetting) -> Self {
+        let mut agent = agent;
+        let cancel = CancellationToken::new();
+        let token = cancel.clone();
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = take_server_tools(&mut agent, &setting) => (),
+                () = token.cancelled() => (),
+            }
+            let fill = agent.window_fill();
+            reply.send(Some(fill), &setting.events);
+            agent
+        });
+        Self::Look(task, cancel)
+    }
+
+    pub(super) fn cancel(&self) {
+        match self {
+            Self::Turn(turn) => turn.cancel.cancel(),
+            Self::Calls(calls) => calls.cancel.cancel(),
+            Self::Look(_, cancel) => cancel.cancel(),
+        }
+    }
+
+    pub(super) async fn ended(&mut self) -> Ended {
+        match self {
+            Self::Turn(turn) => Ended::Turn((&mut turn.task).await),
+            Self::Calls(calls) => Ended::Calls((&mut calls.task).await),
+            Self::Look(task, _) => Ended::Look(task.await),
+        }
+    }
+}
 
 /// A prompt that is being worked on.
-pub(super) struct Running {
-    pub(super) task: JoinHandle<(Box<Agent>, Ending)>,
-    pub(super) cancel: CancellationToken,
-    /// The host's names for what it answers.
+pub(super) struct TurnRun {
+    task: JoinHandle<(Box<Agent>, TurnEnding)>,
+    cancel: CancellationToken,
+    /// Names of the prompts it answers.
     pub(super) prompts: Vec<String>,
-    /// The host's names for what was said meanwhile: it may still be heard.
+    /// Names of what was said meanwhile: it may still be heard.
     pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
-    /// Who said it.
     pub(super) speaker: Speaker,
-    pub(super) started: std::time::Instant,
 }
 
 /// What came of a prompt.
-pub(super) enum Ending {
+pub(super) enum TurnEnding {
     /// The model worked on it.
     Turn(Box<TurnEnd>),
     /// A command of ours; sums up, when that was the command.
-    Local(Builtin, Option<SummedUp>),
+    Local(LocalCommand, Option<SummedUp>),
+    /// A command that could not be carried out: its name, and why.
+    Failed(String, String),
 }
 
-/// Whether the servers' tools come in for the first time.
+/// How a turn meets the servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Servers {
+pub(super) enum ServerTurn {
+    /// Their tools come in for the first time.
     First,
+    /// They are known; news are told.
     Known,
+    /// It does not.
+    Without,
 }
 
 /// What a turn needs beside the agent.
-pub(super) struct Surroundings {
-    pub(super) manager: Manager,
-    pub(super) host: Host,
-    pub(super) frames: Frames,
-    /// All but tools, servers, model and mode, which may change until it begins.
-    pub(super) init: (Init, Additions),
-    pub(super) partial: bool,
-    pub(super) replay: bool,
-    /// How the session began, if nobody was told yet.
+pub(super) struct TurnSetting {
+    pub(super) events: EventSender,
+    pub(super) premises: Arc<Premises>,
+    pub(super) servers: Arc<SessionServers>,
+    pub(super) server_tools: ServerTools,
+    pub(super) server_turn: ServerTurn,
+    /// What the session is, but for what agent and servers know.
+    pub(super) facts: SessionFacts,
+    /// How the session began, if hooks were not told yet.
     pub(super) begins: Option<SessionSource>,
     /// Show what a prompt names.
-    pub(super) readers: Readers,
-    /// Whether the servers' tools come in for the first time.
-    pub(super) servers: Servers,
+    pub(super) readers: Option<Readers>,
+    pub(super) slash_commands: bool,
+    /// Says whether and where the run is written down, before its first turn.
+    pub(super) record: Option<ModelSpec>,
     /// Another model for this prompt only.
     pub(super) model: Option<String>,
 }
 
-impl Running {
-    pub(super) fn start(mut agent: Box<Agent>, prompt: UserFrame, around: Surroundings) -> Self {
+impl TurnRun {
+    pub(super) fn start(mut agent: Box<Agent>, mut prompt: Prompt, setting: TurnSetting) -> Self {
         Self::on(&prompt.clone(), async move |token: CancellationToken| {
-            get_ready(&mut agent, &around, &token).await;
+            get_ready(&mut agent, &setting, &token).await;
+            if setting.slash_commands && !prompt.is_verbatim {
+                let words = prompt.words();
+                match expand_command(setting.servers.manager(), &words).await {
+                    Ok(None) => (),
+                    Ok(Some(text)) => {
+                        prompt.content = vec![haft_types::MessageBlock::Text { text }];
+                    }
+                    Err(problem) => {
+                        let name = words.split_whitespace().next().unwrap_or_default();
+                        return (agent, TurnEnding::Failed(name.to_owned(), problem));
+                    }
+                }
+            }
             let before =
-                around.model.clone().map(|model| std::mem::replace(&mut agent.settings.model, model));
+                setting.model.clone().map(|model| std::mem::replace(&mut agent.settings.model, model));
             let asked = agent.settings.model.clone();
-            begin(&agent, &prompt, &around);
+            begin(&agent, Some(&prompt), &setting);
             let mut input = prompt.to_input();
-            if !prompt.is_verbatim {
-                let text = prompt.text();
+            if let Some(readers) = setting.readers.as_ref().filter(|_| !prompt.is_verbatim) {
+                let text = prompt.words();
                 input.attachments = tokio::select! {
-                    found = attachments(&agent, &text, &around.readers) => found,
+                    found = attachments(&agent, &text, readers) => found,
                     () = token.cancelled() => Vec::new(),
                 };
             }
@@ -85,46 +165,43 @@ impl Running {
                 agent.settings.model = before;
             }
             if let EndReason::Failed(error) = &end.reason {
-                let fields = json!({"error": haft_sdk::ApiFailure::of(error).kind, "error_details": error.to_string()});
-                let fields = fields.as_object().cloned().unwrap_or_default();
-                let event = OtherInput { event: HookEvent::StopFailure, subject: None, fields };
-                run_hooks(&agent, event.into()).await;
+                tell_failure(&agent, error).await;
             }
-            (agent, Ending::Turn(Box::new(end)))
+            (agent, TurnEnding::Turn(Box::new(end)))
         })
     }
 
     /// Takes up calls that were left for later when the session was last here.
-    pub(super) fn take_up(mut agent: Box<Agent>, around: Surroundings) -> Self {
-        Self::on(&UserFrame::default(), async move |token: CancellationToken| {
-            get_ready(&mut agent, &around, &token).await;
-            begin(&agent, &UserFrame::default(), &around);
+    pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnSetting) -> Self {
+        Self::on(&Prompt::default(), async move |token: CancellationToken| {
+            get_ready(&mut agent, &setting, &token).await;
+            begin(&agent, None, &setting);
             let end = agent.take_up(&token).await;
-            (agent, Ending::Turn(Box::new(end)))
+            (agent, TurnEnding::Turn(Box::new(end)))
         })
     }
 
-    /// A command of ours. Frames of it come at its end.
+    /// A command of ours.
     pub(super) fn local(
         mut agent: Box<Agent>,
-        prompt: &UserFrame,
-        command: Builtin,
+        prompt: &Prompt,
+        command: LocalCommand,
         args: String,
-        around: Surroundings,
+        setting: TurnSetting,
     ) -> Self {
         Self::on(prompt, async move |token: CancellationToken| {
-            get_ready(&mut agent, &around, &token).await;
+            get_ready(&mut agent, &setting, &token).await;
             let summed_up = match command {
-                Builtin::Compact => Some(agent.compact(Some(&args), &token).await),
-                Builtin::Clear | Builtin::Context | Builtin::Cost => None,
+                LocalCommand::Compact => Some(agent.compact(Some(&args), &token).await),
+                LocalCommand::Clear | LocalCommand::Context | LocalCommand::Cost => None,
             };
-            (agent, Ending::Local(command, summed_up))
+            (agent, TurnEnding::Local(command, summed_up))
         })
     }
 
-    fn on<F>(prompt: &UserFrame, work: impl FnOnce(CancellationToken) -> F) -> Self
+    fn on<F>(prompt: &Prompt, work: impl FnOnce(CancellationToken) -> F) -> Self
     where
-        F: Future<Output = (Box<Agent>, Ending)> + Send + 'static,
+        F: Future<Output = (Box<Agent>, TurnEnding)> + Send + 'static,
     {
         let cancel = CancellationToken::new();
         Self {
@@ -132,70 +209,122 @@ impl Running {
             cancel,
             prompts: prompt.name().map(str::to_owned).into_iter().collect(),
             meanwhile: Vec::new(),
-            prompt_text: prompt.text(),
+            prompt_text: prompt.words(),
             speaker: prompt.speaker,
-            started: std::time::Instant::now(),
         }
     }
 }
 
-async fn get_ready(agent: &mut Agent, around: &Surroundings, token: &CancellationToken) {
+/// The hooks hear that the provider could not answer.
+async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
+    let fields = json!({"error": ApiFailure::of(error).kind, "error_details": error.to_string()});
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    let event = OtherInput { event: HookEvent::StopFailure, subject: None, fields };
+    run_hooks(&agent.tools, event.into()).await;
+}
+
+async fn get_ready(agent: &mut Agent, setting: &TurnSetting, token: &CancellationToken) {
     tokio::select! {
-        () = take_tools(agent, around) => (),
+        () = take_server_tools(agent, setting) => (),
         () = token.cancelled() => (),
     }
     agent.obey();
-    if let Some(source) = around.begins {
+    if let Some(model) = &setting.record
+        && let Err(problem) = record(&setting.premises, agent, model)
+    {
+        setting.events.notice(problem.to_string());
+    }
+    if let Some(source) = setting.begins {
         let event = SessionStart { source, model: Some(agent.settings.model.clone()) };
-        for context in run_hooks(agent, event.into()).await.additional_context {
+        for context in run_hooks(&agent.tools, event.into()).await.additional_context {
             agent.remind(context);
         }
     }
 }
 
-async fn run_hooks(agent: &Agent, event: EventInput) -> haft_hooks::Outcome {
-    let gate = &agent.tools.pipeline.gate;
-    let hooks = gate.hooks().get();
-    if !hooks.listens(event.event()) {
-        return haft_hooks::Outcome::default();
-    }
-    let base = gate.hooks().base(agent.tools.state.cwd.to_path_buf(), gate.mode());
-    hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
-}
-
-async fn take_tools(agent: &mut Agent, around: &Surroundings) {
-    let tools = ServerTools::new(&around.manager, &agent.tools);
-    match around.servers {
-        Servers::First => {
-            tools.begin(agent, Some(SERVERS_PATIENCE)).await;
-            tools.follow(&agent.inbox);
+async fn take_server_tools(agent: &mut Agent, setting: &TurnSetting) {
+    let patience = setting.servers.spec().patience;
+    match setting.server_turn {
+        ServerTurn::First => {
+            setting.server_tools.begin(agent, patience).await;
+            setting.server_tools.follow(&agent.inbox);
         }
-        Servers::Known => {
-            around.manager.settled(SERVERS_PATIENCE).await;
-            tools.announce(&agent.inbox);
+        ServerTurn::Known => {
+            setting.servers.manager().settled(patience.unwrap_or(USUAL_PATIENCE)).await;
+            setting.server_tools.announce(&agent.inbox);
         }
+        ServerTurn::Without => (),
     }
 }
 
-/// What a session is right now.
-pub(super) fn init(agent: &Agent, manager: &Manager, (rest, added): (Init, Additions)) -> (Init, Additions) {
-    let init = Init {
+/// What the session is right now.
+pub(super) fn facts_of(agent: &Agent, servers: &SessionServers, rest: &SessionFacts) -> SessionFacts {
+    SessionFacts {
         tools: agent.tools.pool.get().present().map(str::to_owned).collect(),
-        mcp_servers: mcp_servers(manager),
+        servers: servers.manager().status(),
         model: agent.settings.model.clone(),
-        permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),
-        ..rest
-    };
-    (init, Additions { betas: agent.settings.betas.clone(), ..added })
+        mode: agent.tools.pipeline.gate.mode(),
+        betas: agent.settings.betas.clone(),
+        ..rest.clone()
+    }
 }
 
-fn begin(agent: &Agent, prompt: &UserFrame, around: &Surroundings) {
-    let (init, added) = init(agent, &around.manager, around.init.clone());
-    around.host.tell(around.frames.init_with(&init, &added));
-    if around.replay && !prompt.message.is_null() {
-        around.host.tell(around.frames.replay(&prompt.message, &prompt.uuid));
+fn begin(agent: &Agent, prompt: Option<&Prompt>, setting: &TurnSetting) {
+    let facts = facts_of(agent, &setting.servers, &setting.facts);
+    setting.events.tell(Happening::TurnBegan(Box::new(TurnBegan { facts, prompt: prompt.cloned() })));
+}
+
+/// The calls of one message that run.
+pub(super) struct CallRun {
+    task: JoinHandle<Box<CallSession>>,
+    cancel: CancellationToken,
+}
+
+impl CallRun {
+    pub(super) fn start(
+        mut session: Box<CallSession>,
+        calls: Vec<ToolUse>,
+        cancel: CancellationToken,
+        reply: Reply<Vec<Report>>,
+        setting: TurnSetting,
+        on_demand: bool,
+    ) -> Self {
+        let token = cancel.clone();
+        let task = tokio::spawn(async move {
+            let is_needed = on_demand && calls.iter().any(|call| needs_servers(&call.name));
+            if is_needed || setting.server_turn != ServerTurn::Without {
+                if setting.servers.manager().names().is_empty() {
+                    setting.servers.start();
+                    setting.servers.settled().await;
+                }
+                setting.server_tools.take();
+            }
+            begin_calls(&session, &setting).await;
+            let reports: Vec<Report> = session.run_message(calls, &token).await;
+            reply.send(reports, &setting.events);
+            session
+        });
+        Self { task, cancel }
     }
-    if around.partial {
-        around.host.tell(around.frames.system("status", json!({"status": "requesting"})));
+
+    /// Runs nothing but the hooks of the beginning.
+    pub(super) fn ready(session: Box<CallSession>, reply: Reply<()>, setting: TurnSetting) -> Self {
+        let task = tokio::spawn(async move {
+            if setting.server_turn != ServerTurn::Without {
+                setting.servers.start();
+            }
+            begin_calls(&session, &setting).await;
+            reply.send((), &setting.events);
+            session
+        });
+        Self { task, cancel: CancellationToken::new() }
+    }
+}
+
+/// The hooks hear that a session without a model begins. What they would tell a
+/// model nobody reads.
+async fn begin_calls(session: &CallSession, setting: &TurnSetting) {
+    if let Some(source) = setting.begins {
+        run_hooks(session, SessionStart { source, model: None }.into()).await;
     }
 }

@@ -8,7 +8,7 @@ mod walls;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use haft_agent::cassette::TapePlaces;
@@ -48,7 +48,7 @@ pub struct Premises {
     /// Is told what the person should know.
     pub events: EventSender,
     pub(crate) permissions: PermissionSpec,
-    pub(crate) settings_spec: SettingsSpec,
+    settings_spec: Mutex<SettingsSpec>,
 }
 
 impl Premises {
@@ -89,7 +89,7 @@ impl Premises {
             program: spec.place.program.clone(),
             events,
             permissions: spec.permissions.clone(),
-            settings_spec: spec.settings.clone(),
+            settings_spec: Mutex::new(spec.settings.clone()),
         })
     }
 
@@ -153,7 +153,12 @@ impl Premises {
 
     /// Whether a source of settings counts.
     pub fn reads(&self, layer: Layer) -> bool {
-        self.settings_spec.sources.as_ref().is_none_or(|layers| layers.contains(&layer))
+        self.settings_spec().sources.is_none_or(|layers| layers.contains(&layer))
+    }
+
+    /// Which settings count, as the session was told last.
+    pub(crate) fn settings_spec(&self) -> SettingsSpec {
+        self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The directories that have names in recordings.
@@ -163,18 +168,22 @@ impl Premises {
 
     /// The settings of the flags, as an object.
     pub(crate) fn flag_settings(&self) -> serde_json::Map<String, serde_json::Value> {
-        let Some(text) = &self.settings_spec.flags else { return serde_json::Map::new() };
+        let Some(text) = self.settings_spec().flags else { return serde_json::Map::new() };
         let text = match text.trim_start().starts_with('{') {
-            true => text.clone(),
+            true => text,
             false => std::fs::read_to_string(self.cwd.join(text)).unwrap_or_default(),
         };
         serde_json::from_str(&text).unwrap_or_default()
     }
 
     /// Other settings of the flags from now on.
-    pub(crate) fn set_flag_settings(&mut self, flags: &serde_json::Map<String, serde_json::Value>) {
-        self.settings_spec.flags = serde_json::to_string(flags).ok();
-        let loaded = self.store.set_options(load_options(&self.settings_spec, &self.cwd));
+    pub(crate) fn set_flag_settings(&self, flags: &serde_json::Map<String, serde_json::Value>) {
+        let spec = {
+            let mut spec = self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner);
+            spec.flags = serde_json::to_string(flags).ok();
+            spec.clone()
+        };
+        let loaded = self.store.set_options(load_options(&spec, &self.cwd));
         for notice in loaded.problems.iter().chain(&loaded.warnings) {
             self.events.notice(notice.to_string());
         }
@@ -213,6 +222,28 @@ fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
         }
     }
     load
+}
+
+/// The layers that a list of names such as `user,project` means.
+pub fn setting_sources(text: &str) -> Result<Vec<Layer>, OpenError> {
+    let layer = |name: &str| {
+        let known = [Layer::User, Layer::Project, Layer::Local].into_iter();
+        let found = known.into_iter().find(|it| setting_source_name(*it) == Some(name));
+        found.ok_or_else(|| {
+            OpenError::Spec(format!("`{name}` is no settings source; use user, project or local"))
+        })
+    };
+    text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(layer).collect()
+}
+
+/// The name of a layer that has files.
+pub(crate) fn setting_source_name(layer: Layer) -> Option<&'static str> {
+    match layer {
+        Layer::User => Some("user"),
+        Layer::Project => Some("project"),
+        Layer::Local => Some("local"),
+        Layer::Flag | Layer::Managed => None,
+    }
 }
 
 /// The directory to work in.

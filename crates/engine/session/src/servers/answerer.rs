@@ -14,28 +14,36 @@ use haft_runtime::Pipeline;
 use haft_tool::{BoxFuture, check_input};
 use serde_json::{Map, Value};
 
-use crate::output::complain;
+use crate::EventSender;
 
 /// Answers questions of servers. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct Answerer(Arc<Mutex<State>>);
+#[derive(Clone)]
+pub(crate) struct Answerer {
+    known: Arc<Mutex<Answerers>>,
+    events: EventSender,
+}
 
 #[derive(Default)]
-struct State {
+struct Answerers {
     person: Option<Arc<dyn Elicit>>,
     /// The calls of the session, whose hooks count, and where it works.
     session: Option<(Weak<Pipeline>, PathBuf)>,
 }
 
 /// The hooks of the session right now, and what they are told about it.
-struct SessionHooks {
+struct HooksNow {
     hooks: Hooks,
     base: BaseInput,
+    events: EventSender,
 }
 
 impl Answerer {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(events: EventSender) -> Self {
+        Self { known: Arc::default(), events }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Answerers> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who is asked, if somebody is there.
@@ -48,10 +56,11 @@ impl Answerer {
         self.state().session = Some((Arc::downgrade(pipeline), cwd));
     }
 
-    fn hooks(&self) -> Option<SessionHooks> {
+    fn hooks(&self) -> Option<HooksNow> {
         let (pipeline, cwd) = self.state().session.clone()?;
         let gate = &pipeline.upgrade()?.gate;
-        Some(SessionHooks { hooks: gate.hooks().get(), base: gate.hooks().base(cwd, gate.mode()) })
+        let base = gate.hooks().base(cwd, gate.mode());
+        Some(HooksNow { hooks: gate.hooks().get(), base, events: self.events.clone() })
     }
 }
 
@@ -81,12 +90,12 @@ impl Elicit for Answerer {
     }
 }
 
-impl SessionHooks {
+impl HooksNow {
     async fn run(&self, event: impl Into<EventInput>) -> Outcome {
         let outcome = self.hooks.run(&HookInput::new(self.base.clone(), event)).await;
         let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
         for notice in outcome.system_messages.iter().cloned().chain(broken) {
-            complain(&notice);
+            self.events.notice(notice);
         }
         outcome
     }
@@ -106,13 +115,13 @@ impl SessionHooks {
                 requested_schema: request.schema.clone(),
             })
             .await;
-        if let Some(refused) = refused(request, &outcome) {
+        if let Some(refused) = self.refused(request, &outcome) {
             return Some(refused);
         }
         let elicited = outcome.extras.elicited?;
         let given = elicited.content.clone().unwrap_or_default();
         fitted(request, elicited.action, request.defaults(), given)
-            .map_err(|why| unused(request, HookEvent::Elicitation, &why))
+            .map_err(|why| self.unused(request, HookEvent::Elicitation, &why))
             .ok()
     }
 
@@ -135,7 +144,7 @@ impl SessionHooks {
                 content: content.clone().filter(|_| request.url.is_none()).map(Value::Object),
             })
             .await;
-        if let Some(refused) = refused(request, &outcome) {
+        if let Some(refused) = self.refused(request, &outcome) {
             return refused;
         }
         let Some(Elicited { action, content: given }) = outcome.extras.elicited else { return answer };
@@ -144,7 +153,7 @@ impl SessionHooks {
         match fitted(request, action, Map::new(), given) {
             Ok(altered) => altered,
             Err(why) => {
-                unused(request, HookEvent::ElicitationResult, &why);
+                self.unused(request, HookEvent::ElicitationResult, &why);
                 answer
             }
         }
@@ -155,26 +164,28 @@ fn mode(request: &Elicitation) -> &'static str {
     if request.url.is_some() { "url" } else { "form" }
 }
 
-/// A hook that blocks has declined, one that ends the turn wants no answer.
-fn refused(request: &Elicitation, outcome: &Outcome) -> Option<ElicitAnswer> {
-    let (answer, reason) = match (&outcome.decision, &outcome.stop) {
-        (Decision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
-        (_, Some(stop)) => (ElicitAnswer::Cancel, &stop.reason),
-        _ => return None,
-    };
-    let said = format!("a hook refused a question of the MCP server {}: {reason}", request.server);
-    complain(&said);
-    Some(answer)
-}
+impl HooksNow {
+    /// A hook that blocks has declined, one that ends the turn wants no answer.
+    fn refused(&self, request: &Elicitation, outcome: &Outcome) -> Option<ElicitAnswer> {
+        let (answer, reason) = match (&outcome.decision, &outcome.stop) {
+            (Decision::Block { reason, .. }, _) => (ElicitAnswer::Decline, reason),
+            (_, Some(stop)) => (ElicitAnswer::Cancel, &stop.reason),
+            _ => return None,
+        };
+        let said = format!("a hook refused a question of the MCP server {}: {reason}", request.server);
+        self.events.notice(said);
+        Some(answer)
+    }
 
-/// Says that what a hook answered does not fit the form: it counts as not said.
-fn unused(request: &Elicitation, event: HookEvent, why: &str) {
-    let said = format!(
-        "an {event} hook answered the MCP server {} with what its form does not take: {}",
-        request.server,
-        haft_types::text::one_line(why, 300)
-    );
-    complain(&said);
+    /// Says that what a hook answered does not fit the form: it counts as not
+    /// said.
+    fn unused(&self, request: &Elicitation, event: HookEvent, why: &str) {
+        self.events.notice(format!(
+            "an {event} hook answered the MCP server {} with what its form does not take: {}",
+            request.server,
+            haft_types::text::one_line(why, 300)
+        ));
+    }
 }
 
 /// The answer of a hook as the server may get it, or why not.

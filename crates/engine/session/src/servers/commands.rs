@@ -4,18 +4,17 @@ use haft_mcp::{Manager, PromptDef, tool_prefix};
 use haft_types::nearest;
 use serde_json::{Map, Value, json};
 
-use crate::output::Failure;
-
-/// What a prompt becomes: itself, or what a server makes of the command it is.
-pub(crate) async fn expand_command(manager: &Manager, prompt: String) -> Result<String, Failure> {
+/// What a server makes of a prompt that is one of its commands; nothing for any
+/// other prompt.
+pub(crate) async fn expand_command(manager: &Manager, prompt: &str) -> Result<Option<String>, String> {
     let mut words = prompt.split_whitespace();
     let Some(command) = words.next().and_then(|it| it.strip_prefix('/')).filter(|it| it.starts_with("mcp__"))
     else {
-        return Ok(prompt);
+        return Ok(None);
     };
     let server = manager.names().into_iter().find(|it| command.starts_with(&tool_prefix(it)));
     let Some(server) = server else {
-        return Err(Failure::Message(format!("/{command}: there is no such MCP server")));
+        return Err(format!("/{command}: there is no such MCP server"));
     };
     // Connects to it, if nobody has yet.
     manager.prompts(&server).await.map_err(|err| err.to_string())?;
@@ -26,17 +25,17 @@ pub(crate) async fn expand_command(manager: &Manager, prompt: String) -> Result<
             true => String::new(),
             false => format!("; did you mean /{}?", near.join(" or /")),
         };
-        return Err(Failure::Message(format!("{server} has no prompt /{command}{hint}")));
+        return Err(format!("{server} has no prompt /{command}{hint}"));
     };
     let def = &found.prompt;
     let values: Vec<&str> = words.collect();
     let arguments = arguments(def, &values)?;
     let filled = manager.get_prompt(&server, &def.name, arguments).await.map_err(|err| err.to_string())?;
-    Ok(texts(&filled))
+    Ok(Some(texts(&filled)))
 }
 
 /// Words fill the arguments in order; the last one takes all that is left.
-fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, Failure> {
+fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, String> {
     let mut filled = Map::new();
     let count = def.arguments.len();
     for (at, argument) in def.arguments.iter().enumerate() {
@@ -48,10 +47,10 @@ fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, Fail
         if !value.is_empty() {
             filled.insert(argument.name.clone(), json!(value));
         } else if argument.required {
-            return Err(Failure::Message(format!(
+            return Err(format!(
                 "/{}: the argument {} is missing",
                 def.name, argument.name
-            )));
+            ));
         }
     }
     Ok(filled)

@@ -2,44 +2,39 @@
 
 use haft_mcp::{Endpoint, ServerConfig};
 
-use crate::{output::Failure, wiring::Setup};
+use crate::premises::{Premises, setting_source_name};
 
-impl Setup {
-    /// Whether all local servers are to be held, not only those that say so.
-    fn holds_servers(&self) -> bool {
-        let wanted = self.store.current().settings.get("sandbox.mcpServers");
-        wanted.is_some_and(|it| it.value == true)
+/// Puts `haft sandbox run` before the command of every local server that is to
+/// be held. Where the walls cannot be had, that program refuses, and the server
+/// fails with its reason.
+pub(super) fn confine(premises: &Premises, servers: &mut [ServerConfig]) {
+    let wanted = premises.loaded().settings.get("sandbox.mcpServers");
+    let all = wanted.is_some_and(|it| it.value == true);
+    for server in servers {
+        if let (Endpoint::Stdio(command), true) = (&mut server.endpoint, all || server.sandbox) {
+            // Without the program nothing can hold the server: it must not start.
+            let own = premises.program.as_ref().map(|it| it.display().to_string());
+            let own = own.unwrap_or_else(|| String::from("haft"));
+            let program = std::mem::replace(&mut command.program, own);
+            command.args.splice(0..0, confining(premises, program));
+        }
     }
+}
 
-    /// Puts `haft sandbox run` before the command of every local server that is
-    /// to be held. Where the walls cannot be had, that program refuses, and the
-    /// server fails with its reason.
-    pub(super) fn confine(&self, servers: &mut [ServerConfig]) -> Result<(), Failure> {
-        let all = self.holds_servers();
-        for server in servers {
-            if let (Endpoint::Stdio(command), true) = (&mut server.endpoint, all || server.sandbox) {
-                let own = std::env::current_exe()?.display().to_string();
-                let program = std::mem::replace(&mut command.program, own);
-                let before = self.confining(program);
-                command.args.splice(0..0, before);
-            }
-        }
-        Ok(())
+/// The words before a server's own arguments. The project stays writable
+/// wherever in it the server starts, and the same settings say what else is.
+fn confining(premises: &Premises, program: String) -> Vec<String> {
+    let mut words = vec![String::from("sandbox"), String::from("run")];
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    flag("--add-dir", premises.cwd.display().to_string());
+    let spec = premises.settings_spec();
+    if let Some(settings) = spec.flags {
+        flag("--settings", settings);
     }
-
-    /// The words before a server's own arguments. The project stays writable
-    /// wherever in it the server starts, and the same settings say what else is.
-    fn confining(&self, program: String) -> Vec<String> {
-        let mut words = vec![String::from("sandbox"), String::from("run")];
-        let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        flag("--add-dir", self.cwd.display().to_string());
-        if let Some(settings) = &self.options.settings {
-            flag("--settings", settings.clone());
-        }
-        if let Some(sources) = &self.options.setting_sources {
-            flag("--setting-sources", sources.clone());
-        }
-        words.extend([String::from("--"), program]);
-        words
+    if let Some(layers) = spec.sources {
+        let names: Vec<&str> = layers.iter().filter_map(|it| setting_source_name(*it)).collect();
+        flag("--setting-sources", names.join(","));
     }
+    words.extend([String::from("--"), program]);
+    words
 }

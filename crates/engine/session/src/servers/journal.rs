@@ -25,7 +25,7 @@ use tokio::{
 const LONGEST: u64 = 256 * 1024;
 
 /// Where the journal of a server is.
-pub(crate) fn journal_path(state: &Path, server: &str) -> PathBuf {
+pub fn journal_path(state: &Path, server: &str) -> PathBuf {
     let name: String =
         server.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect();
     state.join("mcp").join("logs").join(format!("{name}.log"))

@@ -4,83 +4,84 @@ mod answerer;
 mod commands;
 mod confined;
 mod hooks;
+mod host_configs;
 mod journal;
 mod media;
-mod person;
-mod questions;
 mod sampling;
 mod tools;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
-use haft_hooks::HandlerKind;
 use haft_mcp::{
-    Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
+    Approval, AuthOptions, Declared, Endpoint, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
     ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
-use haft_runtime::{Pool, Session};
-use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
-pub(super) use answerer::Answerer;
-pub(crate) use commands::expand_command;
-pub(super) use hooks::HookTools;
-use journal::Journal;
-pub(crate) use journal::journal_path;
-use media::SessionMedia;
-pub(crate) use person::PersonAtTerminal;
-pub(super) use sampling::Sampler;
-pub(super) use tools::names;
-pub(crate) use tools::{ServerTools, ToolLoading, needs_servers};
+pub(crate) use self::{
+    answerer::Answerer,
+    commands::expand_command,
+    hooks::HookTools,
+    host_configs::server_configs,
+    sampling::Sampler,
+    tools::{ServerTools, names},
+};
+pub use self::{journal::journal_path, tools::needs_servers};
 
-use super::{Attended, Setup};
+use self::{journal::Journal, media::SessionMedia, tools::ToolLoading};
 use crate::{
-    args::RunArgs,
-    output::{Failure, complain},
+    EventSender, ModelSpec, OpenError, ServerSpec,
+    assembly::{ChosenProvider, media_work, model_of},
+    premises::Premises,
 };
 
 /// The servers somebody named, sorted by what may be done with them.
 #[derive(Debug, Default)]
-pub(crate) struct Servers {
+pub struct FoundServers {
     /// These may run.
-    pub(crate) usable: Vec<ServerConfig>,
+    pub usable: Vec<ServerConfig>,
     /// The project names these, and nobody has agreed to them as they are now.
-    pub(crate) waiting: Vec<WaitingServer>,
+    pub waiting: Vec<WaitingServer>,
     /// These cannot or must not be used, and why.
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
     /// Everything that was declared, strongest scope first.
-    pub(crate) declared: Vec<Declared>,
+    pub declared: Vec<Declared>,
 }
 
-impl Servers {
-    /// Says on standard error which are left out, and why.
-    fn complain(&self) {
+impl FoundServers {
+    /// Tells which are left out, and why.
+    fn tell(&self, events: &EventSender) {
         for server in &self.waiting {
-            complain(&format!("the MCP server {} {}", server.server.name, server.reason()));
+            events.notice(format!("the MCP server {} {}", server.server.name, server.reason()));
         }
         for Problem { server, reason } in &self.problems {
-            complain(&format!("the MCP server {server} cannot be used: {reason}"));
+            events.notice(format!("the MCP server {server} cannot be used: {reason}"));
         }
     }
 }
 
 /// A server of the project that waits for a yes.
 #[derive(Clone, Debug)]
-pub(crate) struct WaitingServer {
-    pub(crate) server: Declared,
+pub struct WaitingServer {
+    /// What was declared.
+    pub server: Declared,
     item: PendingItem,
     folder: PathBuf,
 }
 
 impl WaitingServer {
     /// Whether somebody agreed to something else under this name.
-    pub(crate) fn has_changed(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         self.item.before.is_some()
     }
 
     /// Why it is not started, in words that say what to do.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         let why = match self.has_changed() {
             true => "is not what you agreed to any more",
             false => "is named by the project and nobody has agreed to it",
@@ -89,84 +90,84 @@ impl WaitingServer {
     }
 }
 
-/// What a session's servers were started with.
-pub(crate) struct Begun {
-    journal: Journal,
-    /// What the command line adds to the settings; nothing if somebody else
-    /// says which servers there are.
-    flags: Option<(Vec<String>, bool)>,
-}
-
 /// Longer than any server may take by default; what takes longer was told to.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which servers the command line adds, and whether others count.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ServerFlags<'a> {
-    /// Only the server this tool belongs to is needed.
-    pub(crate) for_tool: Option<&'a str>,
-    /// Values of `--mcp-config`: JSON text or files.
-    pub(crate) configs: &'a [String],
-    /// Whether only those count.
-    pub(crate) only_those: bool,
+/// The MCP servers of a session. None runs until [`SessionServers::start`].
+pub struct SessionServers {
+    premises: Arc<Premises>,
+    spec: ServerSpec,
+    /// What `--mcp-config` declares.
+    flagged: Vec<Declared>,
+    manager: Manager,
+    pub(crate) answerer: Answerer,
+    pub(crate) sampler: Sampler,
+    chosen: Mutex<ChosenServers>,
 }
 
-impl<'a> ServerFlags<'a> {
-    /// Those of a run.
-    pub(crate) fn of(run: &'a RunArgs) -> Self {
-        Self { for_tool: None, configs: &run.sdk.mcp_config, only_those: run.sdk.strict_mcp_config }
-    }
+/// Which servers are to run beside those that were found.
+#[derive(Default)]
+struct ChosenServers {
+    /// Servers of plugins and of the host.
+    added: Vec<ServerConfig>,
+    /// Exactly these, since the host said so.
+    replaced: Option<Vec<ServerConfig>>,
+    journal: Option<Arc<Journal>>,
 }
 
-impl Setup {
-    /// The manager of this session's servers. It has none until
-    /// [`Setup::start_servers`].
-    pub(crate) fn manager(&self) -> &Manager {
-        self.manager.get_or_init(|| {
-            let state = self.state_dir();
-            let mut host = Host::default();
-            host.elicit = Some(Arc::new(self.answerer.clone()));
-            host.sample = Some(Arc::new(self.sampler.clone()));
-            host.set_roots(self.roots());
-            Manager::new(ManagerOptions {
-                host,
-                cache_directory: Some(state.join("mcp").join("manifests")),
-                auth: AuthOptions {
-                    directory: Some(state.join("mcp").join("logins")),
-                    ..AuthOptions::default()
-                },
-                // Where results are that were too large to show: readable without a question.
-                media: Arc::new(SessionMedia::new(
-                    self.session_dir().join("tool-results").join("mcp"),
-                    super::services::media_work(),
-                )),
-                ..ManagerOptions::detached()
-            })
-        })
-    }
-
-    /// The directories servers are told about.
-    fn roots(&self) -> Vec<Root> {
-        let more = self.options.add_dir.iter().map(|dir| super::absolute(dir, &self.cwd));
-        let directories = std::iter::once(self.cwd.clone()).chain(more);
-        let root = |path: PathBuf| {
-            let uri = url::Url::from_directory_path(&path).ok()?.to_string();
-            let name = path.file_name().map(|it| it.to_string_lossy().into_owned());
-            Some(Root { uri: uri.trim_end_matches('/').to_owned(), name })
+impl SessionServers {
+    /// The servers of a session. What `--mcp-config` holds is read here.
+    pub fn new(premises: Arc<Premises>, spec: ServerSpec) -> Result<Self, OpenError> {
+        let flagged = flag_servers(&spec.configs, &premises.cwd)?;
+        let hosted = flagged.iter().filter(|it| it.value.get("type").is_some_and(|kind| kind == "sdk"));
+        let added = match &spec.hosted {
+            Some(config) => hosted.map(|it| config(&it.name)).collect(),
+            None => Vec::new(),
         };
-        directories.filter_map(root).collect()
+        let (answerer, sampler) = (Answerer::new(premises.events.clone()), Sampler::default());
+        let state = premises.state_dir();
+        let mut host = Host::default();
+        host.elicit = Some(Arc::new(answerer.clone()));
+        host.sample = Some(Arc::new(sampler.clone()));
+        host.set_roots(roots(&premises));
+        let manager = Manager::new(ManagerOptions {
+            host,
+            cache_directory: Some(state.join("mcp").join("manifests")),
+            auth: AuthOptions {
+                directory: Some(state.join("mcp").join("logins")),
+                ..AuthOptions::default()
+            },
+            // Where results are that were too large to show: readable without a question.
+            media: Arc::new(SessionMedia::new(
+                premises.session_dir().join("tool-results").join("mcp"),
+                media_work(premises.program.as_ref()),
+            )),
+            ..ManagerOptions::detached()
+        });
+        let chosen = Mutex::new(ChosenServers { added, ..ChosenServers::default() });
+        Ok(Self { premises, spec, flagged, manager, answerer, sampler, chosen })
     }
 
-    /// The servers of the settings and of the command line.
-    pub(crate) fn servers(&self, flags: ServerFlags<'_>) -> Result<Servers, Failure> {
-        let mut declared = flag_servers(flags.configs, &self.cwd)?;
-        let mut found = Servers::default();
+    /// Runs the servers and knows their states.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    fn chosen(&self) -> MutexGuard<'_, ChosenServers> {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers of the settings and of the spec.
+    pub fn found(&self) -> FoundServers {
+        let premises = &self.premises;
+        let mut declared = self.flagged.clone();
+        let mut found = FoundServers::default();
         self.agree_to_named_servers();
-        let loaded = self.store.current();
+        let loaded = premises.loaded();
         let settings = &loaded.settings;
-        let (managed, problems) = managed_servers(&settings.mcp, &self.store.places().managed);
+        let (managed, problems) = managed_servers(&settings.mcp, &premises.store.places().managed);
         found.problems.extend(problems);
-        if !flags.only_those || !managed.is_empty() {
+        if !self.spec.only_those || !managed.is_empty() {
             for server in &settings.mcp_servers {
                 let scope = match server.scope {
                     McpScope::User => Scope::User,
@@ -177,18 +178,15 @@ impl Setup {
                 declared.extend(servers);
                 found.problems.extend(problems);
             }
-            found.waiting = self.waiting_servers();
+            found.waiting = self.waiting();
         }
         declared.extend(managed);
         declared.sort_by_key(|it| it.scope);
         found.declared.clone_from(&declared);
-        let variable = |name: &str| {
-            let set = settings.env.iter().find(|(it, _)| it == name).map(|(_, value)| value.value.clone());
-            set.or_else(|| std::env::var(name).ok())
-        };
         let disabled = &settings.mcp.disabled;
+        let project = &premises.store.places().project;
         let rules = Rules {
-            policy: &server_policy(&settings.mcp),
+            policy: &server_policy(&settings.mcp, &premises.events),
             // Who is here is agreed to: what is not waits elsewhere.
             approval: &|server| match server.scope == Scope::Project
                 && disabled.iter().any(|it| it.value == server.name)
@@ -196,33 +194,19 @@ impl Setup {
                 true => Approval::Rejected,
                 false => Approval::Approved,
             },
-            project: self.real_project(),
-            lookup: &variable,
+            project: project.canonicalize().unwrap_or_else(|_| project.clone()),
+            lookup: &|name| premises.variable(name),
         };
         let resolved = resolve(declared, &rules);
         found.usable = resolved.servers;
         found.problems.extend(resolved.problems);
         found.waiting.retain(|it| !disabled.iter().any(|name| name.value == it.server.name));
-        Ok(found)
-    }
-
-    /// The servers of the settings, beside those somebody named already. Says
-    /// which are left out.
-    pub(crate) fn servers_beside(&self, named: &[ServerConfig]) -> Result<Vec<ServerConfig>, Failure> {
-        let found = self.servers(ServerFlags::default())?;
-        found.complain();
-        let is_new = |it: &ServerConfig| !named.iter().any(|known| known.name == it.name);
-        Ok(found.usable.into_iter().filter(is_new).collect())
-    }
-
-    fn real_project(&self) -> PathBuf {
-        let project = &self.store.places().project;
-        project.canonicalize().unwrap_or_else(|_| project.clone())
+        found
     }
 
     /// The project's servers nobody has agreed to.
-    fn waiting_servers(&self) -> Vec<WaitingServer> {
-        let loaded = self.store.current();
+    pub fn waiting(&self) -> Vec<WaitingServer> {
+        let loaded = self.premises.loaded();
         let Some(PendingTrust { folder, items }) = &loaded.pending_trust else { return Vec::new() };
         let servers = items.iter().filter(|it| it.item.kind == ItemKind::McpServer).filter_map(|item| {
             let name = item.item.name.strip_prefix("mcpServers.")?;
@@ -236,172 +220,129 @@ impl Setup {
     /// Settings may agree to servers of the project by name. That counts for
     /// what is there when it is first seen; what changes later waits.
     fn agree_to_named_servers(&self) {
-        let loaded = self.store.current();
+        let loaded = self.premises.loaded();
         let mcp = &loaded.settings.mcp;
         let named = |it: &WaitingServer| {
             mcp.enable_all_project_servers || mcp.enabled.iter().any(|name| name.value == it.server.name)
         };
-        for server in self.waiting_servers().iter().filter(|it| named(it) && !it.has_changed()) {
-            self.agree_to_server(server);
+        for server in self.waiting().iter().filter(|it| named(it) && !it.has_changed()) {
+            self.agree_to(server);
         }
     }
 
     /// Remembers a yes to exactly this server.
-    pub(crate) fn agree_to_server(&self, waiting: &WaitingServer) {
+    pub fn agree_to(&self, waiting: &WaitingServer) {
         let pending = PendingTrust { folder: waiting.folder.clone(), items: vec![waiting.item.clone()] };
-        if let Err(problem) = self.store.trust(&pending) {
-            complain(&problem.to_string());
+        if let Err(problem) = self.premises.store.trust(&pending) {
+            self.premises.events.notice(problem.to_string());
         }
     }
 
-    /// Begins to start the servers of the session, asks about those that wait
-    /// if somebody is there, and says which are left out.
-    pub(crate) fn start_servers(
-        &self,
-        flags: ServerFlags<'_>,
-        attended: Attended,
-    ) -> Result<&Manager, Failure> {
-        let mut found = self.servers(flags)?;
-        if attended == Attended::IfTerminal && self.ask_about(&found.waiting) {
-            found = self.servers(flags)?;
+    /// Servers of plugins and of the host, beside those that are found.
+    pub(crate) fn add(&self, configs: Vec<ServerConfig>) {
+        let mut chosen = self.chosen();
+        for config in configs {
+            chosen.added.retain(|it| it.name != config.name);
+            chosen.added.push(config);
         }
-        found.complain();
-        self.launch(found.usable, flags)
     }
 
-    /// Begins to start exactly these servers.
-    pub(crate) fn launch(
-        &self,
-        mut usable: Vec<ServerConfig>,
-        flags: ServerFlags<'_>,
-    ) -> Result<&Manager, Failure> {
-        self.prepare(&mut usable)?;
-        if let Some(tool) = flags.for_tool {
+    /// Whether somebody named servers.
+    pub(crate) fn has_any(&self) -> bool {
+        let named = self.chosen().replaced.is_some() || !self.chosen().added.is_empty();
+        named || !self.found().usable.is_empty()
+    }
+
+    /// Exactly these servers from now on.
+    pub(crate) fn replace(&self, configs: Vec<ServerConfig>) {
+        self.chosen().replaced = Some(configs.clone());
+        self.launch(configs);
+    }
+
+    /// Begins to start the servers of the session, and tells which are left out.
+    pub fn start(&self) {
+        if let Some(replaced) = self.chosen().replaced.clone() {
+            return self.launch(replaced);
+        }
+        let found = self.found();
+        found.tell(&self.premises.events);
+        let mut all = self.chosen().added.clone();
+        all.extend(found.usable.into_iter().filter(|it| !all.iter().any(|known| known.name == it.name)).collect::<Vec<_>>());
+        if let Some(tool) = &self.spec.for_tool {
             let is_of = |it: &ServerConfig| {
                 tool.starts_with(&tool_prefix(&it.name)) || tool.starts_with(&format!("mcp__{}__", it.name))
             };
-            if usable.iter().any(is_of) {
-                usable.retain(is_of);
+            if all.iter().any(is_of) {
+                all.retain(is_of);
             }
         }
-        if ToolLoading::from_env() == ToolLoading::AllAtOnce {
-            usable.iter_mut().for_each(|it| it.always_load = true);
+        self.launch(all);
+    }
+
+    /// Begins to start exactly these servers; what is in the way of one is told
+    /// and costs no other anything.
+    pub fn launch(&self, mut servers: Vec<ServerConfig>) {
+        self.prepare(&mut servers);
+        if ToolLoading::of(&self.premises) == ToolLoading::AllAtOnce {
+            servers.iter_mut().for_each(|it| it.always_load = true);
         }
-        self.begin(Some((flags.configs.to_vec(), flags.only_those)));
-        self.manager().set_servers(usable);
-        Ok(self.manager())
+        let journal = || Arc::new(Journal::keep(&self.manager, self.premises.state_dir()));
+        self.chosen().journal.get_or_insert_with(journal);
+        self.manager.set_servers(servers);
     }
 
-    fn begin(&self, flags: Option<(Vec<String>, bool)>) {
-        let journal = || Journal::keep(self.manager(), self.state_dir());
-        self.begun.get_or_init(|| Begun { journal: journal(), flags });
-    }
-
-    /// Begins to start the servers a host named; what is in the way of them is
-    /// said and costs nobody else anything.
-    pub(crate) fn launch_all(&self, mut servers: Vec<ServerConfig>) {
-        if let Err(Failure::Message(problem)) = self.prepare(&mut servers) {
-            complain(&problem);
+    /// What servers need before they start: the session's variables and
+    /// directory, walls for those that are to be held, a model for those that
+    /// may ask one.
+    fn prepare(&self, servers: &mut [ServerConfig]) {
+        for server in servers.iter_mut() {
+            if let Endpoint::Stdio(command) = &mut server.endpoint {
+                command.cwd.get_or_insert_with(|| self.premises.cwd.clone());
+                command.variables = Some(self.premises.variables.clone());
+            }
         }
-        self.begin(None);
-        self.manager().set_servers(servers);
-    }
-
-    /// What servers need before they start: walls for those that are to be
-    /// held, somebody who answers, a model for those that may ask one.
-    fn prepare(&self, servers: &mut [ServerConfig]) -> Result<(), Failure> {
-        self.confine(servers)?;
-        self.answerer.ask(self.person.clone());
-        self.sampler.confirmed_by(self.person.clone());
+        confined::confine(&self.premises, servers);
         self.sampler.allow(servers);
         if self.sampler.is_wanted() && !self.sampler.has_model() {
-            let run = RunArgs::default();
-            match self.provider(&run) {
+            let spec = ModelSpec::default();
+            match ChosenProvider::of(&self.premises, &spec) {
                 Ok(chosen) => {
-                    let model = self.agent_settings(&run, &chosen.catalog)?.model;
+                    let model = model_of(&self.premises, &spec, &chosen.catalog);
                     self.sampler.answer_with(chosen.provider, &model);
                 }
-                Err(Failure::Message(why)) => {
-                    complain(&format!("MCP servers cannot ask a model: {why}"));
-                }
-                Err(other) => return Err(other),
+                Err(why) => self.premises.events.notice(format!("MCP servers cannot ask a model: {why}")),
             }
         }
-        Ok(())
     }
 
-    /// The session's own tools, for somebody who sees all of them at once: what
-    /// brings tools on demand and what is about other servers is left out.
-    pub(crate) fn built_in_tools(&self, session: &Session) -> Vec<Arc<dyn DynTool>> {
-        let pool = session.pool.get();
-        let own = pool.tools().filter(|(name, _)| *name != "ToolSearch" && !needs_servers(name));
-        own.map(|(_, tool)| Arc::clone(tool)).collect()
-    }
-
-    /// Whether some hook is a tool of a server.
-    pub(crate) fn hooks_need_servers(&self) -> bool {
-        self.loaded.settings.hooks.iter().any(|it| it.handler.kind() == HandlerKind::McpTool)
+    /// Waits until the servers that are starting have settled.
+    pub async fn settled(&self) {
+        self.manager.settled(ATTACH_PATIENCE).await;
     }
 
     /// Stops all servers.
-    pub(crate) async fn stop_servers(&self) {
-        let Some(manager) = self.manager.get() else { return };
-        manager.shutdown().await;
-        if let Some(begun) = self.begun.get() {
-            begun.journal.finish().await;
+    pub async fn stop(&self) {
+        self.manager.shutdown().await;
+        let journal = self.chosen().journal.clone();
+        if let Some(journal) = journal {
+            journal.finish().await;
         }
     }
 
-    /// The servers of the settings may have changed: starts what is new, stops
-    /// what is gone.
-    pub(super) fn follow_settings(&self) {
-        let Some((configs, only_those)) = self.begun.get().and_then(|it| it.flags.as_ref()) else { return };
-        let flags = ServerFlags { for_tool: None, configs, only_those: *only_those };
-        if let Err(Failure::Message(problem)) = self.start_servers(flags, Attended::Never) {
-            complain(&problem);
-        }
+    pub(crate) fn spec(&self) -> &ServerSpec {
+        &self.spec
     }
+}
 
-    /// Starts the servers, waits for them and takes their tools into the
-    /// session.
-    pub(crate) async fn attach_servers(
-        &self,
-        session: &Session,
-        flags: ServerFlags<'_>,
-        attended: Attended,
-    ) -> Result<ServerTools, Failure> {
-        let manager = self.start_servers(flags, attended)?;
-        manager.settled(ATTACH_PATIENCE).await;
-        let tools = ServerTools::new(manager, session);
-        tools.take();
-        Ok(tools)
-    }
-
-    /// The tools of this session with those of its servers, without anything
-    /// that could call them.
-    pub(crate) fn pool_with_servers(&self) -> Result<Pool, Failure> {
-        let pool = self.pool()?;
-        if self.servers(ServerFlags::default())?.declared.is_empty() && self.waiting_servers().is_empty() {
-            return Ok(pool);
-        }
-        let policy = self.policy()?;
-        super::runtime()?.block_on(async {
-            let manager = self.start_servers(ServerFlags::default(), Attended::Never)?;
-            manager.settled(ATTACH_PATIENCE).await;
-            let permissions = haft_permission::Session::new(policy);
-            permissions.rename(&Arc::new(names(manager)));
-            let (policy, mut tools) = (permissions.policy(), manager.tools());
-            tools.retain(|tool| policy.removes(tool.name()).is_none());
-            self.stop_servers().await;
-            Ok(pool.with_external(tools, |_| String::from("its server is no longer there")))
-        })
-    }
-
-    /// Asks about every server that waits; says whether any was agreed to.
-    fn ask_about(&self, waiting: &[WaitingServer]) -> bool {
-        let agreed = waiting.iter().filter(|it| questions::may_start(it));
-        agreed.map(|it| self.agree_to_server(it)).count() != 0
-    }
+/// The directories servers are told about.
+fn roots(premises: &Premises) -> Vec<Root> {
+    let directories = std::iter::once(&premises.cwd).chain(&premises.extra_dirs);
+    let root = |path: &PathBuf| {
+        let uri = url::Url::from_directory_path(path).ok()?.to_string();
+        let name = path.file_name().map(|it| it.to_string_lossy().into_owned());
+        Some(Root { uri: uri.trim_end_matches('/').to_owned(), name })
+    };
+    directories.filter_map(root).collect()
 }
 
 fn one(name: &str, config: &Value) -> Value {
@@ -409,10 +350,10 @@ fn one(name: &str, config: &Value) -> Value {
 }
 
 /// The servers of `--mcp-config`: JSON text, or files with it.
-fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declared>, Failure> {
+fn flag_servers(configs: &[String], cwd: &std::path::Path) -> Result<Vec<Declared>, OpenError> {
     let mut all = Vec::new();
     for text in configs {
-        let invalid = |why: String| Failure::Message(format!("Invalid MCP configuration: {why}"));
+        let invalid = |why: String| OpenError::Spec(format!("Invalid MCP configuration: {why}"));
         let json = match text.trim_start().starts_with('{') {
             true => text.clone(),
             false => std::fs::read_to_string(cwd.join(text))
@@ -454,11 +395,11 @@ fn managed_servers(settings: &McpSettings, places: &[PathBuf]) -> (Vec<Declared>
     (found, problems)
 }
 
-fn server_policy(settings: &McpSettings) -> ServerPolicy {
+fn server_policy(settings: &McpSettings, events: &EventSender) -> ServerPolicy {
     let counts = |it: &&Sourced<Value>| !settings.managed_only || it.origin.source.layer == Layer::Managed;
     let matcher = |it: &Sourced<Value>| serde_json::from_value::<ServerMatcher>(it.value.clone()).ok();
     for entry in settings.denied.iter().filter(|it| matcher(it).is_none()) {
-        complain(&format!("{}: {} names no server; it does not count", entry.origin, entry.value));
+        events.notice(format!("{}: {} names no server; it does not count", entry.origin, entry.value));
     }
     ServerPolicy {
         // An entry that cannot be understood allows nothing.

@@ -10,9 +10,12 @@ use haft_tool::DynTool;
 use haft_types::text;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::SessionServers;
+use crate::premises::Premises;
+
 /// How the tools of servers come into a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ToolLoading {
+pub(super) enum ToolLoading {
     /// By name; ToolSearch brings the rest.
     OnDemand,
     /// All of them, always.
@@ -27,8 +30,8 @@ const CHARS_PER_TOKEN: u64 = 4;
 impl ToolLoading {
     /// What `HAFT_TOOL_SEARCH` or `ENABLE_TOOL_SEARCH` says: `true`, `false`,
     /// `auto`, `auto:N`.
-    pub(crate) fn from_env() -> Self {
-        let named = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    pub(super) fn of(premises: &Premises) -> Self {
+        let named = |name: &str| premises.variables.text(name).filter(|it| !it.is_empty());
         let value = named("HAFT_TOOL_SEARCH").or_else(|| named("ENABLE_TOOL_SEARCH")).unwrap_or_default();
         match value.split_once(':').unwrap_or((value.as_str(), "10")) {
             ("false" | "0", _) => Self::AllAtOnce,
@@ -57,13 +60,15 @@ pub(crate) struct ServerTools {
     manager: Manager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
+    loading: ToolLoading,
 }
 
 impl ServerTools {
     /// Those of this session.
-    pub(crate) fn new(manager: &Manager, session: &Session) -> Self {
+    pub(crate) fn new(servers: &SessionServers, session: &Session) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
-        Self { manager: manager.clone(), pool, pipeline }
+        let loading = ToolLoading::of(&servers.premises);
+        Self { manager: servers.manager.clone(), pool, pipeline, loading }
     }
 
     /// Takes over the tools that are known now, but for those somebody ruled
@@ -105,7 +110,7 @@ impl ServerTools {
         let must_wait = self.manager.has_always_loaded();
         let usual = if must_wait { ALWAYS_LOAD_PATIENCE } else { PATIENCE };
         self.manager.settled(patience.unwrap_or(usual)).await;
-        if let ToolLoading::UpTo(percent) = ToolLoading::from_env() {
+        if let ToolLoading::UpTo(percent) = self.loading {
             let most = agent.window() * u64::from(percent) * CHARS_PER_TOKEN / 100;
             self.manager.load_if_small(usize::try_from(most).unwrap_or(usize::MAX));
         }
@@ -141,6 +146,7 @@ impl ServerTools {
             watcher: self.manager.downgrade(),
             pool: self.pool.clone(),
             pipeline: Arc::clone(&self.pipeline),
+            loading: self.loading,
         };
         drop(me);
         tokio::spawn(async move {
@@ -206,17 +212,19 @@ struct WeakTools {
     watcher: haft_mcp::WeakManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
+    loading: ToolLoading,
 }
 
 impl WeakTools {
     fn upgrade(&self) -> Option<ServerTools> {
         let manager = self.watcher.upgrade()?;
-        Some(ServerTools { manager, pool: self.pool.clone(), pipeline: Arc::clone(&self.pipeline) })
+        let pipeline = Arc::clone(&self.pipeline);
+        Some(ServerTools { manager, pool: self.pool.clone(), pipeline, loading: self.loading })
     }
 }
 
 /// Whether a call of this tool needs servers to run.
-pub(crate) fn needs_servers(tool: &str) -> bool {
+pub fn needs_servers(tool: &str) -> bool {
     const ABOUT_SERVERS: &[&str] = &[
         "ListMcpResources",
         "ListMcpResourcesTool",

@@ -10,12 +10,14 @@
 //! its own, and a dozen crates, to send them.
 
 mod body;
+mod observer;
 mod spans;
 
 use std::time::{Duration, SystemTime};
 
 use haft_agent::{AgentEvent, TurnEnd};
 
+pub(crate) use self::observer::Observer;
 use self::spans::{Run, RunInfo};
 
 /// How long all three posts may take together.
@@ -23,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where to, and how much.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Settings {
+pub(crate) struct TelemetrySettings {
     endpoint: String,
     headers: Vec<(String, String)>,
     content: Content,
@@ -42,13 +44,13 @@ enum Content {
 
 /// Listens to a run and sends what it heard.
 pub(crate) struct Telemetry {
-    settings: Settings,
+    settings: TelemetrySettings,
     run: Run,
 }
 
 impl Telemetry {
     /// Listens to a run that begins now.
-    pub(crate) fn new(settings: Settings, info: RunInfoOf<'_>) -> Self {
+    pub(crate) fn new(settings: TelemetrySettings, info: RunInfoOf<'_>) -> Self {
         let info = RunInfo {
             session: info.session.to_owned(),
             model: info.model.to_owned(),
@@ -106,7 +108,7 @@ pub(crate) struct RunInfoOf<'a> {
     pub(crate) prompt: &'a str,
 }
 
-impl Settings {
+impl TelemetrySettings {
     /// If the environment asks for it.
     pub(crate) fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let get = |name: &str| env(name).filter(|value| !value.trim().is_empty());
@@ -138,7 +140,7 @@ mod tests {
         let read = |vars: &[(&str, &str)]| {
             let vars: Vec<(String, String)> =
                 vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            Settings::from_env(&move |name| {
+            TelemetrySettings::from_env(&move |name| {
                 vars.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
             })
         };

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use haft_types::Variables;
+
 use crate::{
     env::Definitions,
     own::Owner,
@@ -75,10 +77,11 @@ printf '\1builtins\0' >&9; compgen -bk | tr '\n' '\0' >&9; printf '\1end\0' >&9
 
 impl CapturePlan {
     /// For this user: `CLAUDE_CODE_SHELL` or `SHELL`, and ten seconds.
-    pub fn from_env(bash: &Path) -> Self {
-        let named = ["HAFT_SHELL", "CLAUDE_CODE_SHELL", "SHELL"].into_iter().filter_map(std::env::var_os);
+    pub fn from_variables(bash: &Path, variables: &Variables) -> Self {
+        let named = ["HAFT_SHELL", "CLAUDE_CODE_SHELL", "SHELL"].into_iter();
+        let named = named.filter_map(|name| variables.os_text(name));
         let shell = named.map(PathBuf::from).find(|shell| shell.is_absolute() && shell.exists());
-        let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+        let home = variables.os_text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
         let shell = shell.unwrap_or_else(|| bash.to_owned());
         Self { shell, bash: bash.to_owned(), home, patience: Duration::from_secs(10) }
     }

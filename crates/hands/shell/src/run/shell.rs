@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_types::Variables;
 use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
@@ -47,6 +48,8 @@ pub struct ShellConfig {
     pub state: PathBuf,
     /// The shell, and no other.
     pub bash: PathBuf,
+    /// The variables commands inherit, as far as they may see them.
+    pub variables: Variables,
     /// What commands may see of the environment.
     pub environment: EnvPolicy,
     /// Whom to ask for the user's environment; `None` uses ours alone.
@@ -64,21 +67,31 @@ pub struct ShellConfig {
 }
 
 impl ShellConfig {
-    /// The usual, with what the environment says.
+    /// The usual, with what the environment of this process says.
     pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> Self {
+        Self::with_variables(session, state, Variables::of_process())
+    }
+
+    /// The usual, for commands that inherit these variables.
+    pub fn with_variables(
+        session: impl Into<String>,
+        state: impl Into<PathBuf>,
+        variables: Variables,
+    ) -> Self {
         let bash = find_bash();
-        let variable = |names: [&str; 2]| names.into_iter().find_map(|name| std::env::var(name).ok());
+        let variable = |names: [&str; 2]| names.into_iter().find_map(|name| variables.text(name));
         let memory = variable(["HAFT_TOOL_MEMORY_LIMIT", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"]);
         Self {
             session: session.into(),
             state: state.into(),
-            environment: EnvPolicy::from_env(),
-            capture: Some(CapturePlan::from_env(&bash)),
+            environment: EnvPolicy::from(|name| variables.text(name)),
+            capture: Some(CapturePlan::from_variables(&bash, &variables)),
             before_each: variable(["HAFT_ENV_FILE", "CLAUDE_ENV_FILE"]).map(PathBuf::from),
             spool: SpoolLimits::default(),
             quota: 512 << 20,
             keep: Duration::from_secs(7 * 24 * 60 * 60),
             memory: memory.and_then(|text| crate::run::parse_bytes(&text)),
+            variables,
             bash,
         }
     }
@@ -341,7 +354,7 @@ impl Shell {
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
             let policy = &self.config.environment;
-            let own = || std::env::vars_os();
+            let own = || self.config.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let captured = self.config.capture.as_ref().map(|plan| {
                 // Start-up files are the user's: they see what passes, and no more.
                 let visible: Vec<(OsString, OsString)> = own().filter(|it| policy.passes(&it.0)).collect();

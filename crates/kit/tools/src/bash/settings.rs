@@ -74,11 +74,6 @@ impl Default for BashSettings {
 }
 
 impl BashSettings {
-    /// As the environment says.
-    pub fn from_env() -> Self {
-        Self::from(|name: &str| std::env::var(name).ok())
-    }
-
     /// As these variables say; `HAFT_*` wins over the public names.
     pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let get = |name: &str| {

@@ -16,11 +16,11 @@ impl Default for ReadLimits {
 }
 
 impl ReadLimits {
-    /// The limits of the environment: `HAFT_FILE_READ_MAX_OUTPUT_TOKENS`, or
+    /// As these variables say: `HAFT_FILE_READ_MAX_OUTPUT_TOKENS`, or
     /// the public name of the same setting.
-    pub fn from_env() -> Self {
+    pub fn from(variable: impl Fn(&str) -> Option<String>) -> Self {
         let names = ["HAFT_FILE_READ_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"];
-        let tokens = names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+        let tokens = names.iter().find_map(|name| variable(name)?.trim().parse().ok());
         let default = Self::default();
         Self { max_tokens: tokens.filter(|it| 0 < *it).unwrap_or(default.max_tokens), ..default }
     }

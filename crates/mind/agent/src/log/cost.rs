@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use haft_types::Usage;
+use haft_types::{Usage, text::thousands};
 use serde::Serialize;
 
 use super::{Asked, Entry, Purpose, State, read};
@@ -59,6 +59,32 @@ impl SessionCost {
     /// Tokens that were billed again because a cache was lost.
     pub fn billed_again(&self) -> u64 {
         self.busts.iter().map(|it| it.bust.tokens).sum()
+    }
+
+    /// The lost caches in words, one line each.
+    pub fn lost_text(&self) -> String {
+        if self.busts.is_empty() {
+            return match self.complete {
+                true => String::from("The cached prefix was never lost.\n"),
+                false => String::new(),
+            };
+        }
+        let times = if self.busts.len() == 1 { "once" } else { &format!("{} times", self.busts.len()) };
+        let mut out = format!(
+            "The cached prefix was lost {times}; {} tokens were billed again.\n",
+            thousands(self.billed_again())
+        );
+        for it in &self.busts {
+            let Bust { request, cause, detail, tokens, estimated } = &it.bust;
+            let about = if *estimated { "about " } else { "" };
+            let time = it.timestamp.get(11..19).unwrap_or_default();
+            out.push_str(&format!(
+                "  request {request:>4}  {time}  {:>15} tokens  {}: {detail}\n",
+                format!("{about}{}", thousands(*tokens)),
+                cause.word(),
+            ));
+        }
+        out
     }
 
     fn add(&mut self, asked: Asked) {

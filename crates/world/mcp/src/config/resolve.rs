@@ -181,6 +181,7 @@ fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerCo
                 .text("command")?
                 .filter(|it| !it.trim().is_empty())
                 .ok_or("`command` is missing")?,
+            variables: None,
             args: reader.list("args")?,
             env: {
                 let mut env = reader.map("env")?;

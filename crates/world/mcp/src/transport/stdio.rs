@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_tool::BoxFuture;
-use haft_types::text;
+use haft_types::{Variables, text};
 use tokio::{
     io::AsyncWrite,
     process::{ChildStdin, ChildStdout, Command},
@@ -33,7 +33,9 @@ pub struct StdioCommand {
     pub env: BTreeMap<String, String>,
     /// Where it starts; our own directory if not given.
     pub cwd: Option<PathBuf>,
-    /// Which of our own variables it sees.
+    /// The variables it may inherit; those of this process if not given.
+    pub variables: Option<Variables>,
+    /// Which of them it sees.
     pub inherit: InheritEnv,
 }
 
@@ -90,8 +92,8 @@ impl StdioCommand {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();
-        let kept =
-            std::env::vars_os().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
+        let variables = self.variables.clone().unwrap_or_else(Variables::of_process);
+        let kept = variables.iter().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
         command.envs(kept).env("CLAUDECODE", "1").envs(&self.env);
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);

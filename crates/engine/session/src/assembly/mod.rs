@@ -1,0 +1,305 @@
+//! Puts a session together: settings → services → rules → tools → gate → agent.
+//! Each step takes what the steps before it made; the end is a finished value.
+
+mod keep;
+mod mind;
+mod provider;
+mod seen;
+mod services;
+mod settings_access;
+
+use std::sync::Arc;
+
+use haft_agent::Agent;
+use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
+use haft_mcp::Manager;
+use haft_model::Catalog;
+use haft_permission::{Policy, Session as LivePermissions};
+use haft_runtime::{
+    Ask, Gate, Limits, Pipeline, Pool, ResultStore, Session as CallSession, SessionHooks, SessionState,
+    SharedPool, StoreLimits, ToolSearch, Visibility, visible,
+};
+use haft_tool::{DynTool, Exposure, ProgressSink, erase};
+
+pub(crate) use self::{
+    mind::{Memories, model_of, open_log, record, stamp},
+    provider::ChosenProvider,
+    services::{Readers, SessionServices, media_work},
+};
+pub use services::described_tools;
+
+use self::{keep::KeepInSettings, seen::restore_seen};
+use crate::{
+    Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
+    extensions::Extensions,
+    hooks::HookTeller,
+    judging::rule_matches,
+    logs::{LogChoice, SessionLogs},
+    premises::Premises,
+    questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, QuestionDesk},
+    servers::{HookTools, SessionServers},
+    watch::TurnWatch,
+};
+
+/// Everything a session is made of, ready to work.
+pub(crate) struct Assembly {
+    pub(crate) premises: Arc<Premises>,
+    pub(crate) logs: SessionLogs,
+    pub(crate) services: Option<SessionServices>,
+    pub(crate) servers: Arc<SessionServers>,
+    pub(crate) extensions: Extensions,
+    pub(crate) desk: Arc<QuestionDesk>,
+    pub(crate) asked: Arc<AskedCalls>,
+    pub(crate) watch: Arc<TurnWatch>,
+    /// Hooks of settings, plugins and the embedding program, without those a
+    /// host adds later.
+    pub(crate) own_hooks: Hooks,
+    pub(crate) seat: Seat,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) key_source: String,
+}
+
+/// Who works in a session.
+pub(crate) enum Seat {
+    /// An agent.
+    Agent(Box<Agent>),
+    /// Nobody: calls come from outside.
+    Calls(Box<CallSession>),
+}
+
+impl Seat {
+    /// What calls pass through.
+    pub(crate) fn calls(&self) -> &CallSession {
+        match self {
+            Self::Agent(agent) => &agent.tools,
+            Self::Calls(calls) => calls,
+        }
+    }
+}
+
+impl Assembly {
+    /// Puts a session together. Nothing is started but what killed sessions
+    /// left is ended.
+    pub(crate) fn of(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
+        let choice = LogChoice::make(&spec.place, &spec.log)?;
+        let premises = Arc::new(Premises::read(spec, choice.id.clone(), events.clone())?);
+        let chosen = match &spec.model {
+            Some(model) => Some(ChosenProvider::of(&premises, model)?),
+            None => None,
+        };
+        let memories = match &spec.model {
+            Some(_) => Some(Memories::recall(&premises, &spec.log, &choice)?),
+            None => None,
+        };
+        let services = match spec.tools.built_in {
+            true => Some(SessionServices::open(&premises, memories.as_ref().map(|it| it.held.clone()))?),
+            false => None,
+        };
+        if let (Some(services), Some(memories)) = (&services, &memories) {
+            restore_seen(&services.files, &memories.restored);
+        }
+        let servers = Arc::new(SessionServers::new(Arc::clone(&premises), spec.servers.clone())?);
+        let extensions = Extensions::load(&premises, &spec.extensions.plugins);
+        servers.add(extensions.servers(spec.servers.hosted.as_ref(), &premises));
+        let policy = premises.policy()?;
+        for warning in policy.warnings() {
+            let (rule, origin) = (&warning.rule.text, &warning.rule.origin.label);
+            events.notice(format!("rule {rule} ({origin}): {}", warning.message));
+        }
+        let desk = QuestionDesk::new(events.clone());
+        let asked = Arc::new(AskedCalls::default());
+        let own_hooks = own_hooks(&premises, &servers, &extensions, spec);
+        let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
+        let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
+        let tools = tools(&premises, spec, services.as_ref(), servers.manager(), &policy);
+        let gate = Gate::of_session(Arc::new(LivePermissions::new(policy)))
+            .with_hooks(hooks)
+            .with_keep(Arc::new(KeepInSettings {
+                store: Arc::clone(&premises.store),
+                events: events.clone(),
+            }));
+        let gate = match asker(spec, &premises, &desk, &asked, servers.manager()) {
+            Some(asker) => gate.with_ask(asker),
+            None => gate,
+        };
+        let calls = call_session(&premises, spec, gate, tools, events);
+        servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
+        if spec.face_answers.elicitation {
+            let person = Arc::new(ElicitFromFace { desk: Arc::clone(&desk) });
+            servers.answerer.ask(Some(person.clone()));
+            servers.sampler.confirmed_by(Some(person));
+        }
+        let tasks = services.as_ref().map(|it| Arc::clone(&it.tasks));
+        let watch = TurnWatch::new(events.clone(), tasks, Arc::clone(&asked), &calls.pipeline);
+        let (catalog, key_source) = match &chosen {
+            Some(chosen) => (Arc::clone(&chosen.catalog), chosen.key_source.clone()),
+            None => (premises.catalog()?, String::from("none")),
+        };
+        let seat = match (&spec.model, chosen, memories) {
+            (Some(model), Some(chosen), Some(memories)) => {
+                let listener = watch.listener();
+                let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, listener)?;
+                servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
+                servers.sampler.charge_to(&agent.ledger);
+                watch.begin_session(&premises, chosen.provider.name(), &agent);
+                Seat::Agent(Box::new(agent))
+            }
+            _ => Seat::Calls(Box::new(calls)),
+        };
+        Ok(Self {
+            premises,
+            logs: choice.logs,
+            services,
+            servers,
+            extensions,
+            desk,
+            asked,
+            watch,
+            own_hooks,
+            seat,
+            catalog,
+            key_source,
+        })
+    }
+}
+
+/// Who is asked about calls, if anybody is. Settings may say that nobody is.
+fn asker(
+    spec: &SessionSpec,
+    premises: &Premises,
+    desk: &Arc<QuestionDesk>,
+    asked: &Arc<AskedCalls>,
+    manager: &Manager,
+) -> Option<Arc<dyn Ask>> {
+    let nobody = premises.loaded().settings.permissions.deny_instead_of_prompting;
+    match &spec.asking {
+        Asking::Nobody => None,
+        Asking::Face(_) if nobody => None,
+        Asking::Face(words) => {
+            let (desk, calls) = (Arc::clone(desk), Arc::clone(asked));
+            Some(Arc::new(AskFace { desk, calls, words: *words }))
+        }
+        Asking::Port(port) => Some(Arc::clone(port)),
+        Asking::Tool(name) => Some(Arc::new(AskTool { manager: manager.clone(), name: name.clone() })),
+    }
+}
+
+/// The tools of a session: the built-in ones it may use, then its own.
+fn tools(
+    premises: &Premises,
+    spec: &SessionSpec,
+    services: Option<&SessionServices>,
+    manager: &Manager,
+    policy: &Policy,
+) -> Vec<Arc<dyn DynTool>> {
+    let mut tools = match services {
+        Some(services) => {
+            let only = match spec.model.as_ref().and_then(|it| it.replay.as_ref()) {
+                Some(replay) => Some(replay.cassette.header.tools.clone()),
+                None => spec.tools.only.clone(),
+            };
+            usable_tools(premises, services, manager, policy, only)
+        }
+        None => Vec::new(),
+    };
+    tools.extend(spec.tools.own.iter().cloned());
+    tools
+}
+
+/// The built-in tools that rules, switches and a list of names leave.
+pub(crate) fn usable_tools(
+    premises: &Premises,
+    services: &SessionServices,
+    manager: &Manager,
+    policy: &Policy,
+    only: Option<Vec<String>>,
+) -> Vec<Arc<dyn DynTool>> {
+    let mut base = services.tools.clone();
+    base.extend(haft_mcp::resource_tools(manager));
+    let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
+    let visibility = Visibility {
+        denied: denied.map(|tool| tool.name().to_owned()).collect(),
+        only,
+        features: premises.features(&base),
+    };
+    visible(&base, &visibility)
+}
+
+/// What runs the calls of a session.
+fn call_session(
+    premises: &Premises,
+    spec: &SessionSpec,
+    gate: Gate,
+    tools: Vec<Arc<dyn DynTool>>,
+    events: &EventSender,
+) -> CallSession {
+    let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
+    let may_defer = spec.tools.built_in
+        || spec.servers.start != ServerStart::Never
+        || tools.iter().any(|tool| tool.spec().exposure == Exposure::Deferred);
+    let search = may_defer.then(|| erase(ToolSearch::new(pool.clone())));
+    pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
+    let results = ResultStore::new(premises.session_dir().join("tool-results"), StoreLimits::default());
+    let pipeline = Arc::new(Pipeline::new(gate, results));
+    let mut state = SessionState::new(premises.cwd.clone());
+    state.home = premises.home.as_deref().map(Arc::from);
+    let mut calls = CallSession::new(pipeline, pool, state);
+    calls.limits = Limits::from(|name| premises.variables.text(name));
+    if spec.progress {
+        calls.progress = told_progress(events.clone());
+    }
+    calls
+}
+
+/// Tells progress of calls as events.
+fn told_progress(events: EventSender) -> ProgressSink {
+    let (sink, mut progress) = ProgressSink::channel();
+    tokio::spawn(async move {
+        while let Some(event) = progress.recv().await {
+            events.tell(Happening::Agent(haft_agent::AgentEvent::Progress(event)));
+        }
+    });
+    sink
+}
+
+/// The hooks of settings, plugins and the embedding program.
+fn own_hooks(
+    premises: &Premises,
+    servers: &SessionServers,
+    extensions: &Extensions,
+    spec: &SessionSpec,
+) -> Hooks {
+    let replayed = spec.model.as_ref().and_then(|it| it.replay.as_ref());
+    if replayed.is_some_and(|it| !it.hooks) {
+        return Hooks::new(Vec::new(), Ports::default());
+    }
+    let (definitions, ports) = hook_parts(premises, servers.manager());
+    Hooks::new(definitions, ports).and(extensions.hooks()).and(spec.hooks.clone())
+}
+
+/// The hooks of the settings as they are now, and what hooks need.
+pub(crate) fn hook_parts(premises: &Premises, manager: &Manager) -> (Vec<HookDefinition>, Ports) {
+    let loaded = premises.loaded();
+    let settings = &loaded.settings;
+    let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
+    let environment = HookEnvironment {
+        inherited: Some(premises.variables.clone()),
+        project_dir: premises.store.places().project.clone(),
+        set,
+        ..HookEnvironment::default()
+    };
+    let (cwd, home) = (premises.cwd.clone(), premises.home.clone());
+    let observer: Arc<dyn HookObserver> = Arc::new(HookTeller::new(premises.events.clone()));
+    let ports = Ports {
+        rule_matches: Some(Arc::new(move |rule, tool, input| {
+            rule_matches(rule, tool, input, &cwd, home.as_deref())
+        })),
+        environment,
+        http: settings.http_hooks.clone(),
+        observer: Some(observer),
+        external: Some(Arc::new(HookTools { manager: manager.downgrade() })),
+        user_settings: premises.store.places().state.as_ref().map(|state| state.join("settings.json")),
+        ..Ports::default()
+    };
+    (settings.hooks.clone(), ports)
+}

@@ -1,0 +1,167 @@
+//! How a face holds a session.
+
+use std::{path::PathBuf, sync::Arc};
+
+use haft_mcp::Manager;
+use haft_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
+use haft_types::{SessionId, ToolUse};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    CloseHow, Command, EventSender, EventStream, OpenError, Prompt, QuestionAnswer, Reply, SessionSpec,
+    assembly::{Assembly, SessionServices, usable_tools},
+    owner::Owner,
+    premises::Premises,
+    servers::{SessionServers, names},
+};
+
+/// Opens sessions.
+pub struct Session;
+
+/// Holds a session. Clones hold the same one; when the last one is dropped, the
+/// session closes.
+#[derive(Clone)]
+pub struct SessionHandle {
+    commands: mpsc::UnboundedSender<Command>,
+    id: SessionId,
+    log: Option<PathBuf>,
+    calls: CallPort,
+    premises: Arc<Premises>,
+    servers: Arc<SessionServers>,
+}
+
+/// What calls of a session pass through, for those who bring calls of their own:
+/// an MCP server, a face that renders calls.
+#[derive(Clone)]
+pub struct CallPort {
+    /// The eight stages.
+    pub pipeline: Arc<Pipeline>,
+    /// The tools.
+    pub pool: SharedPool,
+    /// What calls see of the session, as it was opened.
+    pub state: SessionState,
+}
+
+impl Session {
+    /// Opens a session. Must be called inside a tokio runtime; the session lives
+    /// on a task of its own.
+    pub fn open(spec: SessionSpec) -> Result<(SessionHandle, EventStream), OpenError> {
+        let (events, stream) = EventSender::channel();
+        Ok((Self::open_on(spec, events)?, stream))
+    }
+
+    /// The same, for a face that made the stream itself, to tell things of its
+    /// own in order with the session's.
+    pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
+        let assembly = Assembly::of(&spec, &events)?;
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let calls = assembly.seat.calls();
+        let handle = SessionHandle {
+            commands,
+            id: assembly.premises.session_id.clone(),
+            log: assembly.log_path(),
+            calls: CallPort {
+                pipeline: Arc::clone(&calls.pipeline),
+                pool: calls.pool.clone(),
+                state: calls.state.clone(),
+            },
+            premises: Arc::clone(&assembly.premises),
+            servers: Arc::clone(&assembly.servers),
+        };
+        tokio::spawn(Owner::new(spec, assembly, events, receiver).run());
+        Ok(handle)
+    }
+}
+
+impl SessionHandle {
+    /// Tells the session something. One that is closed does not hear it.
+    pub fn send(&self, command: Command) {
+        self.commands.send(command).ok();
+    }
+
+    /// Tells the session something and waits for the answer; nothing when the
+    /// session is closed.
+    pub async fn ask<T: Send + 'static>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Option<T> {
+        let (reply, answer) = Reply::oneshot();
+        self.send(command(reply));
+        answer.await.ok()
+    }
+
+    /// Says something the model is to answer.
+    pub fn prompt(&self, prompt: Prompt) {
+        self.send(Command::Prompt(Box::new(prompt)));
+    }
+
+    /// Answers a question.
+    pub fn answer(&self, question: impl Into<String>, answer: QuestionAnswer) {
+        self.send(Command::Answer { question: question.into(), answer });
+    }
+
+    /// Stops the prompt that is being worked on.
+    pub fn interrupt(&self) {
+        self.send(Command::Interrupt { cancel_queued: false, reply: Reply::ignored() });
+    }
+
+    /// Runs the calls of one message, in a session without a model.
+    pub async fn run_calls(&self, calls: Vec<ToolUse>, cancel: CancellationToken) -> Vec<Report> {
+        self.ask(|reply| Command::Calls { calls, cancel, reply }).await.unwrap_or_default()
+    }
+
+    /// Ends the session, and waits until it is closed.
+    pub async fn close(&self) {
+        self.send(Command::Close(CloseHow::Orderly));
+        self.commands.closed().await;
+    }
+
+    /// The session, as it was opened.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Where it is logged, if it is.
+    pub fn log_path(&self) -> Option<&std::path::Path> {
+        self.log.as_deref()
+    }
+
+    /// What calls pass through.
+    pub fn calls(&self) -> &CallPort {
+        &self.calls
+    }
+
+    /// Its directories, settings and rules.
+    pub fn premises(&self) -> &Arc<Premises> {
+        &self.premises
+    }
+
+    /// Its MCP servers.
+    pub fn servers(&self) -> &Manager {
+        self.servers.manager()
+    }
+}
+
+impl Premises {
+    /// The tools of a session in this place, as they would be described: nothing
+    /// can be called.
+    pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {
+        let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default())?;
+        let policy = self.policy()?;
+        let services = SessionServices::open(self, None)?;
+        let tools = usable_tools(self, &services, servers.manager(), &policy, None);
+        Ok(Pool::assemble(tools, Vec::new()))
+    }
+
+    /// The same with the tools of its servers, which are started and stopped.
+    pub async fn pool_with(self: &Arc<Self>, servers: &SessionServers) -> Result<Pool, OpenError> {
+        let pool = self.pool()?;
+        servers.start();
+        servers.settled().await;
+        let manager = servers.manager();
+        let permissions = haft_permission::Session::new(self.policy()?);
+        permissions.rename(&Arc::new(names(manager)));
+        let (policy, mut tools) = (permissions.policy(), manager.tools());
+        tools.retain(|tool| policy.removes(tool.name()).is_none());
+        servers.stop().await;
+        Ok(pool.with_external(tools, |_| String::from("its server is no longer there")))
+    }
+}

@@ -1,0 +1,68 @@
+//! Hooks of a session: those around its beginning and end, and what all of them
+//! do, told as events.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, Outcome};
+use haft_runtime::Session as CallSession;
+
+use crate::{EventSender, Happening, HookRun};
+
+/// Runs the hooks of an event outside of calls.
+pub(crate) async fn run_hooks(calls: &CallSession, event: EventInput) -> Outcome {
+    let gate = &calls.pipeline.gate;
+    let hooks = gate.hooks().get();
+    if !hooks.listens(event.event()) {
+        return Outcome::default();
+    }
+    let base = gate.hooks().base(calls.state.cwd.to_path_buf(), gate.mode());
+    hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
+}
+
+/// Tells which hooks begin and end.
+pub(crate) struct HookTeller {
+    events: EventSender,
+    /// Runs that have begun, by hook, the oldest first.
+    running: Mutex<HashMap<HookId, VecDeque<HookRun>>>,
+}
+
+impl HookTeller {
+    pub(crate) fn new(events: EventSender) -> Self {
+        Self { events, running: Mutex::default() }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<HookId, VecDeque<HookRun>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HookObserver for HookTeller {
+    fn started(&self, start: &HookStart<'_>) {
+        let label = match start.subject {
+            Some(subject) => format!("{}:{subject}", start.event),
+            None => start.event.to_string(),
+        };
+        let run = HookRun {
+            run: uuid::Uuid::new_v4().to_string(),
+            hook: start.id.clone(),
+            event: start.event,
+            label,
+        };
+        self.running().entry(start.id.clone()).or_default().push_back(run.clone());
+        self.events.tell(Happening::HookStarted(run));
+    }
+
+    fn finished(&self, report: &HookReport) {
+        let run = self.running().get_mut(&report.id).and_then(VecDeque::pop_front);
+        if let Some(run) = run {
+            self.events.tell(Happening::HookEnded(run, Box::new(report.clone())));
+        }
+    }
+
+    fn finished_in_background(&self, report: &HookReport, _rewake: Option<&str>) {
+        self.finished(report);
+    }
+}

@@ -1,0 +1,85 @@
+//! The one session engine under every face of Haft.
+//!
+//! A face (the terminal, `haft -p`, the Agent SDKs, an editor, a fleet worker,
+//! the Rust facade) turns what it was told into a [`SessionSpec`], opens a
+//! session with [`Session::open`], sends [`Command`]s through the
+//! [`SessionHandle`] and shows what comes out of the [`EventStream`]. Nothing
+//! else reaches into a session.
+//!
+//! Inside: `premises` (settings, rules, walls) and `assembly` put a session
+//! together; `owner` is the one task that holds it; `extensions` are commands,
+//! skills, agents, plugins and `@` mentions; `servers` are MCP servers;
+//! `background`, `checkpoints`, `questions`, `telemetry` are what their names
+//! say.
+//!
+//! **Does not know** terminals, flags, standard input or output, wire formats of
+//! hosts, or signals. It prints nothing: what a person should know is an event.
+//!
+//! **Invariant:** two faces with equal specs and equal commands get equal logs,
+//! requests and events.
+//!
+//! **Invariant:** nothing about a session is per process: not its directory, its
+//! variables, its home, its tasks, its hooks, its trust. Any number of sessions
+//! live side by side.
+//!
+//! **Invariant:** a question that is not answered, or whose face is gone, is
+//! answered with no.
+//!
+//! **Invariant:** every session that was opened tells [`Happening::Closed`] last,
+//! however it ended.
+
+mod assembly;
+mod background;
+mod bill;
+mod checkpoints;
+mod command;
+mod error;
+mod event;
+mod extensions;
+mod failure;
+mod handle;
+mod hooks;
+mod judging;
+mod logs;
+mod owner;
+mod premises;
+mod prompt;
+mod questions;
+mod servers;
+mod spec;
+mod telemetry;
+mod usage;
+mod watch;
+
+pub use assembly::described_tools;
+pub use background::TaskTail;
+pub use bill::Bill;
+pub use checkpoints::RewindReport;
+pub use command::{
+    CloseHow, Command, FileContent, HostParts, Interrupted, Introduction, ModeRefused, Reply, ServerSwitch,
+    ServersSet, SessionUsage, WrittenScope,
+};
+pub use error::OpenError;
+pub use event::{
+    Activity, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening, HookRun,
+    PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
+};
+pub use failure::ApiFailure;
+pub use extensions::{HostAgent, LocalCommand, SlashCommand};
+pub use handle::{CallPort, Session, SessionHandle};
+pub use judging::judge;
+pub use logs::SessionLogs;
+pub use premises::{
+    CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules,
+};
+pub use prompt::{Prompt, Speaker};
+pub use questions::{
+    PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
+};
+pub use servers::{FoundServers, SessionServers, WaitingServer, journal_path, needs_servers};
+pub use spec::{
+    Asking, ExtensionSpec, FaceAnswers, HostedServers, LogKept, LogSpec, LogStart, ModelSpec, PermissionSpec,
+    PlaceSpec, PluginDir, ProviderSpec, RefusalWords, ReplaySpec, RuleOrigin, ServerSpec, ServerStart,
+    SessionSpec, SettingsSpec, ToolChoice,
+};
+pub use usage::{ContextPart, ContextUsage};

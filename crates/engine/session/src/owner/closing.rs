@@ -1,0 +1,78 @@
+//! The end of a session.
+
+use std::time::Duration;
+
+use haft_hooks::{HookInput, SessionEnd};
+
+use super::{Owner, OwnedSeat, calls_of, turn::Ended};
+use crate::{CloseHow, assembly::Seat};
+
+/// How long what runs may take to end when the session is told to go.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How long everything may take to end. Hooks of the end have limits of their
+/// own; this one is for what has none.
+const LONGEST_CLOSING: Duration = Duration::from_secs(10);
+
+/// How long processes may take to go.
+const PROCESS_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Owner {
+    /// Ends everything the session started.
+    pub(super) async fn close(&mut self, how: CloseHow) {
+        self.desk.close();
+        self.end_running().await;
+        let closing = async {
+            if how == CloseHow::Orderly {
+                self.say_goodbye().await;
+            }
+            if let Some(calls) = calls_of(&self.seat) {
+                calls.close().await;
+            }
+            self.servers.stop().await;
+            self.end_processes().await;
+        };
+        let limit = if how == CloseHow::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
+        tokio::time::timeout(limit, closing).await.ok();
+        self.watch.finish().await;
+    }
+
+    async fn end_running(&mut self) {
+        let OwnedSeat::Working(running) = &mut self.seat else { return };
+        running.cancel();
+        let ended = tokio::time::timeout(LAST_WORDS, running.ended()).await;
+        self.seat = match ended {
+            Ok(Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => OwnedSeat::Idle(Seat::Agent(agent)),
+            Ok(Ended::Calls(Ok(session))) => OwnedSeat::Idle(Seat::Calls(session)),
+            _ => OwnedSeat::Broken,
+        };
+    }
+
+    /// Hooks of the session hear that it ends; a host that added hooks knows.
+    async fn say_goodbye(&self) {
+        let gate = &self.pipeline.gate;
+        let base = gate.hooks().base(self.premises.cwd.clone(), gate.mode());
+        let event = SessionEnd { reason: String::from("other") }.into();
+        self.own_hooks.run(&HookInput { base, event, aliases: Vec::new() }).await;
+    }
+
+    /// Ends what commands left running.
+    async fn end_processes(&mut self) {
+        let Some(tasks) = self.watch.background.tasks().cloned() else { return };
+        let ended = tokio::task::spawn_blocking(move || tasks.shell().owner().end(PROCESS_PATIENCE)).await;
+        self.processes_ended = true;
+        if !ended.unwrap_or(true) {
+            self.events.notice("some processes of this session are still running");
+        }
+    }
+}
+
+impl Drop for Owner {
+    /// A runtime that goes away takes the task with it; what commands left
+    /// running ends all the same.
+    fn drop(&mut self) {
+        if let Some(tasks) = self.watch.background.tasks().filter(|_| !self.processes_ended) {
+            tasks.shell().owner().end(PROCESS_PATIENCE);
+        }
+    }
+}

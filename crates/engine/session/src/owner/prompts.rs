@@ -1,0 +1,239 @@
+//! Prompts: heard, queued, begun, taken back.
+
+use haft_types::ToolUse;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AgentChange, LeftForLater, Owner, OwnedSeat,
+    turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
+};
+use crate::{
+    Activity, Happening, Interrupted, Prompt, PromptState, Reply, ServerStart, SessionFacts,
+    assembly::Seat,
+    extensions::{ExpandedCommand, LocalCommand, SlashKind, names_something},
+    usage::ContextUsage,
+};
+
+impl Owner {
+    pub(super) fn tell_prompt(&self, name: Option<&str>, state: PromptState) {
+        if let Some(name) = name {
+            self.events.tell(Happening::PromptState(name.to_owned(), state));
+        }
+    }
+
+    pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
+        if !prompt.wants_answer {
+            return self.change(AgentChange::Overhear(prompt.to_input()));
+        }
+        self.tell_prompt(prompt.name(), PromptState::Queued);
+        let OwnedSeat::Working(Running::Turn(running)) = &mut self.seat else {
+            return self.queue.push_back(prompt);
+        };
+        if !self.queue.is_empty() {
+            return self.queue.push_back(prompt);
+        }
+        // Commands, and prompts that name files, are prompts of their own.
+        let text = prompt.words();
+        let is_command = self.spec.extensions.slash_commands && text.starts_with('/');
+        let names_files = || names_something(&text, &self.premises.cwd, self.premises.home.as_deref());
+        if !prompt.is_verbatim && (is_command || names_files()) {
+            return self.queue.push_back(prompt);
+        }
+        running.meanwhile.extend(prompt.name().map(str::to_owned));
+        if let Some(reach) = &self.reach {
+            reach.inbox.push(prompt.to_input());
+        }
+        self.events.tell(Happening::Heard(Box::new(prompt)));
+    }
+
+    /// Something happened in the background: the model hears of it in this turn
+    /// or in one of its own.
+    pub(super) fn hear_background(&mut self) {
+        let works = matches!(self.seat, OwnedSeat::Working(Running::Turn(_)));
+        for notice in self.watch.background.take_notices() {
+            match &self.reach {
+                Some(reach) if works => {
+                    let mut input = notice.to_input();
+                    input.uuid = None;
+                    reach.inbox.push(input);
+                }
+                Some(_) => self.queue.push_back(notice),
+                None => (),
+            }
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, cancel_queued: bool) -> Interrupted {
+        let mut names: Vec<String> = self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
+        let inputs = self.reach.as_ref().map(|reach| reach.inbox.take()).unwrap_or_default();
+        if let OwnedSeat::Working(running) = &mut self.seat {
+            if let Running::Turn(turn) = running {
+                let named = &turn.meanwhile;
+                let heard = inputs.iter().filter_map(|it| it.uuid.clone()).filter(|it| named.contains(it));
+                names.extend(heard);
+            }
+            running.cancel();
+        }
+        if !cancel_queued {
+            if let Some(reach) = &self.reach {
+                inputs.into_iter().for_each(|input| reach.inbox.push(input));
+            }
+            return Interrupted { still_queued: names, cancelled: None };
+        }
+        self.queue.clear();
+        if let OwnedSeat::Working(Running::Turn(turn)) = &mut self.seat {
+            turn.meanwhile.retain(|it| !names.contains(it));
+        }
+        names.iter().for_each(|name| self.tell_prompt(Some(name), PromptState::Cancelled));
+        Interrupted { still_queued: Vec::new(), cancelled: Some(names) }
+    }
+
+    pub(super) fn withdraw(&mut self, name: &str) -> bool {
+        let before = self.queue.len();
+        self.queue.retain(|it| it.name() != Some(name));
+        let withdrawn = self.queue.len() < before;
+        if withdrawn {
+            self.tell_prompt(Some(name), PromptState::Cancelled);
+        }
+        withdrawn
+    }
+
+    /// Nobody says anything more.
+    pub(super) fn finish_when_done(&mut self) {
+        self.finishing = true;
+        // Calls that were left for later wait for a host that does not come.
+        if self.left_for_later == LeftForLater::Waiting {
+            self.left_for_later = LeftForLater::Nothing;
+        }
+        self.desk.close();
+    }
+
+    /// Begins the next prompt, if somebody is free to work on it.
+    pub(super) fn start_next(&mut self) {
+        if !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+            return;
+        }
+        let takes_up = self.left_for_later == LeftForLater::Ready;
+        let prompt = match takes_up {
+            true => None,
+            false => match self.queue.pop_front() {
+                Some(prompt) => Some(prompt),
+                None => return,
+            },
+        };
+        self.follow_settings();
+        self.begin_servers();
+        let OwnedSeat::Idle(Seat::Agent(agent)) = std::mem::replace(&mut self.seat, OwnedSeat::Broken) else {
+            return;
+        };
+        self.desk.set_working(true);
+        self.events.tell(Happening::Activity(Activity::Running));
+        self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
+        let words = prompt.as_ref().map(Prompt::words).unwrap_or_default();
+        self.watch.begin_turn(self.session_id.as_str(), &agent.settings.model, &words);
+        let mut setting = self.turn_setting();
+        let Some(mut prompt) = prompt else {
+            self.left_for_later = LeftForLater::Nothing;
+            self.seat = OwnedSeat::Working(Running::Turn(TurnRun::take_up(agent, setting)));
+            return;
+        };
+        self.tell_prompt(prompt.name(), PromptState::Started);
+        let run = match self.typed_command(&prompt) {
+            Some((SlashKind::Local(command), args, _)) => {
+                if command == LocalCommand::Compact {
+                    self.events.tell(Happening::CompactionBegan);
+                }
+                TurnRun::local(agent, &prompt, command, args, setting)
+            }
+            Some((_, _, Some(expanded))) => {
+                prompt.content = expanded.content;
+                setting.model = expanded.model.map(|it| self.catalog.resolve(&it).to_owned());
+                TurnRun::start(agent, prompt, setting)
+            }
+            _ => TurnRun::start(agent, prompt, setting),
+        };
+        self.seat = OwnedSeat::Working(Running::Turn(run));
+    }
+
+    /// The command a prompt is, if it is one: its kind, its arguments, and what
+    /// it says to the model.
+    fn typed_command(&self, prompt: &Prompt) -> Option<(SlashKind, String, Option<ExpandedCommand>)> {
+        if !self.spec.extensions.slash_commands || prompt.is_verbatim {
+            return None;
+        }
+        let text = prompt.words();
+        let typed = text.trim().strip_prefix('/')?;
+        let (name, args) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        let command = self.extensions.find(name)?;
+        let args = args.trim();
+        Some((command.kind.clone(), args.to_owned(), command.expand(args)))
+    }
+
+    pub(super) fn turn_setting(&mut self) -> TurnSetting {
+        let server_turn = std::mem::replace(&mut self.server_turn, ServerTurn::Known);
+        TurnSetting {
+            events: self.events.clone(),
+            premises: std::sync::Arc::clone(&self.premises),
+            servers: std::sync::Arc::clone(&self.servers),
+            server_tools: self.server_tools.clone(),
+            server_turn: if self.servers_wanted() { server_turn } else { ServerTurn::Without },
+            facts: self.facts(),
+            begins: self.begins.take(),
+            readers: self.readers.clone(),
+            slash_commands: self.spec.extensions.slash_commands,
+            record: self.spec.model.clone().filter(|_| self.results == 0),
+            model: None,
+        }
+    }
+
+    /// What the session is, but for what its agent and servers know.
+    pub(super) fn facts(&self) -> SessionFacts {
+        let skills = self.extensions.skills(self.wanted_skills.as_deref());
+        SessionFacts {
+            cwd: self.premises.cwd.clone(),
+            key_source: self.key_source.clone(),
+            output_style: self.premises.output_style(),
+            agents: self.agents().map(|(name, _, _)| name).collect(),
+            commands: self.extensions.command_names(),
+            skills: skills.into_iter().map(|it| it.name).collect(),
+            plugins: self.extensions.plugins(),
+            extra_dirs: self.premises.extra_dirs.clone(),
+            ..SessionFacts::default()
+        }
+    }
+
+    /// Whether servers are started before anybody asks for one.
+    pub(super) fn servers_wanted(&self) -> bool {
+        match self.spec.servers.start {
+            ServerStart::FirstPrompt => true,
+            ServerStart::OnDemand | ServerStart::ForHooks => self.hooks_need_servers(),
+            ServerStart::Never => false,
+        }
+    }
+
+    /// Runs the calls of one message.
+    pub(super) fn run_calls(
+        &mut self,
+        calls: Vec<ToolUse>,
+        cancel: CancellationToken,
+        reply: Reply<Vec<haft_runtime::Report>>,
+    ) {
+        match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
+            OwnedSeat::Idle(Seat::Calls(session)) => {
+                self.follow_settings();
+                let setting = self.turn_setting();
+                let on_demand = self.spec.servers.start == ServerStart::OnDemand;
+                let run = CallRun::start(session, calls, cancel, reply, setting, on_demand);
+                self.seat = OwnedSeat::Working(Running::Calls(run));
+            }
+            other => {
+                self.seat = other;
+                let why = "this session runs the calls of its model, or of one message at a time";
+                let refused = |call: ToolUse| {
+                    haft_runtime::Report::refused(call.id, call.name, haft_tool::ErrorKind::Failed, why)
+                };
+                reply.send(calls.into_iter().map(refused).collect(), &self.events);
+            }
+        }
+    }
+}

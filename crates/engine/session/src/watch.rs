@@ -1,0 +1,222 @@
+//! Listens to the agent of a session: keeps the bill and what the end of a turn
+//! will say, and passes every event on in order.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Instant,
+};
+
+use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, LEFT_FOR_LATER, TurnEnd};
+use haft_hooks::CompactTrigger;
+use haft_model::Event as ModelEvent;
+use haft_runtime::{DeniedBy, Pipeline, Report};
+use haft_shell::run::Tasks;
+use haft_tool::ErrorKind;
+use haft_types::{MessageBlock, PermissionMode, ToolUse, Usage};
+
+use crate::{
+    Bill, DeniedCall, EventSender, Happening,
+    background::Background,
+    premises::Premises,
+    questions::AskedCalls,
+    telemetry::{Observer, TelemetrySettings},
+};
+
+/// Listens to the agent of a session.
+pub(crate) struct TurnWatch {
+    events: EventSender,
+    pub(crate) background: Background,
+    asked: Arc<AskedCalls>,
+    pipeline: Weak<Pipeline>,
+    seen: Mutex<SeenTurn>,
+    observer: Mutex<Observer>,
+}
+
+/// What was seen since the turn began, and what the session has used.
+struct SeenTurn {
+    bill: Bill,
+    mode: Option<PermissionMode>,
+    started: Instant,
+    /// The answer that is coming in: who gives it, what it used.
+    answer: Option<(String, Usage)>,
+    in_tools: bool,
+    ttft_ms: Option<u64>,
+    /// A summary somebody asked for.
+    compacted: Option<CompactedEvent>,
+    /// A call that somebody wants to decide about later.
+    deferred: Option<ToolUse>,
+}
+
+/// What a turn left behind for its last event.
+pub(crate) struct TurnTrace {
+    pub(crate) in_tools: bool,
+    pub(crate) ttft_ms: Option<u64>,
+    pub(crate) compacted: Option<CompactedEvent>,
+    pub(crate) deferred: Option<ToolUse>,
+}
+
+impl TurnWatch {
+    pub(crate) fn new(
+        events: EventSender,
+        tasks: Option<Arc<Tasks>>,
+        asked: Arc<AskedCalls>,
+        pipeline: &Arc<Pipeline>,
+    ) -> Arc<Self> {
+        let seen = SeenTurn {
+            bill: Bill::default(),
+            mode: Some(pipeline.gate.mode()),
+            started: Instant::now(),
+            answer: None,
+            in_tools: false,
+            ttft_ms: None,
+            compacted: None,
+            deferred: None,
+        };
+        Arc::new(Self {
+            background: Background::new(tasks, events.clone()),
+            events,
+            asked,
+            pipeline: Arc::downgrade(pipeline),
+            seen: Mutex::new(seen),
+            observer: Mutex::default(),
+        })
+    }
+
+    /// What the agent is given.
+    pub(crate) fn listener(self: &Arc<Self>) -> AgentListener {
+        let me = Arc::clone(self);
+        Arc::new(move |event| me.hear(event))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, SeenTurn> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn observer(&self) -> MutexGuard<'_, Observer> {
+        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an earlier process used counts for the model that goes on.
+    pub(crate) fn begin_session(&self, premises: &Premises, provider: &str, agent: &Agent) {
+        let spent = agent.spending();
+        let mut bill = Bill { usd: spent.usd, ..Bill::default() };
+        if 0 < spent.usage.output_tokens {
+            bill.add(&agent.settings.model, spent.usage);
+        }
+        self.seen().bill = bill;
+        let settings = TelemetrySettings::from_env(&|name| premises.variable(name));
+        *self.observer() = Observer::new(settings, provider.to_owned(), self.events.clone());
+    }
+
+    /// A prompt is about to be worked on.
+    pub(crate) fn begin_turn(&self, session: &str, model: &str, prompt: &str) {
+        let mut seen = self.seen();
+        seen.started = Instant::now();
+        (seen.answer, seen.in_tools, seen.ttft_ms) = (None, false, None);
+        (seen.compacted, seen.deferred) = (None, None);
+        drop(seen);
+        self.observer().begin(session, model, prompt);
+    }
+
+    fn hear(&self, event: AgentEvent) {
+        self.observer().hear(&event);
+        self.note(&event);
+        if let AgentEvent::Result(it) = &event {
+            // Whoever wanted to decide later is not told that it was refused.
+            if it.report.stop.as_deref() == Some(LEFT_FOR_LATER) {
+                let (id, name) = (it.report.id.clone(), it.report.name.clone());
+                self.seen().deferred = Some(ToolUse { id, name, input: it.input.clone() });
+                return;
+            }
+            self.background.see_result(it);
+            self.tell_denied(&it.report);
+        }
+        self.events.tell(Happening::Agent(event));
+        self.tell_mode();
+    }
+
+    /// Tells that a call was denied, where neither a person nor a hook said so.
+    fn tell_denied(&self, report: &Report) {
+        let was_asked = self.asked.take(&report.id);
+        let by = report.denied_by.filter(|by| *by != DeniedBy::Hook);
+        if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
+            self.events.tell(Happening::CallDenied(Box::new(DeniedCall { report: report.clone(), by })));
+        }
+    }
+
+    /// Tells when the permission mode is another one than before.
+    pub(crate) fn tell_mode(&self) {
+        let Some(pipeline) = self.pipeline.upgrade() else { return };
+        let mode = pipeline.gate.mode();
+        let changed = self.seen().mode.replace(mode) != Some(mode);
+        if changed {
+            self.events.tell(Happening::ModeChanged(mode));
+        }
+    }
+
+    fn note(&self, event: &AgentEvent) {
+        let mut seen = self.seen();
+        match event {
+            AgentEvent::Model(ModelEvent::Started { model, .. }) => {
+                seen.answer = Some((model.clone(), Usage::default()));
+                seen.in_tools = false;
+            }
+            AgentEvent::Model(ModelEvent::Usage(usage)) => {
+                if let Some(answer) = &mut seen.answer {
+                    answer.1 = *usage;
+                }
+            }
+            AgentEvent::Model(ModelEvent::Stopped(_)) => {
+                if let Some((model, usage)) = seen.answer.take() {
+                    seen.bill.add(&model, usage);
+                }
+            }
+            AgentEvent::Model(
+                ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::ToolStarted { .. },
+            ) if seen.ttft_ms.is_none() => {
+                seen.ttft_ms = u64::try_from(seen.started.elapsed().as_millis()).ok();
+            }
+            AgentEvent::Block(it) if matches!(it.block, MessageBlock::ToolUse(_)) => seen.in_tools = true,
+            AgentEvent::Compacted(it) if it.trigger == CompactTrigger::Manual => {
+                seen.compacted = Some(it.clone());
+            }
+            _ => (),
+        }
+    }
+
+    /// What the turn left behind, and the bill after it.
+    pub(crate) fn end_turn(&self, agent: &Agent) -> (TurnTrace, Bill) {
+        let mut seen = self.seen();
+        for (model, usage) in agent.ledger.take_settled() {
+            seen.bill.add(&model, usage);
+        }
+        seen.bill.usd = agent.spending().usd;
+        let trace = TurnTrace {
+            in_tools: seen.in_tools,
+            ttft_ms: seen.ttft_ms,
+            compacted: seen.compacted.take(),
+            deferred: seen.deferred.take(),
+        };
+        (trace, seen.bill.clone())
+    }
+
+    /// A prompt has ended: what was heard of it is sent to the collector.
+    pub(crate) fn report(&self, end: &TurnEnd) {
+        self.observer().end(end);
+    }
+
+    /// Waits a little for what is on its way to the collector.
+    pub(crate) async fn finish(&self) {
+        let mut sending = self.observer().take_sending();
+        Observer::wait(&mut sending).await;
+    }
+
+    pub(crate) fn bill(&self) -> Bill {
+        self.seen().bill.clone()
+    }
+
+    /// The conversation begins anew.
+    pub(crate) fn clear_bill(&self) {
+        self.seen().bill = Bill::default();
+    }
+}
