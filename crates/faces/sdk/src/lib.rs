@@ -4,7 +4,8 @@
 //! Outwards: what an agent does, as frames ([`Frames`], [`Partial`],
 //! [`result_frame`]), and what we ask of the host ([`Host`]): permissions
 //! ([`AskHost`]), hooks ([`hook_definitions`]), its own MCP servers
-//! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]).
+//! ([`HostServers`]), what servers want to know ([`ElicitFromHost`]). Inwards: lines, taken apart ([`Inbound`]),
+//! and what the host wants, with its types ([`ControlRequest`]).
 //!
 //! **Does not know** terminals, flags, or how a session is built.
 //!
@@ -29,6 +30,7 @@ mod host;
 mod inbound;
 mod mcp;
 mod partial;
+mod request;
 mod result;
 mod status;
 
@@ -43,5 +45,10 @@ pub use host::{Host, HostError};
 pub use inbound::{Control, Inbound, Speaker, UserFrame, fail, succeed};
 pub use mcp::{HostServers, server_configs};
 pub use partial::Partial;
+pub use request::{
+    ControlRequest, FileAnswer, FileEncoding, HostAgent, HostPlugin, InitializeRequest, InterruptAnswer,
+    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
+    TaskOutputAnswer,
+};
 pub use result::{Bill, TurnFacts, failed_start, local_result, result_frame, turn_frame};
 pub use status::{mcp_servers, mcp_status};

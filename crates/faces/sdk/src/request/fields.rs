@@ -1,0 +1,128 @@
+use haft_types::text;
+use serde_json::{Map, Value};
+
+use super::{RequestProblem, SettingChange};
+
+/// The fields of one request, taken out one by one.
+pub(super) struct RequestFields {
+    subtype: String,
+    fields: Map<String, Value>,
+}
+
+impl RequestFields {
+    /// What is no object has no fields, and a subtype that is no text is empty.
+    pub(super) fn of(request: Value) -> Self {
+        let mut fields = match request {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        let subtype = match fields.remove("subtype") {
+            Some(Value::String(subtype)) => subtype,
+            _ => String::new(),
+        };
+        Self { subtype, fields }
+    }
+
+    pub(super) fn subtype(&self) -> &str {
+        &self.subtype
+    }
+
+    /// A field that is there and not null.
+    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+        self.fields.remove(field).filter(|it| !it.is_null())
+    }
+
+    /// A field as it is; null where there is none.
+    pub(super) fn look(&self, field: &str) -> &Value {
+        self.fields.get(field).unwrap_or(&Value::Null)
+    }
+
+    /// A field whose null means something else than its absence.
+    pub(super) fn change(&mut self, field: &str) -> SettingChange<Value> {
+        match self.fields.remove(field) {
+            None => SettingChange::Keep,
+            Some(Value::Null) => SettingChange::Reset,
+            Some(value) => SettingChange::Set(value),
+        }
+    }
+
+    pub(super) fn text(&mut self, field: &str) -> Result<String, RequestProblem> {
+        let found = self.optional_text(field)?;
+        found.ok_or_else(|| self.missing(field, "a string"))
+    }
+
+    /// A text with something in it.
+    pub(super) fn filled_text(&mut self, field: &str) -> Result<String, RequestProblem> {
+        let found = self.text(field)?;
+        match found.trim().is_empty() {
+            true => Err(self.wrong(field, "a string that is not empty", &Value::String(found))),
+            false => Ok(found),
+        }
+    }
+
+    pub(super) fn optional_text(&mut self, field: &str) -> Result<Option<String>, RequestProblem> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(found) => Err(self.wrong(field, "a string", &found)),
+        }
+    }
+
+    /// A flag that is off where it is absent.
+    pub(super) fn flag(&mut self, field: &str) -> Result<bool, RequestProblem> {
+        match self.take(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(found) => Err(self.wrong(field, "true or false", &found)),
+        }
+    }
+
+    pub(super) fn required_flag(&mut self, field: &str) -> Result<bool, RequestProblem> {
+        match self.look(field) {
+            Value::Null => Err(self.missing(field, "true or false")),
+            _ => self.flag(field),
+        }
+    }
+
+    pub(super) fn optional_count(&mut self, field: &str) -> Result<Option<u64>, RequestProblem> {
+        let Some(found) = self.take(field) else { return Ok(None) };
+        match found.as_u64() {
+            Some(count) => Ok(Some(count)),
+            None => Err(self.wrong(field, "a whole number", &found)),
+        }
+    }
+
+    pub(super) fn number(&mut self, field: &str) -> Result<f64, RequestProblem> {
+        let Some(found) = self.take(field) else { return Err(self.missing(field, "a number")) };
+        found.as_f64().ok_or_else(|| self.wrong(field, "a number", &found))
+    }
+
+    pub(super) fn object(&mut self, field: &str) -> Result<Map<String, Value>, RequestProblem> {
+        let found = self.optional_object(field)?;
+        found.ok_or_else(|| self.missing(field, "an object"))
+    }
+
+    pub(super) fn optional_object(
+        &mut self,
+        field: &str,
+    ) -> Result<Option<Map<String, Value>>, RequestProblem> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object)),
+            Some(found) => Err(self.wrong(field, "an object", &found)),
+        }
+    }
+
+    pub(super) fn any(&mut self, field: &str) -> Result<Value, RequestProblem> {
+        self.take(field).ok_or_else(|| self.missing(field, "a value"))
+    }
+
+    fn missing(&self, field: &str, expected: &str) -> RequestProblem {
+        RequestProblem::refused(format!("{} needs `{field}`: expected {expected}", self.subtype))
+    }
+
+    pub(super) fn wrong(&self, field: &str, expected: &str, found: &Value) -> RequestProblem {
+        let found = text::one_line(&found.to_string(), 80);
+        RequestProblem::refused(format!("{}: `{field}` must be {expected}, not {found}", self.subtype))
+    }
+}

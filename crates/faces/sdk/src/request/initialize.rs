@@ -1,0 +1,147 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::fields::RequestFields;
+
+/// What a host says when it introduces itself. Everything is optional.
+///
+/// `sdkMcpServerManifests`, `sdkMcpServerConfigs` and `systemPromptSnapshot` are
+/// not read: Haft asks the host's servers themselves, and makes its own prompt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InitializeRequest {
+    /// Callbacks by event, for [`hook_definitions`](crate::hook_definitions).
+    pub hooks: Value,
+    /// Agents of the host, in its order.
+    pub agents: Vec<HostAgent>,
+    /// The system prompt instead of Haft's own. Several texts are joined with a
+    /// blank line.
+    pub system_prompt: Option<String>,
+    /// What follows the system prompt.
+    pub append_system_prompt: Option<String>,
+    /// The form of the answer.
+    pub json_schema: Option<Map<String, Value>>,
+    /// MCP servers in the host's process, by name.
+    pub sdk_mcp_servers: Vec<String>,
+    /// The only skills the model gets, if the host names some.
+    pub skills: Option<Vec<String>>,
+    /// Plugins of the host; `None` where it does not speak of plugins.
+    pub plugins: Option<Vec<HostPlugin>>,
+    /// A name for the session.
+    pub title: Option<String>,
+    /// Names the model uses, and the tools they stand for.
+    pub tool_aliases: BTreeMap<String, String>,
+    /// What the model is told in plan mode.
+    pub plan_mode_instructions: Option<String>,
+    /// Dialogs the host can show.
+    pub supported_dialog_kinds: Vec<String>,
+    /// Whether texts of sub-agents are passed on.
+    pub forward_subagent_text: bool,
+    /// Whether parts of the system prompt that change are left out of it.
+    pub exclude_dynamic_sections: bool,
+    /// Whether the host wants ideas for the next prompt.
+    pub prompt_suggestions: bool,
+    /// Whether the host wants summaries of what sub-agents do.
+    pub agent_progress_summaries: bool,
+    /// Whether the host can end single tasks.
+    pub per_task_stop_affordance: bool,
+}
+
+/// An agent that the host describes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HostAgent {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its system prompt; empty where it has none.
+    pub prompt: String,
+    /// The only tools it has, if the host names some.
+    pub tools: Option<Vec<String>>,
+    /// Its model, if the host names one. `inherit` is the one of the session.
+    pub model: Option<String>,
+}
+
+/// A plugin that the host brings.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HostPlugin {
+    /// Its directory, as the host wrote it.
+    pub path: String,
+    /// Whether its MCP servers are left out.
+    pub skip_mcp_discovery: bool,
+}
+
+impl InitializeRequest {
+    /// The agent of this name.
+    pub fn agent(&self, name: &str) -> Option<&HostAgent> {
+        self.agents.iter().find(|it| it.name == name)
+    }
+
+    pub(super) fn read(fields: &mut RequestFields) -> Self {
+        let is_on = |fields: &RequestFields, name: &str| fields.look(name) == true;
+        let aliases = fields.look("toolAliases").as_object().into_iter().flatten();
+        Self {
+            tool_aliases: aliases
+                .filter_map(|(name, tool)| Some((name.clone(), tool.as_str()?.to_owned())))
+                .collect(),
+            forward_subagent_text: is_on(fields, "forwardSubagentText"),
+            exclude_dynamic_sections: is_on(fields, "excludeDynamicSections"),
+            prompt_suggestions: is_on(fields, "promptSuggestions"),
+            agent_progress_summaries: is_on(fields, "agentProgressSummaries"),
+            per_task_stop_affordance: is_on(fields, "perTaskStopAffordance"),
+            agents: agents(fields.look("agents")),
+            system_prompt: texts(fields.look("systemPrompt")),
+            sdk_mcp_servers: strings(fields.look("sdkMcpServers")).unwrap_or_default(),
+            skills: strings(fields.look("skills")),
+            plugins: plugins(fields.look("plugins")),
+            supported_dialog_kinds: strings(fields.look("supportedDialogKinds")).unwrap_or_default(),
+            append_system_prompt: string(fields.look("appendSystemPrompt")),
+            plan_mode_instructions: string(fields.look("planModeInstructions")),
+            title: string(fields.look("title")),
+            json_schema: fields.take("jsonSchema").and_then(|it| match it {
+                Value::Object(schema) => Some(schema),
+                _ => None,
+            }),
+            hooks: fields.take("hooks").unwrap_or_default(),
+        }
+    }
+}
+
+fn agents(agents: &Value) -> Vec<HostAgent> {
+    let agents = agents.as_object().into_iter().flatten().filter(|(_, agent)| !agent.is_null());
+    agents
+        .map(|(name, agent)| HostAgent {
+            name: name.clone(),
+            description: string(&agent["description"]).unwrap_or_default(),
+            prompt: string(&agent["prompt"]).unwrap_or_default(),
+            tools: strings(&agent["tools"]),
+            model: string(&agent["model"]),
+        })
+        .collect()
+}
+
+fn plugins(plugins: &Value) -> Option<Vec<HostPlugin>> {
+    let plugin = |it: &Value| {
+        let skip_mcp_discovery = it["skipMcpDiscovery"] == true;
+        Some(HostPlugin { path: string(&it["path"])?, skip_mcp_discovery })
+    };
+    Some(plugins.as_array()?.iter().filter_map(plugin).collect())
+}
+
+/// A prompt as one text or several.
+fn texts(value: &Value) -> Option<String> {
+    let several = || {
+        let parts = strings(value)?.into_iter().filter(|it| !it.is_empty());
+        Some(parts.collect::<Vec<_>>().join("\n\n"))
+    };
+    string(value).or_else(several)
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// The texts of a list; `None` for what is no list.
+fn strings(list: &Value) -> Option<Vec<String>> {
+    Some(list.as_array()?.iter().filter_map(string).collect())
+}
