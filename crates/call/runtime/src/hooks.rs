@@ -12,8 +12,8 @@ use haft_hooks::{
     PreToolUse, RefusedRewrite, Rewrite,
 };
 use haft_permission::{Opinion, PermissionUpdate};
-use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
-use haft_types::{PermissionMode, SessionId};
+use haft_tool::{CallContext, DynTool, ErrorKind, Output, ToolError};
+use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
 use crate::{Answer, DeniedBy, Report};
@@ -34,17 +34,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) input: &'a Value,
     pub(crate) cx: &'a CallContext,
     pub(crate) mode: PermissionMode,
-}
-
-impl<'a> Subject<'a> {
-    pub(crate) fn new(
-        tool: &'a dyn DynTool,
-        call: &'a dyn DynCall,
-        cx: &'a CallContext,
-        mode: PermissionMode,
-    ) -> Self {
-        Self { tool, input: call.input(), cx, mode }
-    }
+    /// The type of the child that calls, if one does.
+    pub(crate) agent_type: Option<&'a str>,
 }
 
 /// What all hooks before a call said together.
@@ -121,6 +112,20 @@ impl SessionHooks {
         let (id, log) = self.session.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut base = BaseInput::new(id, log, cwd);
         base.permission_mode = Some(mode.name().to_owned());
+        base
+    }
+
+    /// The same for an event of one agent: only children are named to hooks.
+    pub(crate) fn base_of(
+        &self,
+        agent: &AgentId,
+        agent_type: Option<&str>,
+        cwd: PathBuf,
+        mode: PermissionMode,
+    ) -> BaseInput {
+        let mut base = self.base(cwd, mode);
+        base.agent_id = agent.child().cloned();
+        base.agent_type = agent_type.map(str::to_owned);
         base
     }
 
@@ -270,8 +275,7 @@ impl SessionHooks {
         &self,
         inputs: &[Value],
         reports: &[Report],
-        cwd: PathBuf,
-        mode: PermissionMode,
+        base: impl FnOnce() -> BaseInput,
     ) -> Notes {
         if !self.listens(HookEvent::PostToolBatch) {
             return Notes::default();
@@ -283,7 +287,7 @@ impl SessionHooks {
             tool_response: Some(report.content.to_text().into()),
         };
         let event = PostToolBatch { tool_calls: reports.iter().zip(inputs).map(call).collect() };
-        let input = HookInput { base: self.base(cwd, mode), event: event.into(), aliases: Vec::new() };
+        let input = HookInput { base: base(), event: event.into(), aliases: Vec::new() };
         notes(&self.get().run(&input).await)
     }
 
@@ -293,8 +297,8 @@ impl SessionHooks {
     }
 
     fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {
-        let mut base = self.base(subject.cx.cwd.to_path_buf(), subject.mode);
-        base.agent_id = subject.cx.agent_id.child().cloned();
+        let cwd = subject.cx.cwd.to_path_buf();
+        let base = self.base_of(&subject.cx.agent_id, subject.agent_type, cwd, subject.mode);
         HookInput { base, event: event.into(), aliases: subject.tool.aliases() }
     }
 }

@@ -40,5 +40,5 @@ pub use report::Report;
 pub use results::{ResultStore, StoreLimits};
 pub use schedule::{Batch, Kind, Schedule, partition};
 pub use search::{SharedPool, ToolSearch};
-pub use session::{Session, SessionState};
+pub use session::{CallSession, SessionState};
 pub use timing::{DeniedBy, Timing};

@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
+use haft_permission::AgentRights;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
 use haft_types::{Block, Content, ToolUse};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Gate, Pool, Report, ResultStore, Timing,
     gate::Hooked,
-    hooks::{After, Notes, Subject},
+    hooks::{After, Notes},
     pool::Found,
     timing::Lap,
 };
@@ -25,7 +26,7 @@ use crate::{
 /// Everything a call passes through. Shared by all calls of a session.
 pub struct Pipeline {
     /// Who may object.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     /// Where large results go.
     pub results: ResultStore,
     /// How long an interrupted call has to hand back what it has.
@@ -58,8 +59,15 @@ struct Finished {
 
 impl Pipeline {
     /// A pipeline with the usual grace period.
-    pub fn new(gate: Gate, results: ResultStore) -> Self {
-        Self { gate, results, grace: GRACE }
+    pub fn new(gate: impl Into<Arc<Gate>>, results: ResultStore) -> Self {
+        Self { gate: gate.into(), results, grace: GRACE }
+    }
+
+    /// The pipeline of an agent that this one's agent starts: see
+    /// [`Gate::child`]. Large results go to the same store.
+    pub fn child(&self, rights: AgentRights) -> Self {
+        let gate = Arc::new(self.gate.child(rights));
+        Self { gate, results: self.results.clone(), grace: self.grace }
     }
 
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
@@ -216,7 +224,7 @@ impl Pipeline {
     ) -> (Result<Output, ToolError>, After) {
         let Some(observer) = observer else { return (ran, After::default()) };
         let Observer { tool, input, cx, started } = &observer;
-        let subject = Subject { tool: tool.as_ref(), input, cx, mode: self.gate.mode() };
+        let subject = self.gate.subject(tool.as_ref(), input, cx);
         let after = tokio::select! {
             biased;
             after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,

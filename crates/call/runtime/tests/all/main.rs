@@ -9,6 +9,7 @@
 )]
 
 mod calls;
+mod children;
 mod common;
 mod pool;
 mod results;

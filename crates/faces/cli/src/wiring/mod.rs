@@ -23,9 +23,9 @@ use std::{
 use haft_agent::Held;
 use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
 use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
-use haft_permission::{Policy, Session as Permissions};
+use haft_permission::{LivePermissions, Policy};
 use haft_runtime::{
-    Ask, Features, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
+    Ask, CallSession, Features, Gate, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_shell::run::Tasks;
@@ -233,7 +233,7 @@ impl Setup {
     }
 
     /// A session ready to run calls.
-    pub(crate) fn session(&self, attended: Attended) -> Result<Session, Failure> {
+    pub(crate) fn session(&self, attended: Attended) -> Result<CallSession, Failure> {
         let policy = policy::policy(self)?;
         for warning in policy.warnings() {
             complain(&format!(
@@ -251,11 +251,11 @@ impl Setup {
         self.answerer.hooked_by(&pipeline, self.cwd.clone());
         let mut state = SessionState::new(self.cwd.clone());
         state.home = self.home.as_deref().map(Arc::from);
-        Ok(Session::new(pipeline, pool, state))
+        Ok(CallSession::new(pipeline, pool, state))
     }
 
     /// The session is over: ends what hooks and commands left running.
-    pub(crate) async fn close(&self, session: &Session) {
+    pub(crate) async fn close(&self, session: &CallSession) {
         /// How long processes may take to go.
         const PATIENCE: Duration = Duration::from_secs(2);
         session.close().await;
@@ -299,8 +299,9 @@ impl Setup {
         let keep = keep::KeepInSettings { store: Arc::clone(&self.store) };
         let hooks =
             SessionHooks::new(self.hooks(), self.session_id.clone(), self.log_path(self.session_id.as_str()));
-        let gate =
-            Gate::of_session(Arc::new(Permissions::new(policy))).with_hooks(hooks).with_keep(Arc::new(keep));
+        let gate = Gate::of_session(Arc::new(LivePermissions::new(policy)))
+            .with_hooks(hooks)
+            .with_keep(Arc::new(keep));
         if let Some(asker) = &self.asker {
             return gate.with_ask(Arc::clone(asker));
         }

@@ -19,7 +19,7 @@ use haft_mcp::{
     Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
     ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
-use haft_runtime::{Pool, Session};
+use haft_runtime::{CallSession, Pool};
 use haft_tool::DynTool;
 use serde_json::{Map, Value, json};
 
@@ -332,7 +332,7 @@ impl Setup {
 
     /// The session's own tools, for somebody who sees all of them at once: what
     /// brings tools on demand and what is about other servers is left out.
-    pub(crate) fn built_in_tools(&self, session: &Session) -> Vec<Arc<dyn DynTool>> {
+    pub(crate) fn built_in_tools(&self, session: &CallSession) -> Vec<Arc<dyn DynTool>> {
         let pool = session.pool.get();
         let own = pool.tools().filter(|(name, _)| *name != "ToolSearch" && !needs_servers(name));
         own.map(|(_, tool)| Arc::clone(tool)).collect()
@@ -366,7 +366,7 @@ impl Setup {
     /// session.
     pub(crate) async fn attach_servers(
         &self,
-        session: &Session,
+        session: &CallSession,
         flags: ServerFlags<'_>,
         attended: Attended,
     ) -> Result<ServerTools, Failure> {
@@ -388,7 +388,7 @@ impl Setup {
         super::runtime()?.block_on(async {
             let manager = self.start_servers(ServerFlags::default(), Attended::Never)?;
             manager.settled(ATTACH_PATIENCE).await;
-            let permissions = haft_permission::Session::new(policy);
+            let permissions = haft_permission::LivePermissions::new(policy);
             permissions.rename(&Arc::new(names(manager)));
             let (policy, mut tools) = (permissions.policy(), manager.tools());
             tools.retain(|tool| policy.removes(tool.name()).is_none());
