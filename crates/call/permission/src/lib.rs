@@ -18,6 +18,7 @@
 //! **Invariant:** what cannot be judged with certainty is not allowed: a rule
 //! that cannot be read asks, a path that cannot be followed is denied.
 
+mod about;
 mod agent;
 mod auto;
 mod builder;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
-    hooks::{Notes, Subject},
+    hooks::{ComparedWith, Notes, RuleAnswers, Subject},
     pipeline::Failure,
 };
 
@@ -119,10 +119,31 @@ impl Gate {
     pub(crate) fn subject<'a>(
         &'a self,
         tool: &'a dyn DynTool,
-        input: &'a Value,
+        call: &'a dyn DynCall,
         cx: &'a CallContext,
     ) -> Subject<'a> {
-        Subject { tool, input, cx, mode: self.mode(), agent_type: self.agent_type.as_deref() }
+        let policy = self.permissions.policy();
+        let (mode, agent_type) = (policy.mode, self.agent_type.as_deref());
+        Subject {
+            tool,
+            input: call.input(),
+            cx,
+            mode,
+            agent_type,
+            compared: ComparedWith::Call { policy, call },
+        }
+    }
+
+    /// The same when the call is gone.
+    pub(crate) fn past_subject<'a>(
+        &'a self,
+        tool: &'a dyn DynTool,
+        input: &'a Value,
+        answers: &'a RuleAnswers,
+        cx: &'a CallContext,
+    ) -> Subject<'a> {
+        let (mode, agent_type) = (self.mode(), self.agent_type.as_deref());
+        Subject { tool, input, cx, mode, agent_type, compared: ComparedWith::Past(answers) }
     }
 
     /// The mode in force.
@@ -137,7 +158,7 @@ impl Gate {
         call: Box<dyn DynCall>,
         cx: &CallContext,
     ) -> Result<Hooked, Failure> {
-        let before = self.hooks.before(&self.subject(tool.as_ref(), call.input(), cx)).await;
+        let before = self.hooks.before(&self.subject(tool.as_ref(), call.as_ref(), cx)).await;
         let mut notes = before.notes;
         if let Some(reason) = before.gate_failed {
             let message =
@@ -235,7 +256,7 @@ impl Gate {
             description: &description,
             decision,
         };
-        let subject = self.subject(tool.as_ref(), call.input(), cx);
+        let subject = self.subject(tool.as_ref(), call, cx);
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
             Some(answer) => answer,
             None => {
@@ -257,7 +278,7 @@ impl Gate {
         by: DeniedBy,
         reason: &str,
     ) -> Failure {
-        self.hooks.permission_denied(&self.subject(tool.as_ref(), call.input(), cx), reason).await;
+        self.hooks.permission_denied(&self.subject(tool.as_ref(), call, cx), reason).await;
         let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
         Failure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }

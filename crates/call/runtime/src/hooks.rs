@@ -1,8 +1,9 @@
 //! The user's hooks, as the stages of a call see them.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
-    sync::{PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -11,8 +12,8 @@ use haft_hooks::{
     PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure,
     PreToolUse, RefusedRewrite, Rewrite,
 };
-use haft_permission::{Opinion, PermissionUpdate};
-use haft_tool::{CallContext, DynTool, ErrorKind, Output, ToolError};
+use haft_permission::{Opinion, PermissionUpdate, Policy};
+use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
 use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
@@ -36,6 +37,33 @@ pub(crate) struct Subject<'a> {
     pub(crate) mode: PermissionMode,
     /// The type of the child that calls, if one does.
     pub(crate) agent_type: Option<&'a str>,
+    pub(crate) compared: ComparedWith<'a>,
+}
+
+/// What the rules in the `if` of a hook are compared with.
+pub(crate) enum ComparedWith<'a> {
+    /// The call, by the policy of its agent.
+    Call { policy: Arc<Policy>, call: &'a dyn DynCall },
+    /// What was answered while the call was there.
+    Past(&'a RuleAnswers),
+}
+
+/// Which rules are about a call that is gone by now.
+pub(crate) type RuleAnswers = HashMap<String, bool>;
+
+impl Subject<'_> {
+    /// Whether a rule is about the call. A rule that came after the call may be.
+    pub(crate) fn is_about(&self, rule: &str) -> bool {
+        match &self.compared {
+            ComparedWith::Call { policy, call } => policy.is_about(rule, self.tool.name(), *call, self.cx),
+            ComparedWith::Past(answers) => answers.get(rule).copied().unwrap_or(true),
+        }
+    }
+
+    /// The answers for the hooks of later events.
+    pub(crate) fn answers(&self, hooks: &Hooks, events: &[HookEvent]) -> RuleAnswers {
+        hooks.conditions(events).map(|rule| (rule.to_owned(), self.is_about(rule))).collect()
+    }
 }
 
 /// What all hooks before a call said together.
@@ -144,7 +172,7 @@ impl SessionHooks {
             tool_use_id: subject.cx.call_id.clone(),
             mcp_server: None,
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
         let mut before = Before { rewrite: outcome.updated_input, notes, ..Before::default() };
         match outcome.decision {
@@ -193,7 +221,7 @@ impl SessionHooks {
                 .filter_map(|it| serde_json::to_value(it).ok())
                 .collect(),
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
             (_, Decision::Block { reason, .. }) => Some(Answer::no(reason)),
             (Some(answer), _) => Some(answered(answer)),
@@ -212,7 +240,7 @@ impl SessionHooks {
             tool_use_id: subject.cx.call_id.clone(),
             reason: reason.to_owned(),
         };
-        self.get().run(&self.input(subject, event)).await;
+        self.run(subject, event).await;
     }
 
     /// After a call ran, whatever came of it.
@@ -256,7 +284,7 @@ impl SessionHooks {
             }
             .into(),
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
         let objection = match outcome.decision {
             Decision::Block { reason, .. } => Some(reason),
@@ -294,6 +322,11 @@ impl SessionHooks {
     /// The session is over: ends what hooks left running in the background.
     pub async fn close(&self, patience: Duration) {
         self.get().close(patience).await;
+    }
+
+    async fn run(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> haft_hooks::Outcome {
+        let input = self.input(subject, event);
+        self.get().run_for_call(&input, &|rule| subject.is_about(rule)).await
     }
 
     fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {

@@ -11,6 +11,7 @@
 mod calls;
 mod children;
 mod common;
+mod parse_once;
 mod pool;
 mod results;
 mod schedule;

@@ -330,11 +330,7 @@ impl Setup {
             set,
             ..HookEnvironment::default()
         };
-        let (cwd, home) = (self.cwd.clone(), self.home.clone());
         let ports = Ports {
-            rule_matches: Some(Arc::new(move |rule, tool, input| {
-                crate::permissions_command::rule_matches(rule, tool, input, &cwd, home.as_deref())
-            })),
             environment,
             http: settings.http_hooks.clone(),
             observer: self.hook_observer.clone(),
