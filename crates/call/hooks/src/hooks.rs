@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::{
-    BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, OnError,
-    Outcome, Ports, Repeat, Rewrite, RunMode,
+    BlockCause, Decision, HookCall, HookDefinition, HookEvent, HookId, HookInput, HookStart, IsAboutCall,
+    OnError, Outcome, Ports, Repeat, Rewrite, RunMode,
     background::Background,
     matcher::Match,
     merge::{Contribution, merge},
@@ -88,17 +88,32 @@ impl Hooks {
 
     /// Runs every hook of this event at the same time and returns what they
     /// said together. Dropping the future ends everything it started.
+    ///
+    /// A hook with an `if` runs always: a gate too many is better than one too
+    /// few. Who has the call asks with [`Hooks::run_for_call`].
     pub async fn run(&self, input: &HookInput) -> Outcome {
+        self.run_for_call(input, &|_| true).await
+    }
+
+    /// The same for an event of a call; `is_about` says whether a permission
+    /// rule is about that call, which is what the `if` of a hook asks.
+    pub async fn run_for_call(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> Outcome {
         if !self.listens(input.event.event()) {
             return Outcome::default();
         }
-        let chosen = self.choose(input);
+        let chosen = self.choose(input, is_about);
         if chosen.is_empty() {
             return Outcome::default();
         }
         let call = HookCall::new(input);
         let contributions = join_all(chosen.into_iter().map(|it| self.run_one(it, &call))).await;
         merge(contributions, input.event.tool().map(|(_, input)| input))
+    }
+
+    /// The rules that hooks of these events name in their `if`.
+    pub fn conditions<'a>(&'a self, events: &'a [HookEvent]) -> impl Iterator<Item = &'a str> {
+        let hooks = self.definitions().filter(|it| events.contains(&it.event));
+        hooks.filter_map(|definition| definition.condition.as_deref())
     }
 
     /// Ends what runs in the background, after giving it some time.
@@ -134,7 +149,7 @@ impl Hooks {
 
     /// The hooks that run for this input: matched, with their conditions met,
     /// each handler once.
-    fn choose(&self, input: &HookInput) -> Vec<Chosen> {
+    fn choose(&self, input: &HookInput, is_about: &IsAboutCall<'_>) -> Vec<Chosen> {
         let mut chosen: Vec<Chosen> = Vec::new();
         for hook in self.hooks.iter().filter(|it| it.definition.event == input.event.event()) {
             let problem = match matches(&hook.definition, input) {
@@ -142,7 +157,7 @@ impl Hooks {
                 Match::Yes => None,
                 Match::Unknown(problem) => Some(problem),
             };
-            if !self.condition_holds(&hook.definition, input) {
+            if !condition_holds(&hook.definition, input, is_about) {
                 continue;
             }
             let on_error = hook.definition.when_broken();
@@ -157,13 +172,6 @@ impl Hooks {
             Repeat::Once => self.core.state.take_only_turn(&it.hook.definition.id),
         });
         chosen
-    }
-
-    fn condition_holds(&self, definition: &HookDefinition, input: &HookInput) -> bool {
-        let Some(rule) = &definition.condition else { return true };
-        // A rule speaks of a tool; at other events such a hook never runs.
-        let Some((tool, tool_input)) = input.event.tool() else { return false };
-        self.core.ports.rule_matches.as_ref().is_none_or(|matches| matches(rule, tool, tool_input))
     }
 
     async fn run_one(&self, chosen: Chosen, call: &HookCall) -> Contribution {
@@ -201,6 +209,12 @@ impl Hooks {
             }
         }
     }
+}
+
+/// A rule speaks of a tool; at other events a hook with an `if` never runs.
+fn condition_holds(definition: &HookDefinition, input: &HookInput, is_about: &IsAboutCall<'_>) -> bool {
+    let Some(rule) = &definition.condition else { return true };
+    input.event.tool().is_some() && is_about(rule)
 }
 
 fn matches(definition: &HookDefinition, input: &HookInput) -> Match {

@@ -73,5 +73,5 @@ pub use output::{
 pub use parse::{DefinitionProblem, parse_definitions};
 pub use ports::{
     CallbackAnswer, ExternalHandlers, HookCall, HookCallback, HookEnvironment, HookObserver, HookStart,
-    HttpPolicy, KeepText, Ports, RuleMatches,
+    HttpPolicy, IsAboutCall, KeepText, Ports,
 };

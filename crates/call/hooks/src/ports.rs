@@ -96,9 +96,8 @@ pub trait KeepText: Send + Sync + 'static {
     fn keep(&self, hook: &HookId, text: &str) -> Option<PathBuf>;
 }
 
-/// Whether a permission rule matches a call: the rule, the tool's name, its
-/// input.
-pub type RuleMatches = dyn Fn(&str, &str, &Value) -> bool + Send + Sync;
+/// Whether a permission rule is about the call of an event.
+pub type IsAboutCall<'a> = dyn Fn(&str) -> bool + Send + Sync + 'a;
 
 /// Is told what happens while it happens. Calls come from the task that runs
 /// the hooks and must not block.
@@ -193,9 +192,6 @@ pub struct Ports {
     pub environment: HookEnvironment,
     /// Limits for HTTP hooks.
     pub http: HttpPolicy,
-    /// Decides `if`. Without it a hook with an `if` runs always: a gate too
-    /// many is better than one too few.
-    pub rule_matches: Option<Arc<RuleMatches>>,
     /// Runs MCP tools, prompts and agents. Without it they fail.
     pub external: Option<Arc<dyn ExternalHandlers>>,
     /// Keeps long texts. Without it they are cut.

@@ -18,6 +18,7 @@
 //! **Invariant:** what cannot be judged with certainty is not allowed: a rule
 //! that cannot be read asks, a path that cannot be followed is denied.
 
+mod about;
 mod agent;
 mod auto;
 mod builder;
@@ -28,6 +29,7 @@ mod explain;
 mod fence;
 mod hardlink;
 mod judge;
+mod live;
 mod matcher;
 mod names;
 mod places;
@@ -39,7 +41,6 @@ mod reason;
 mod rule;
 mod ruleset;
 mod scope;
-mod session;
 mod shown;
 mod suggest;
 mod update;
@@ -50,6 +51,7 @@ pub use builder::PolicyBuilder;
 pub use command::ShellCommands;
 pub use decision::{Behavior, ChainLink, Decision, Opinion, Part, Source};
 pub use explain::{Preview, explain, preview};
+pub use live::LivePermissions;
 pub use names::Names;
 pub use plain::PlainWords;
 pub use policy::{Boundary, Enforcement, Policy, SandboxedCommands};
@@ -58,5 +60,4 @@ pub use port::{
     FileUse, FileUseKind, Nature, Through,
 };
 pub use rule::{Origin, RuleEntry, Warning};
-pub use session::Session;
 pub use update::{Destination, PermissionUpdate, RuleList, RuleText};

@@ -16,7 +16,7 @@ use std::{
 };
 
 use haft_permission::{Behavior, Destination, Origin, Policy};
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, StoreLimits};
+use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_tool::{CallContext, DynTool, Exposure, Outcome, Output, RawTool, ToolSpec, tool};
 use haft_types::ToolUse;
 use schemars::JsonSchema;
@@ -50,7 +50,7 @@ async fn no_op() {
         let started = Instant::now();
         for _ in 0..CALLS {
             let tool_use = ToolUse { id: "call".into(), name: String::from("NoOp"), input: json!({}) };
-            let report = pipeline.run(&pool, tool_use, cx.clone()).await;
+            let report = pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx.clone()).await;
             assert!(report.error.is_none());
         }
         calls.push(started.elapsed() / CALLS);

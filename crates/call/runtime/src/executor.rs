@@ -1,6 +1,5 @@
 use std::{
     collections::{HashMap, VecDeque},
-    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -12,7 +11,7 @@ use haft_types::{AgentId, ToolUse};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Kind, Pipeline, Pool, Report, Schedule};
+use crate::{CallOutline, Kind, ParsedCall, Pipeline, Pool, Report, Schedule};
 
 /// What bounds a batch.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +68,8 @@ pub struct Executor {
 
 struct Slot {
     tool_use: ToolUse,
+    /// Until it starts.
+    parsed: Option<ParsedCall>,
     changes: Vec<ContextChange>,
     pushed: Instant,
 }
@@ -94,11 +95,21 @@ impl Executor {
         }
     }
 
-    /// Adds a call; starts it at once if it may.
-    pub fn push(&mut self, tool_use: ToolUse) {
-        self.schedule.push(self.kind(&tool_use));
-        self.calls.push(Slot { tool_use, changes: Vec::new(), pushed: Instant::now() });
+    /// Adds a call; starts it at once if it may. The call is parsed here, and
+    /// only here.
+    pub fn push(&mut self, tool_use: ToolUse) -> CallOutline {
+        let pushed = Instant::now();
+        let parsed = self.parsed(&tool_use);
+        let outline = parsed.outline();
+        self.schedule.push(kind(outline));
+        self.calls.push(Slot { tool_use, parsed: Some(parsed), changes: Vec::new(), pushed });
         self.start_ready();
+        outline
+    }
+
+    /// What a call would be that will not be pushed.
+    pub fn outline(&self, tool_use: &ToolUse) -> CallOutline {
+        self.parsed(tool_use).outline()
     }
 
     /// The message is complete: no more calls will come.
@@ -172,20 +183,8 @@ impl Executor {
         }
     }
 
-    /// Input that does not parse runs alone: it fails in the pipeline anyway.
-    /// So does a tool whose own questions panic.
-    fn kind(&self, tool_use: &ToolUse) -> Kind {
-        let ask = || {
-            let call = Arc::clone(self.pool.get(&tool_use.name)?)
-                .parse(tool_use.input.clone(), &self.context(tool_use))
-                .ok()?;
-            Some((call.is_concurrency_safe(), call.is_read_only()))
-        };
-        match std::panic::catch_unwind(AssertUnwindSafe(ask)) {
-            Ok(Some((true, true))) => Kind::Early,
-            Ok(Some((true, false))) => Kind::Shared,
-            _ => Kind::Exclusive,
-        }
+    fn parsed(&self, tool_use: &ToolUse) -> ParsedCall {
+        ParsedCall::parse(&self.pool, tool_use.clone(), &self.context(tool_use))
     }
 
     fn start_ready(&mut self) {
@@ -204,12 +203,15 @@ impl Executor {
     }
 
     fn start(&mut self, idx: usize) {
-        let tool_use = self.calls[idx].tool_use.clone();
-        let cx = self.context(&tool_use);
-        let (pipeline, pool) = (Arc::clone(&self.pipeline), Arc::clone(&self.pool));
+        let parsed = self.calls[idx].parsed.take().filter(|call| call.is_for(&self.around.cwd));
+        let tool_use = &self.calls[idx].tool_use;
+        // An earlier call of the message went into another directory.
+        let parsed = parsed.unwrap_or_else(|| self.parsed(tool_use));
+        let cx = self.context(tool_use);
+        let pipeline = Arc::clone(&self.pipeline);
         let queue = self.calls[idx].pushed.elapsed();
         let task = self.tasks.spawn(async move {
-            let mut report = pipeline.run(&pool, tool_use, cx).await;
+            let mut report = pipeline.run(parsed, cx).await;
             report.timing.queue = queue;
             report
         });
@@ -242,6 +244,16 @@ impl Executor {
             cancel: self.around.cancel.child_token(),
             progress: self.around.progress.clone(),
         }
+    }
+}
+
+/// Input that does not parse runs alone: it fails in the pipeline anyway. So
+/// does a tool whose own questions panic.
+fn kind(outline: CallOutline) -> Kind {
+    match (outline.is_concurrency_safe, outline.is_read_only) {
+        (true, true) => Kind::Early,
+        (true, false) => Kind::Shared,
+        (false, _) => Kind::Exclusive,
     }
 }
 

@@ -1,28 +1,32 @@
 //! Stages three and four: hooks, then permission. Both look at the final input,
 //! and whatever rewrites the input sends it through the check again.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
+use haft_hooks::BaseInput;
 use haft_permission::{
-    Behavior, Decision, Destination, Opinion, PermissionUpdate, Policy, Session as Permissions,
+    AgentRights, Behavior, Decision, Destination, LivePermissions, Opinion, PermissionUpdate, Policy,
 };
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Permit, ToolError};
-use haft_types::PermissionMode;
+use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
     Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
-    hooks::{Notes, Subject},
+    hooks::{ComparedWith, Notes, RuleAnswers, Subject},
     pipeline::Failure,
 };
 
-/// Everybody who may object to a call.
+/// Everybody who may object to a call of one agent. A session has one gate for
+/// its main agent; [`Gate::child`] makes the others from it.
 pub struct Gate {
-    hooks: SessionHooks,
+    hooks: Arc<SessionHooks>,
     ask: Arc<dyn Ask>,
-    permissions: Arc<Permissions>,
+    permissions: Arc<LivePermissions>,
     keep: Option<Arc<dyn KeepUpdate>>,
+    /// The type of the child whose gate this is.
+    agent_type: Option<Arc<str>>,
 }
 
 /// Writes what a person wants remembered beyond the session to where they want
@@ -42,17 +46,32 @@ pub(crate) struct Hooked {
 impl Gate {
     /// No hooks, and nobody to ask.
     pub fn new(policy: Policy) -> Self {
-        Self::of_session(Arc::new(Permissions::new(policy)))
+        Self::of_session(Arc::new(LivePermissions::new(policy)))
     }
 
     /// No hooks, and nobody to ask, for permissions that others change too.
-    pub fn of_session(permissions: Arc<Permissions>) -> Self {
-        Self { hooks: SessionHooks::default(), ask: Arc::new(Unattended), permissions, keep: None }
+    pub fn of_session(permissions: Arc<LivePermissions>) -> Self {
+        Self { hooks: Arc::default(), ask: Arc::new(Unattended), permissions, keep: None, agent_type: None }
+    }
+
+    /// The gate of an agent that this gate's agent starts. Its permissions are a
+    /// live view on this gate's; it has the same hooks, which are told the
+    /// child's id and type, and asks the same person, who is told the id. What
+    /// the person adds while answering holds for the whole session; a mode the
+    /// child goes into is the child's alone.
+    pub fn child(&self, rights: AgentRights) -> Self {
+        Self {
+            hooks: Arc::clone(&self.hooks),
+            ask: Arc::clone(&self.ask),
+            keep: self.keep.clone(),
+            agent_type: Some(Arc::clone(&rights.name)),
+            permissions: Arc::new(self.permissions.child(rights)),
+        }
     }
 
     /// With these hooks.
-    pub fn with_hooks(mut self, hooks: SessionHooks) -> Self {
-        self.hooks = hooks;
+    pub fn with_hooks(mut self, hooks: impl Into<Arc<SessionHooks>>) -> Self {
+        self.hooks = hooks.into();
         self
     }
 
@@ -69,26 +88,62 @@ impl Gate {
     }
 
     /// What decides.
-    pub fn permissions(&self) -> &Arc<Permissions> {
+    pub fn permissions(&self) -> &Arc<LivePermissions> {
         &self.permissions
     }
 
     /// Changes what decides; calls that were let through already go on.
     pub fn apply(&self, update: &PermissionUpdate) {
         self.permissions.apply(update);
-        if let Some(keep) = self.keep.as_ref().filter(|_| update.destination().persists()) {
+        if let Some(keep) = self.keep.as_ref().filter(|_| self.permissions.keeps(update)) {
             keep.keep(update);
         }
     }
 
-    /// The session goes on in another mode.
+    /// The agent goes on in another mode.
     pub fn set_mode(&self, mode: PermissionMode) {
         self.apply(&PermissionUpdate::SetMode { mode, destination: Destination::Session });
     }
 
     /// The hooks.
-    pub fn hooks(&self) -> &SessionHooks {
+    pub fn hooks(&self) -> &Arc<SessionHooks> {
         &self.hooks
+    }
+
+    /// What hooks are told about the agent of this gate with every event.
+    pub fn hook_base(&self, agent: &AgentId, cwd: PathBuf) -> BaseInput {
+        self.hooks.base_of(agent, self.agent_type.as_deref(), cwd, self.mode())
+    }
+
+    /// A call as hooks are told about it.
+    pub(crate) fn subject<'a>(
+        &'a self,
+        tool: &'a dyn DynTool,
+        call: &'a dyn DynCall,
+        cx: &'a CallContext,
+    ) -> Subject<'a> {
+        let policy = self.permissions.policy();
+        let (mode, agent_type) = (policy.mode, self.agent_type.as_deref());
+        Subject {
+            tool,
+            input: call.input(),
+            cx,
+            mode,
+            agent_type,
+            compared: ComparedWith::Call { policy, call },
+        }
+    }
+
+    /// The same when the call is gone.
+    pub(crate) fn past_subject<'a>(
+        &'a self,
+        tool: &'a dyn DynTool,
+        input: &'a Value,
+        answers: &'a RuleAnswers,
+        cx: &'a CallContext,
+    ) -> Subject<'a> {
+        let (mode, agent_type) = (self.mode(), self.agent_type.as_deref());
+        Subject { tool, input, cx, mode, agent_type, compared: ComparedWith::Past(answers) }
     }
 
     /// The mode in force.
@@ -103,7 +158,7 @@ impl Gate {
         call: Box<dyn DynCall>,
         cx: &CallContext,
     ) -> Result<Hooked, Failure> {
-        let before = self.hooks.before(&Subject::new(tool.as_ref(), call.as_ref(), cx, self.mode())).await;
+        let before = self.hooks.before(&self.subject(tool.as_ref(), call.as_ref(), cx)).await;
         let mut notes = before.notes;
         if let Some(reason) = before.gate_failed {
             let message =
@@ -201,7 +256,7 @@ impl Gate {
             description: &description,
             decision,
         };
-        let subject = Subject::new(tool.as_ref(), call, cx, self.mode());
+        let subject = self.subject(tool.as_ref(), call, cx);
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
             Some(answer) => answer,
             None => {
@@ -223,7 +278,7 @@ impl Gate {
         by: DeniedBy,
         reason: &str,
     ) -> Failure {
-        self.hooks.permission_denied(&Subject::new(tool.as_ref(), call, cx, self.mode()), reason).await;
+        self.hooks.permission_denied(&self.subject(tool.as_ref(), call, cx), reason).await;
         let notes = Box::new(Notes { denied_by: Some(by), ..Notes::default() });
         Failure { notes, ..ToolError::new(ErrorKind::Denied, refusal(tool.name(), reason)).into() }
     }

@@ -1,8 +1,9 @@
 //! The user's hooks, as the stages of a call see them.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
-    sync::{PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -11,9 +12,9 @@ use haft_hooks::{
     PermissionBehavior, PermissionDenied, PermissionRequest, PostToolBatch, PostToolUse, PostToolUseFailure,
     PreToolUse, RefusedRewrite, Rewrite,
 };
-use haft_permission::{Opinion, PermissionUpdate};
+use haft_permission::{Opinion, PermissionUpdate, Policy};
 use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Output, ToolError};
-use haft_types::{PermissionMode, SessionId};
+use haft_types::{AgentId, PermissionMode, SessionId};
 use serde_json::Value;
 
 use crate::{Answer, DeniedBy, Report};
@@ -34,16 +35,34 @@ pub(crate) struct Subject<'a> {
     pub(crate) input: &'a Value,
     pub(crate) cx: &'a CallContext,
     pub(crate) mode: PermissionMode,
+    /// The type of the child that calls, if one does.
+    pub(crate) agent_type: Option<&'a str>,
+    pub(crate) compared: ComparedWith<'a>,
 }
 
-impl<'a> Subject<'a> {
-    pub(crate) fn new(
-        tool: &'a dyn DynTool,
-        call: &'a dyn DynCall,
-        cx: &'a CallContext,
-        mode: PermissionMode,
-    ) -> Self {
-        Self { tool, input: call.input(), cx, mode }
+/// What the rules in the `if` of a hook are compared with.
+pub(crate) enum ComparedWith<'a> {
+    /// The call, by the policy of its agent.
+    Call { policy: Arc<Policy>, call: &'a dyn DynCall },
+    /// What was answered while the call was there.
+    Past(&'a RuleAnswers),
+}
+
+/// Which rules are about a call that is gone by now.
+pub(crate) type RuleAnswers = HashMap<String, bool>;
+
+impl Subject<'_> {
+    /// Whether a rule is about the call. A rule that came after the call may be.
+    pub(crate) fn is_about(&self, rule: &str) -> bool {
+        match &self.compared {
+            ComparedWith::Call { policy, call } => policy.is_about(rule, self.tool.name(), *call, self.cx),
+            ComparedWith::Past(answers) => answers.get(rule).copied().unwrap_or(true),
+        }
+    }
+
+    /// The answers for the hooks of later events.
+    pub(crate) fn answers(&self, hooks: &Hooks, events: &[HookEvent]) -> RuleAnswers {
+        hooks.conditions(events).map(|rule| (rule.to_owned(), self.is_about(rule))).collect()
     }
 }
 
@@ -124,6 +143,20 @@ impl SessionHooks {
         base
     }
 
+    /// The same for an event of one agent: only children are named to hooks.
+    pub(crate) fn base_of(
+        &self,
+        agent: &AgentId,
+        agent_type: Option<&str>,
+        cwd: PathBuf,
+        mode: PermissionMode,
+    ) -> BaseInput {
+        let mut base = self.base(cwd, mode);
+        base.agent_id = agent.child().cloned();
+        base.agent_type = agent_type.map(str::to_owned);
+        base
+    }
+
     pub(crate) fn listens(&self, event: HookEvent) -> bool {
         self.hooks.read().unwrap_or_else(PoisonError::into_inner).listens(event)
     }
@@ -139,7 +172,7 @@ impl SessionHooks {
             tool_use_id: subject.cx.call_id.clone(),
             mcp_server: None,
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
         let mut before = Before { rewrite: outcome.updated_input, notes, ..Before::default() };
         match outcome.decision {
@@ -188,7 +221,7 @@ impl SessionHooks {
                 .filter_map(|it| serde_json::to_value(it).ok())
                 .collect(),
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         match (outcome.extras.permission, outcome.decision) {
             (_, Decision::Block { reason, .. }) => Some(Answer::no(reason)),
             (Some(answer), _) => Some(answered(answer)),
@@ -207,7 +240,7 @@ impl SessionHooks {
             tool_use_id: subject.cx.call_id.clone(),
             reason: reason.to_owned(),
         };
-        self.get().run(&self.input(subject, event)).await;
+        self.run(subject, event).await;
     }
 
     /// After a call ran, whatever came of it.
@@ -251,7 +284,7 @@ impl SessionHooks {
             }
             .into(),
         };
-        let outcome = self.get().run(&self.input(subject, event)).await;
+        let outcome = self.run(subject, event).await;
         let notes = notes(&outcome);
         let objection = match outcome.decision {
             Decision::Block { reason, .. } => Some(reason),
@@ -270,8 +303,7 @@ impl SessionHooks {
         &self,
         inputs: &[Value],
         reports: &[Report],
-        cwd: PathBuf,
-        mode: PermissionMode,
+        base: impl FnOnce() -> BaseInput,
     ) -> Notes {
         if !self.listens(HookEvent::PostToolBatch) {
             return Notes::default();
@@ -283,7 +315,7 @@ impl SessionHooks {
             tool_response: Some(report.content.to_text().into()),
         };
         let event = PostToolBatch { tool_calls: reports.iter().zip(inputs).map(call).collect() };
-        let input = HookInput { base: self.base(cwd, mode), event: event.into(), aliases: Vec::new() };
+        let input = HookInput { base: base(), event: event.into(), aliases: Vec::new() };
         notes(&self.get().run(&input).await)
     }
 
@@ -292,9 +324,14 @@ impl SessionHooks {
         self.get().close(patience).await;
     }
 
+    async fn run(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> haft_hooks::Outcome {
+        let input = self.input(subject, event);
+        self.get().run_for_call(&input, &|rule| subject.is_about(rule)).await
+    }
+
     fn input(&self, subject: &Subject<'_>, event: impl Into<EventInput>) -> HookInput {
-        let mut base = self.base(subject.cx.cwd.to_path_buf(), subject.mode);
-        base.agent_id = subject.cx.agent_id.child().cloned();
+        let cwd = subject.cx.cwd.to_path_buf();
+        let base = self.base_of(&subject.cx.agent_id, subject.agent_type, cwd, subject.mode);
         HookInput { base, event: event.into(), aliases: subject.tool.aliases() }
     }
 }

@@ -8,24 +8,25 @@ use std::{
 
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
+use haft_permission::AgentRights;
 use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
-use haft_types::{Block, Content, ToolUse};
+use haft_types::{Block, Content};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Gate, Pool, Report, ResultStore, Timing,
+    Gate, ParsedCall, Report, ResultStore, Timing,
     gate::Hooked,
-    hooks::{After, Notes, Subject},
-    pool::Found,
+    hooks::{After, Notes, RuleAnswers},
+    parsed::{CalledTool, ToolCall},
     timing::Lap,
 };
 
 /// Everything a call passes through. Shared by all calls of a session.
 pub struct Pipeline {
     /// Who may object.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     /// Where large results go.
     pub results: ResultStore,
     /// How long an interrupted call has to hand back what it has.
@@ -58,18 +59,23 @@ struct Finished {
 
 impl Pipeline {
     /// A pipeline with the usual grace period.
-    pub fn new(gate: Gate, results: ResultStore) -> Self {
-        Self { gate, results, grace: GRACE }
+    pub fn new(gate: impl Into<Arc<Gate>>, results: ResultStore) -> Self {
+        Self { gate: gate.into(), results, grace: GRACE }
+    }
+
+    /// The pipeline of an agent that this one's agent starts: see
+    /// [`Gate::child`]. Large results go to the same store.
+    pub fn child(&self, rights: AgentRights) -> Self {
+        let gate = Arc::new(self.gate.child(rights));
+        Self { gate, results: self.results.clone(), grace: self.grace }
     }
 
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
     /// interrupted: the model gets one result it can act on.
-    pub async fn run(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Report {
-        let id = tool_use.id.clone();
-        let name =
-            pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
+    pub async fn run(&self, parsed: ParsedCall, cx: CallContext) -> Report {
+        let ParsedCall { id, name, outcome, .. } = parsed;
         let mut timing = Timing::default();
-        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx, &mut timing)).catch_unwind();
+        let stages = AssertUnwindSafe(self.stages(outcome, cx, &mut timing)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
@@ -85,25 +91,24 @@ impl Pipeline {
         report
     }
 
-    /// The eight stages, in order. Read this to know what happens to a call.
+    /// The eight stages, in order. Read this to know what happens to a call. The
+    /// first is over when a [`ParsedCall`] is there.
     async fn stages(
         &self,
-        pool: &Pool,
-        tool_use: ToolUse,
+        parsed: Result<ToolCall, Failure>,
         cx: CallContext,
         timing: &mut Timing,
     ) -> Result<Finished, Failure> {
         let mut lap = Lap::start();
-        let found = look_up(pool, &tool_use.name)?; //                          1 look up
-        let tool = found.tool;
-        let asked = found.deferred.then(|| tool_use.input.clone());
-        let call = checked(found, tool_use.input, &cx)?; //                     2 check the input
-        let taken = asked.and_then(|asked| taken_as(&asked, call.input()));
+        let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
+        let tool = &called.tool;
+        call.validate(&cx)?; //                                                 2 check the input
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
         timing.hooks = lap.next();
         let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
+        let id = cx.call_id.clone();
         let observer = self.observer(tool, &hooked, &cx);
         let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
         let permitted = permitted.await; //                                     4 permission
@@ -111,10 +116,10 @@ impl Pipeline {
         let (call, permit) = permitted?;
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
         timing.run = lap.next();
-        let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
+        let ran = self.fitted(tool, &id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
         timing.after = lap.next();
-        finished(found, ran, notes, taken) //                                   8 hand back
+        finished(&called, ran, notes, taken) //                                   8 hand back
     }
 
     /// Stage five. The tool runs as a task of its own: one that blocks its
@@ -198,11 +203,14 @@ impl Pipeline {
     }
 
     fn observer(&self, tool: &Arc<dyn DynTool>, hooked: &Hooked, cx: &CallContext) -> Option<Observer> {
-        let hooks = self.gate.hooks();
-        let wanted = hooks.listens(HookEvent::PostToolUse) || hooks.listens(HookEvent::PostToolUseFailure);
+        let wanted = AFTER.iter().any(|event| self.gate.hooks().listens(*event));
         wanted.then(|| Observer {
             tool: Arc::clone(tool),
             input: hooked.call.input().clone(),
+            about: self
+                .gate
+                .subject(tool.as_ref(), hooked.call.as_ref(), cx)
+                .answers(&self.gate.hooks().get(), &AFTER),
             cx: cx.clone(),
             started: Instant::now(),
         })
@@ -215,8 +223,8 @@ impl Pipeline {
         ran: Result<Output, ToolError>,
     ) -> (Result<Output, ToolError>, After) {
         let Some(observer) = observer else { return (ran, After::default()) };
-        let Observer { tool, input, cx, started } = &observer;
-        let subject = Subject { tool: tool.as_ref(), input, cx, mode: self.gate.mode() };
+        let Observer { tool, input, about, cx, started } = &observer;
+        let subject = self.gate.past_subject(tool.as_ref(), input, about, cx);
         let after = tokio::select! {
             biased;
             after = self.gate.hooks().after(&subject, &ran, started.elapsed()) => after,
@@ -231,9 +239,13 @@ impl Pipeline {
 struct Observer {
     tool: Arc<dyn DynTool>,
     input: Value,
+    about: RuleAnswers,
     cx: CallContext,
     started: Instant,
 }
+
+/// The events after a call.
+const AFTER: [HookEvent; 2] = [HookEvent::PostToolUse, HookEvent::PostToolUseFailure];
 
 /// Aborts the task when nobody waits for it any more.
 struct Task(JoinHandle<Result<Output, ToolError>>);
@@ -244,81 +256,20 @@ impl Drop for Task {
     }
 }
 
-fn look_up<'a>(pool: &'a Pool, name: &str) -> Result<Found<'a>, ToolError> {
-    let Some(found) = pool.find(name) else {
-        if let Some(why) = pool.why_absent(name) {
-            return Err(ToolError::failed(why));
-        }
-        let hint = match pool.meant(name).as_slice() {
-            [] => String::from("Use only tools from the list you were given"),
-            meant => format!("Did you mean {}?", meant.join(" or ")),
-        };
-        return Err(ToolError::new(ErrorKind::UnknownTool, format!("There is no tool named {name}. {hint}")));
-    };
-    match found.gone {
-        None => Ok(found),
-        Some(reason) => {
-            let message =
-                format!("{name} is temporarily unavailable: {reason}. Go on without it or try again later");
-            Err(ToolError::failed(message))
-        }
-    }
-}
-
-/// Stage two. The model may not have seen the schema of a deferred tool, so its
-/// error carries it.
-fn checked(found: Found<'_>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, Failure> {
-    let parsed = Arc::clone(found.tool).parse(input, cx);
-    let failed = |mut error: ToolError| {
-        let mut failure = Failure::from(ToolError::invalid(""));
-        if found.deferred {
-            error.message.push_str(&format!("\nIts schema: {}", found.tool.spec().input_schema));
-            failure.changes = vec![ContextChange::LoadTools(vec![found.wire_name.to_owned()])];
-        }
-        Failure { error, ..failure }
-    };
-    let call = parsed.map_err(failed)?;
-    call.validate(cx)?;
-    Ok(call)
-}
-
-/// What became of values the model wrote as text because it had not seen the
-/// schema, so that it writes them right the next time.
-fn taken_as(asked: &Value, taken: &Value) -> Option<String> {
-    let (asked, taken) = (asked.as_object()?, taken.as_object()?);
-    let differ = asked.iter().filter_map(|(key, asked)| {
-        let taken = taken.get(key)?;
-        (asked.is_string() && !taken.is_string()).then(|| format!("`{key}` was taken as {}", kind_of(taken)))
-    });
-    let differ: Vec<String> = differ.collect();
-    (!differ.is_empty()).then(|| format!("[{}, not as text]", differ.join(", ")))
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
 /// Stage eight.
 fn finished(
-    found: Found<'_>,
+    called: &CalledTool,
     (ran, after): (Result<Output, ToolError>, After),
     mut notes: Notes,
     taken: Option<String>,
 ) -> Result<Finished, Failure> {
     notes.extend(after.notes);
     let objection = after.objection.map(|reason| format!("A hook objected to this result: {reason}"));
-    let loaded = found.deferred.then(|| ContextChange::LoadTools(vec![found.wire_name.to_owned()]));
+    let loaded = called.deferred.then(|| ContextChange::LoadTools(vec![called.wire_name.clone()]));
     match ran {
         Ok(mut output) => {
-            if let Some(replaced) = after.updated_output.filter(|it| replaces(found, &output.data, it)) {
-                let reworded = found.tool.reworded(&replaced);
+            if let Some(replaced) = after.updated_output.filter(|it| replaces(called, &output.data, it)) {
+                let reworded = called.tool.reworded(&replaced);
                 output.content = reworded.unwrap_or_else(|| content_of(&replaced));
                 output.data = replaced;
             }
@@ -338,9 +289,9 @@ fn finished(
 
 /// Whether what a hook says can stand for what a tool said: programs rely on the
 /// shape of what our tools say. Tools of servers have none.
-fn replaces(found: Found<'_>, data: &Value, replaced: &Value) -> bool {
+fn replaces(called: &CalledTool, data: &Value, replaced: &Value) -> bool {
     match (data, replaced) {
-        _ if found.tool.name().starts_with("mcp__") => true,
+        _ if called.tool.name().starts_with("mcp__") => true,
         (Value::Object(data), Value::Object(replaced)) => {
             let mut common =
                 data.iter().filter_map(|(key, value)| Some((value, replaced.get(key)?))).peekable();
@@ -423,7 +374,7 @@ fn interrupted_before(name: &str) -> ToolError {
     ToolError::new(ErrorKind::NotStarted, message)
 }
 
-fn crashed(name: &str, panic: &(dyn Any + Send)) -> ToolError {
+pub(crate) fn crashed(name: &str, panic: &(dyn Any + Send)) -> ToolError {
     let said = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
     let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     let said = haft_types::text::one_line(&said, 300);

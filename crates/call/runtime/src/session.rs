@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use haft_permission::AgentRights;
 use haft_tool::{ContextChange, ProgressSink};
 use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
@@ -55,8 +56,8 @@ impl SessionState {
     }
 }
 
-/// Everything needed to run the calls of one message after the other.
-pub struct Session {
+/// Everything an agent needs to run the calls of one message after the other.
+pub struct CallSession {
     /// What every call passes through.
     pub pipeline: Arc<Pipeline>,
     /// Which tools there are right now.
@@ -71,7 +72,7 @@ pub struct Session {
     pub state: SessionState,
 }
 
-impl Session {
+impl CallSession {
     /// A session of the main agent that nobody watches.
     pub fn new(pipeline: Arc<Pipeline>, pool: SharedPool, state: SessionState) -> Self {
         Self {
@@ -80,6 +81,20 @@ impl Session {
             agent_id: AgentId::Main,
             limits: Limits::from(|name| std::env::var(name).ok()),
             progress: ProgressSink::closed(),
+            state,
+        }
+    }
+
+    /// The call session of an agent that this one starts: the same tools, result
+    /// store, hooks, person and directory, with rights of its own.
+    pub fn child(&self, agent_id: AgentId, rights: AgentRights) -> Self {
+        let state = SessionState { loaded: Vec::new(), ..self.state.clone() };
+        Self {
+            pipeline: Arc::new(self.pipeline.child(rights)),
+            pool: self.pool.clone(),
+            agent_id,
+            limits: self.limits,
+            progress: self.progress.clone(),
             state,
         }
     }
@@ -114,8 +129,8 @@ impl Session {
     /// report.
     pub async fn after_batch(&self, inputs: &[Value], reports: &mut [Report]) {
         let gate = &self.pipeline.gate;
-        let cwd = self.state.cwd.to_path_buf();
-        let notes = gate.hooks().after_batch(inputs, reports, cwd, gate.mode()).await;
+        let base = || gate.hook_base(&self.agent_id, self.state.cwd.to_path_buf());
+        let notes = gate.hooks().after_batch(inputs, reports, base).await;
         if let Some(last) = reports.last_mut() {
             last.context.extend(notes.context);
             last.notices.extend(notes.notices);
@@ -123,8 +138,11 @@ impl Session {
         }
     }
 
-    /// The session is over: ends what hooks left running.
+    /// The session is over: ends what hooks left running. The hooks belong to
+    /// the session, so the end of a child leaves them alone.
     pub async fn close(&self) {
-        self.pipeline.gate.hooks().close(Duration::from_secs(1)).await;
+        if !self.pipeline.gate.permissions().is_child() {
+            self.pipeline.gate.hooks().close(Duration::from_secs(1)).await;
+        }
     }
 }

@@ -91,7 +91,8 @@ fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
     let journal = workspace.journal().ok();
     let (mut files, mut insertions, mut deletions) = (Vec::new(), 0, 0);
     for (path, state) in wanted {
-        let now = std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
+        let now =
+            std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
         let then = journal.and_then(|journal| text(journal, &state)).unwrap_or_default();
         if now == then && path.exists() == (state != FileState::Absent) {
             continue;

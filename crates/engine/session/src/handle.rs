@@ -157,7 +157,7 @@ impl Premises {
         servers.start();
         servers.settled().await;
         let manager = servers.manager();
-        let permissions = haft_permission::Session::new(self.policy()?);
+        let permissions = haft_permission::LivePermissions::new(self.policy()?);
         permissions.rename(&Arc::new(names(manager)));
         let (policy, mut tools) = (permissions.policy(), manager.tools());
         tools.retain(|tool| policy.removes(tool.name()).is_none());

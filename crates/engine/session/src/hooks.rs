@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_hooks::{EventInput, HookId, HookInput, HookObserver, HookReport, HookStart, Outcome};
-use haft_runtime::Session as CallSession;
+use haft_runtime::CallSession;
 
 use crate::{EventSender, Happening, HookRun};
 

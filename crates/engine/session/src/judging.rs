@@ -24,17 +24,6 @@ pub fn judge(policy: &Policy, pool: &Pool, tool: &str, input: Value, cx: &CallCo
     policy.judge(name, call.as_ref(), cx, &Opinion::None)
 }
 
-/// Whether a rule speaks about a call: what the `if` of a hook asks. A call the
-/// rule would deny is one it speaks about.
-pub(crate) fn rule_matches(rule: &str, tool: &str, input: &Value, cwd: &Path, home: Option<&Path>) -> bool {
-    let rules =
-        [(Behavior::Deny, vec![rule.to_owned()]), (Behavior::Ask, Vec::new()), (Behavior::Allow, Vec::new())];
-    let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
-    let pool = Pool::assemble(Vec::new(), Vec::new());
-    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("if", cwd) };
-    judge(&policy, &pool, tool, input.clone(), &cx).behavior == Behavior::Deny
-}
-
 /// Whether rules for these commands speak for every part of a command line that
 /// does more than read.
 pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {

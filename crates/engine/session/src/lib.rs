@@ -64,14 +64,12 @@ pub use event::{
     Activity, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening, HookRun,
     PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
 };
-pub use failure::ApiFailure;
 pub use extensions::{HostAgent, LocalCommand, SlashCommand};
+pub use failure::ApiFailure;
 pub use handle::{CallPort, Session, SessionHandle};
 pub use judging::judge;
 pub use logs::SessionLogs;
-pub use premises::{
-    CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules,
-};
+pub use premises::{CallLimits, Premises, WallDemand, Walls, policy_of_rules, setting_sources, split_rules};
 pub use prompt::{Prompt, Speaker};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,

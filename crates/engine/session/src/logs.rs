@@ -27,7 +27,8 @@ impl SessionLogs {
     pub fn of(place: &PlaceSpec, kept: &LogKept) -> Self {
         let cwd = place.cwd.canonicalize().unwrap_or_else(|_| place.cwd.clone());
         let places = Places::detect(&cwd, &|name| place.variables.os_text(name));
-        let moved = place.variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
+        let moved =
+            place.variables.os_text("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
         let of_sdks = moved.clone().or_else(|| places.user.first().cloned());
         let own = place.state_dir.clone().or(places.state).unwrap_or_else(std::env::temp_dir);
         let roots = match (moved, kept, of_sdks) {

@@ -2,10 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_agent::{
-    LateInput, ReplayCalls, RunLimits,
-    cassette::Cassette,
-};
+use haft_agent::{LateInput, ReplayCalls, RunLimits, cassette::Cassette};
 use haft_config::Layer;
 use haft_hooks::HookDefinition;
 use haft_mcp::ServerConfig;

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use haft_runtime::Session;
+use haft_runtime::CallSession;
 use haft_tool::{ProgressEvent, ProgressSink};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ pub(crate) struct LiveTail {
 
 impl LiveTail {
     /// Watches the calls of a session; nothing is drawn unless somebody sees it.
-    pub(crate) fn watch(session: &mut Session) -> Self {
+    pub(crate) fn watch(session: &mut CallSession) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self { drawing: None };
         }
@@ -39,7 +39,7 @@ impl LiveTail {
     }
 
     /// Takes the lines away again: what follows is the result.
-    pub(crate) async fn end(self, session: &mut Session) {
+    pub(crate) async fn end(self, session: &mut CallSession) {
         session.progress = ProgressSink::closed();
         if let Some(drawing) = self.drawing {
             drawing.await.ok();

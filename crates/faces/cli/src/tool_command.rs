@@ -2,7 +2,7 @@
 
 use std::{io::Read as _, process::ExitCode, sync::Arc};
 
-use haft_runtime::{Report, Session};
+use haft_runtime::{CallSession, Report};
 use haft_tool::{DynTool, ErrorKind, Rendered};
 use haft_types::{ToolUse, nearest, text};
 use serde::Deserialize;
@@ -287,7 +287,7 @@ fn speaks_of_servers(line: &[u8]) -> bool {
 }
 
 async fn run_line(
-    session: &mut Session,
+    session: &mut CallSession,
     line: &[u8],
     count: &mut usize,
     cancel: &CancellationToken,

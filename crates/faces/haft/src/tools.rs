@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use haft_permission::Policy;
 use haft_runtime::{
-    Gate, Pipeline, Pool, Report, ResultStore, Session, SessionState, SharedPool, StoreLimits,
+    CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
 };
 use haft_tool::DynTool;
 use haft_types::ToolUse;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// What would ask is denied, until [`Tools::with_gate`] says who answers.
 pub struct Tools {
-    session: Session,
+    session: CallSession,
     calls: u64,
 }
 
@@ -29,7 +29,7 @@ impl Tools {
         let results = std::env::temp_dir().join(format!("haft-{}", std::process::id())).join("tool-results");
         let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
         let pool = SharedPool::new(Pool::assemble(tools, Vec::new()));
-        Self { session: Session::new(Arc::new(pipeline), pool, SessionState::new(cwd)), calls: 0 }
+        Self { session: CallSession::new(Arc::new(pipeline), pool, SessionState::new(cwd)), calls: 0 }
     }
 
     /// Calls one tool.
@@ -51,7 +51,7 @@ impl Tools {
     }
 
     /// The session underneath.
-    pub fn session(&mut self) -> &mut Session {
+    pub fn session(&mut self) -> &mut CallSession {
         &mut self.session
     }
 }

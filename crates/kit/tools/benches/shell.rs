@@ -17,7 +17,7 @@ use std::{
 };
 
 use haft_permission::{Policy, ShellCommands};
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, StoreLimits};
+use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_shell::{
     analysis::{Place, analyse},
     run::{Shell, ShellConfig, Tasks},
@@ -113,7 +113,8 @@ impl Bench {
         let started = Instant::now();
         let input = json!({ "command": command });
         let tool_use = ToolUse { id: "call".into(), name: String::from("Bash"), input };
-        let report = self.pipeline.run(&self.pool, tool_use, self.cx.clone()).await;
+        let report =
+            self.pipeline.run(ParsedCall::parse(&self.pool, tool_use, &self.cx), self.cx.clone()).await;
         assert!(report.error.is_none(), "{:?}", report.error);
         started.elapsed()
     }

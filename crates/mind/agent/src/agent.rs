@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
-use haft_runtime::{Report, Session};
+use haft_runtime::{CallSession, Report};
 use haft_tool::ErrorKind;
 use haft_types::{Message, ToolUse, Usage};
 use serde_json::Value;
@@ -28,7 +28,7 @@ use crate::{
 pub struct Agent {
     pub(crate) provider: Arc<dyn Provider>,
     /// The tools and what their calls pass through.
-    pub tools: Session,
+    pub tools: CallSession,
     /// The conversation so far.
     pub conversation: Conversation,
     /// How it asks.
@@ -91,7 +91,7 @@ impl Agent {
     /// it does is told to the receiver.
     pub fn new(
         provider: Arc<dyn Provider>,
-        tools: Session,
+        tools: CallSession,
         conversation: Conversation,
         settings: AgentSettings,
         prompt: Prompt,
@@ -105,7 +105,7 @@ impl Agent {
     pub fn told_to(
         events: AgentListener,
         provider: Arc<dyn Provider>,
-        tools: Session,
+        tools: CallSession,
         conversation: Conversation,
         settings: AgentSettings,
         prompt: Prompt,
@@ -467,7 +467,7 @@ impl Agent {
         if !hooks.listens(event) {
             return Outcome::default();
         }
-        let base = gate.hooks().base(self.tools.state.cwd.to_path_buf(), gate.mode());
+        let base = gate.hook_base(&self.tools.agent_id, self.tools.state.cwd.to_path_buf());
         let outcome = hooks.run(&HookInput { base, event: input.into(), aliases: Vec::new() }).await;
         let broken = outcome.reports.iter().filter_map(haft_hooks::HookReport::notice);
         for notice in outcome.system_messages.iter().cloned().chain(broken) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use futures_util::StreamExt as _;
 use haft_model::{Event, EventStream, ModelError, SentSlot, StopReason};
-use haft_runtime::{Executor, Report};
+use haft_runtime::{CallOutline, Executor, Report};
 use haft_tool::{ContextChange, ErrorKind};
 use haft_types::{Message, MessageBlock, ToolUse, Usage};
 use serde_json::{Map, Value};
@@ -207,7 +207,7 @@ impl Agent {
         {
             match cassette.call(&call.id) {
                 Some(report) => {
-                    let effect = self.effect_of(&call);
+                    let effect = effect_of(executor.outline(&call));
                     return answer.recorded(call, report, effect);
                 }
                 None if *calls == ReplayCalls::Recorded => {
@@ -222,12 +222,11 @@ impl Agent {
         match looked {
             Repeated::Run => {
                 answer.running.push(answer.calls.len());
-                let effect = self.effect_of(&call);
-                answer.calls.push(Slot { call: call.clone(), effect, ran: true });
-                executor.push(match &self.cassette {
-                    Some((cassette, _)) => cassette.with_new_ids(call),
-                    None => call,
+                let outline = executor.push(match &self.cassette {
+                    Some((cassette, _)) => cassette.with_new_ids(call.clone()),
+                    None => call.clone(),
                 });
+                answer.calls.push(Slot { call, effect: effect_of(outline), ran: true });
             }
             Repeated::Refuse(message) => {
                 answer.refuse(call, message);
@@ -237,17 +236,6 @@ impl Agent {
                 answer.futile = Some(reason);
             }
         }
-    }
-
-    fn effect_of(&self, call: &ToolUse) -> Effect {
-        let pool = self.tools.pool.get();
-        let cx =
-            haft_tool::CallContext::detached(call.id.clone(), std::sync::Arc::clone(&self.tools.state.cwd));
-        let parsed = pool
-            .get(&call.name)
-            .and_then(|tool| std::sync::Arc::clone(tool).parse(call.input.clone(), &cx).ok());
-        let looks = parsed.is_some_and(|call| call.is_read_only());
-        if looks { Effect::Looked } else { Effect::Acted }
     }
 
     /// Puts results into the conversation in the order of the calls, as far as
@@ -418,6 +406,10 @@ impl Incoming {
         self.done.insert(self.calls.len(), report);
         self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
     }
+}
+
+fn effect_of(outline: CallOutline) -> Effect {
+    if outline.is_read_only { Effect::Looked } else { Effect::Acted }
 }
 
 async fn next(stream: &mut EventStream) -> Option<Result<Event, ModelError>> {

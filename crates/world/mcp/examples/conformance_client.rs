@@ -9,7 +9,7 @@ use haft_mcp::{
     ServerConfig, ServerState,
 };
 use haft_permission::Policy;
-use haft_runtime::{Answer, Ask, Gate, Pipeline, Pool, Question, ResultStore, StoreLimits};
+use haft_runtime::{Answer, Ask, Gate, ParsedCall, Pipeline, Pool, Question, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, ErrorKind, example};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ impl Client {
             let pool = Pool::assemble(Vec::new(), self.manager.tools());
             let tool_use = ToolUse { id: "call-1".into(), name: name.to_owned(), input: input.clone() };
             let cx = CallContext::detached("call-1", Path::new("/"));
-            let report = self.pipeline.run(&pool, tool_use, cx).await;
+            let report = self.pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx).await;
             let needs_auth = self.manager.status()[0].state == ServerState::NeedsAuth;
             match report.error {
                 Some(_) if needs_auth => self.login().await?,

@@ -23,12 +23,7 @@ use serde_json::{Map, Value, json};
 
 #[tokio::test]
 async fn matchers_conditions_twins_and_once() {
-    let mut rig = Rig::default();
-    rig.ports.rule_matches = Some(Arc::new(|rule, tool, input| {
-        rule == "Bash(git *)"
-            && tool == "Bash"
-            && input["command"].as_str().is_some_and(|it| it.starts_with("git "))
-    }));
+    let rig = Rig::default();
     let said = |text: &str| command(&format!("echo '{{\"systemMessage\":\"{text}\"}}'"), 30.0);
     let hooks = rig.hooks(&json!({"PreToolUse": [
         {"matcher": "Bash", "hooks": [said("bash"), with(said("git"), "if", "Bash(git *)"), with(said("once"), "once", true)]},
@@ -37,7 +32,8 @@ async fn matchers_conditions_twins_and_once() {
     ]}));
     let ask = async |tool: &str, line: &str| {
         let input = rig.pre(tool, json!({"command": line}));
-        hooks.run(&input).await.system_messages.join(" ")
+        let is_about = |rule: &str| rule == "Bash(git *)" && tool == "Bash" && line.starts_with("git ");
+        hooks.run_for_call(&input, &is_about).await.system_messages.join(" ")
     };
     assert_eq!(ask("Bash", "git status").await, "bash git once all");
     assert_eq!(ask("Bash", "ls").await, "bash all");

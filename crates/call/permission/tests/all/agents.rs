@@ -7,8 +7,8 @@ use std::{path::Path, sync::Arc};
 
 use common::{Call, Rules, context, judge, policy, with_rules};
 use haft_permission::{
-    AgentRights, Behavior, Delegation, Destination, Names, Opinion, Origin, PermissionUpdate, Policy,
-    RuleList, RuleText, Session, explain,
+    AgentRights, Behavior, Delegation, Destination, LivePermissions, Names, Opinion, Origin,
+    PermissionUpdate, Policy, RuleList, RuleText, explain,
 };
 use haft_types::PermissionMode;
 
@@ -181,7 +181,7 @@ fn a_session_changes() {
         .rules(&project, Allow, ["Custom", "Bash(make)"])
         .rules(&Origin::fixed("managed settings"), Deny, ["Bash(rm:*)"])
         .build();
-    let session = Session::new(start);
+    let session = LivePermissions::new(start);
     let now = |tool: &str, call: Call| judge(&session.policy(), tool, &call).behavior;
     assert_eq!(now("Write", Call::write("x")), Ask);
     session.apply(&PermissionUpdate::SetMode {
@@ -232,7 +232,7 @@ fn a_session_changes() {
 
 #[test]
 fn an_agent_sees_what_the_session_learns() {
-    let session = Arc::new(Session::new(Policy::builder("/ws").build()));
+    let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
     let child = Arc::new(session.child(rights("child", &[])));
     let grandchild = child.child(rights("grandchild", &[(Deny, "Other")]));
     let now = |tool: &str| judge(&grandchild.policy(), tool, &Call::undeclared()).behavior;
@@ -249,8 +249,37 @@ fn an_agent_sees_what_the_session_learns() {
 }
 
 #[test]
+fn the_mode_of_a_child_is_its_own() {
+    let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
+    let child = Arc::new(session.child(rights("child", &[])));
+    let grandchild = child.child(rights("grandchild", &[]));
+    let set = |permissions: &LivePermissions, mode, destination| {
+        let update = PermissionUpdate::SetMode { mode, destination };
+        permissions.apply(&update);
+        permissions.keeps(&update)
+    };
+    let modes = || [session.policy().mode, child.policy().mode, grandchild.policy().mode];
+    let writes = || [&session, &child].map(|it| judge(&it.policy(), "Write", &Call::write("x")).behavior);
+    use PermissionMode::{AcceptEdits, BypassPermissions, Default, Plan};
+
+    assert!(!set(&child, BypassPermissions, Destination::UserSettings), "settings are the session's");
+    assert_eq!(modes(), [Default, BypassPermissions, BypassPermissions]);
+    assert_eq!(writes(), [Ask, Ask], "the parent still asks");
+    assert!(!set(&session, AcceptEdits, Destination::Session));
+    assert_eq!(modes(), [AcceptEdits, BypassPermissions, BypassPermissions]);
+    assert_eq!(writes(), [Allow, Allow]);
+    set(&child, Plan, Destination::Session);
+    assert_eq!(modes(), [AcceptEdits, Plan, Plan]);
+    assert_eq!(writes(), [Allow, Deny]);
+    assert!(set(&session, Plan, Destination::UserSettings));
+    child.apply(&add(Allow, "Custom", None, Destination::Session));
+    assert_eq!(modes(), [Plan, Plan, Plan]);
+    assert!(session.policy().rules_as_written().iter().any(|rule| &*rule.text == "Custom"));
+}
+
+#[test]
 fn many_threads_see_whole_policies() {
-    let session = Arc::new(Session::new(Policy::builder("/ws").build()));
+    let session = Arc::new(LivePermissions::new(Policy::builder("/ws").build()));
     std::thread::scope(|scope| {
         for worker in 0..4 {
             let session = Arc::clone(&session);

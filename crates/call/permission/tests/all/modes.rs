@@ -13,7 +13,7 @@ use common::{Call, Rules, context, judge, judge_with, policy, with_rules};
 use haft_permission::{
     Analysis, Behavior, Classifier, ClassifierAnswer, ClassifierRequest, CommandJudge, CommandPart,
     CommandPlace, Concern, Coverage, Decision, Enforcement, Face, FileReach, FileTarget, FileUse,
-    FileUseKind, Nature, Opinion, Policy, Session, Source, Through,
+    FileUseKind, LivePermissions, Nature, Opinion, Policy, Source, Through,
 };
 use haft_tool::{AllowReason, BoxFuture, Verdict};
 use haft_types::PermissionMode::{self, AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -183,9 +183,9 @@ fn a_classifier_answers_what_would_ask() {
     let call = Call::command("rm x");
     let session = |answers: Vec<ClassifierAnswer>| {
         let classifier = scripted(answers);
-        (Session::new(with(&classifier, Rules::default())), classifier)
+        (LivePermissions::new(with(&classifier, Rules::default())), classifier)
     };
-    let ask = |session: &Session| -> Decision {
+    let ask = |session: &LivePermissions| -> Decision {
         let decision = judge(&session.policy(), "Bash", &call);
         ready(session.classify(decision, "Bash", &call, &cx))
     };

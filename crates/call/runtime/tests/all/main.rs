@@ -9,7 +9,9 @@
 )]
 
 mod calls;
+mod children;
 mod common;
+mod parse_once;
 mod pool;
 mod results;
 mod schedule;

@@ -159,7 +159,7 @@ async fn tool_search_loads_what_it_finds() {
             input: json!({"query": query, "max_results": most}),
         };
         let cx = haft_tool::CallContext::detached("call", std::path::Path::new("/"));
-        let report = pipeline.run(&pool.get(), call, cx).await;
+        let report = pipeline.run(haft_runtime::ParsedCall::parse(&pool.get(), call, &cx), cx).await;
         tools.push((query, report.content.to_text(), report.changes));
     }
     insta::assert_debug_snapshot!(tools);

@@ -9,17 +9,13 @@ use haft_agent::{
     log::LogFile,
 };
 use haft_model::Catalog;
-use haft_runtime::Session as CallSession;
+use haft_runtime::CallSession;
 use haft_tool::ContextChange;
 use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 
 use super::ChosenProvider;
-use crate::{
-    LogSpec, ModelSpec, OpenError, SessionSpec,
-    logs::LogChoice,
-    premises::Premises,
-};
+use crate::{LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, premises::Premises};
 
 /// The model when nobody names one.
 const DEFAULT_MODEL: &str = "claude-opus-4-5";
@@ -69,8 +65,7 @@ fn masker(premises: &Premises) -> Masker {
 pub(crate) fn stamp(premises: &Premises, spec: &LogSpec) -> Map<String, Value> {
     let named = premises.variables.text("CLAUDE_CODE_ENTRYPOINT").or_else(|| spec.entrypoint.clone());
     let entrypoint = named.unwrap_or_else(|| String::from("haft"));
-    let fields =
-        json!({"userType": "external", "entrypoint": entrypoint, "gitBranch": git_branch(premises)});
+    let fields = json!({"userType": "external", "entrypoint": entrypoint, "gitBranch": git_branch(premises)});
     fields.as_object().cloned().unwrap_or_default()
 }
 

@@ -14,10 +14,10 @@ use haft_agent::Agent;
 use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
 use haft_mcp::Manager;
 use haft_model::Catalog;
-use haft_permission::{Policy, Session as LivePermissions};
+use haft_permission::{LivePermissions, Policy};
 use haft_runtime::{
-    Ask, Gate, Limits, Pipeline, Pool, ResultStore, Session as CallSession, SessionHooks, SessionState,
-    SharedPool, StoreLimits, ToolSearch, Visibility, visible,
+    Ask, CallSession, Gate, Limits, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
+    StoreLimits, ToolSearch, Visibility, visible,
 };
 use haft_tool::{DynTool, Exposure, ProgressSink, erase};
 
@@ -33,7 +33,6 @@ use crate::{
     Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
     extensions::Extensions,
     hooks::HookTeller,
-    judging::rule_matches,
     logs::{LogChoice, SessionLogs},
     premises::Premises,
     questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, QuestionDesk},
@@ -112,12 +111,9 @@ impl Assembly {
         let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
         let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
         let tools = tools(&premises, spec, services.as_ref(), servers.manager(), &policy);
-        let gate = Gate::of_session(Arc::new(LivePermissions::new(policy)))
-            .with_hooks(hooks)
-            .with_keep(Arc::new(KeepInSettings {
-                store: Arc::clone(&premises.store),
-                events: events.clone(),
-            }));
+        let gate = Gate::of_session(Arc::new(LivePermissions::new(policy))).with_hooks(hooks).with_keep(
+            Arc::new(KeepInSettings { store: Arc::clone(&premises.store), events: events.clone() }),
+        );
         let gate = match asker(spec, &premises, &desk, &asked, servers.manager()) {
             Some(asker) => gate.with_ask(asker),
             None => gate,
@@ -288,12 +284,8 @@ pub(crate) fn hook_parts(premises: &Premises, manager: &Manager) -> (Vec<HookDef
         set,
         ..HookEnvironment::default()
     };
-    let (cwd, home) = (premises.cwd.clone(), premises.home.clone());
     let observer: Arc<dyn HookObserver> = Arc::new(HookTeller::new(premises.events.clone()));
     let ports = Ports {
-        rule_matches: Some(Arc::new(move |rule, tool, input| {
-            rule_matches(rule, tool, input, &cwd, home.as_deref())
-        })),
         environment,
         http: settings.http_hooks.clone(),
         observer: Some(observer),

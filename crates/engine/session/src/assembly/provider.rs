@@ -37,7 +37,8 @@ impl ChosenProvider {
             let flagged = overrides.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
             flagged.or_else(|| premises.variable(name))
         };
-        let keys = KeySettings { helper: premises.text_setting("apiKeyHelper"), helper_ttl: None::<Duration> };
+        let keys =
+            KeySettings { helper: premises.text_setting("apiKeyHelper"), helper_ttl: None::<Duration> };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
         let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
         if let ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. } = choice {

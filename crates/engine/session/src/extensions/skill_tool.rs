@@ -73,7 +73,11 @@ impl Tool for SkillTool {
         format!("Launching skill: {}", output.command_name).into()
     }
 
-    async fn call(&self, input: SkillInput, _cx: &ToolContext<()>) -> Result<Outcome<SkillOutput>, ToolError> {
+    async fn call(
+        &self,
+        input: SkillInput,
+        _cx: &ToolContext<()>,
+    ) -> Result<Outcome<SkillOutput>, ToolError> {
         let wanted = input.skill.trim_start_matches('/');
         let named = |it: &&SlashCommand| it.name == wanted || it.name.rsplit(':').next() == Some(wanted);
         let Some(skill) = self.skills.iter().find(named) else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_hooks::{HookInput, SessionEnd};
 
-use super::{Owner, OwnedSeat, calls_of, turn::Ended};
+use super::{OwnedSeat, Owner, calls_of, turn::Ended};
 use crate::{CloseHow, assembly::Seat};
 
 /// How long what runs may take to end when the session is told to go.

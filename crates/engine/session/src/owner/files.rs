@@ -15,13 +15,8 @@ use haft_types::{AgentId, CallId, Message};
 use haft_workspace::{Files, Viewer};
 use serde_json::json;
 
-use super::{Owner, OwnedSeat};
-use crate::{
-    FileContent, Reply, RewindReport,
-    assembly::Seat,
-    checkpoints::rewind,
-    usage::ContextUsage,
-};
+use super::{OwnedSeat, Owner};
+use crate::{FileContent, Reply, RewindReport, assembly::Seat, checkpoints::rewind, usage::ContextUsage};
 
 /// Larger files are not compared with what a host says was read.
 const MOST_SEEDED: u64 = 8 << 20;
@@ -35,7 +30,8 @@ impl Owner {
             return reply.send(Err(format!("{}: there is no such path", path.display())), &events);
         };
         let policy = self.pipeline.gate.permissions().policy();
-        let may = self.readers.as_ref().is_some_and(|it| may_read(&policy, &it.read, &path, &self.premises.cwd));
+        let may =
+            self.readers.as_ref().is_some_and(|it| may_read(&policy, &it.read, &path, &self.premises.cwd));
         if !may {
             let problem = format!("the permission rules do not let {} be read", path.display());
             return reply.send(Err(problem), &events);

@@ -6,7 +6,7 @@ use haft_types::{MessageBlock, SessionId, Usage};
 use serde_json::Value;
 
 use super::{
-    Owner, OwnedSeat,
+    OwnedSeat, Owner,
     turn::{Ended, Running, TurnEnding, TurnRun, facts_of},
 };
 use crate::{
@@ -38,7 +38,9 @@ impl Owner {
                 self.events.tell(Happening::Broke(format!("the turn broke off inside Haft: {err}")));
                 return Err(BrokeOff);
             }
-            (_, Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => self.seat = OwnedSeat::Idle(Seat::Agent(agent)),
+            (_, Ended::Turn(Ok((agent, _))) | Ended::Look(Ok(agent))) => {
+                self.seat = OwnedSeat::Idle(Seat::Agent(agent))
+            }
             (_, Ended::Calls(Ok(session))) => self.seat = OwnedSeat::Idle(Seat::Calls(session)),
         }
         Ok(())
@@ -108,7 +110,11 @@ impl Owner {
         self.events.tell(Happening::TurnEnded(Box::new(TurnEnded { end, facts, bill })));
     }
 
-    fn turn_facts(&mut self, run: &TurnRun, trace: TurnTrace) -> (TurnFacts, Option<haft_agent::CompactedEvent>) {
+    fn turn_facts(
+        &mut self,
+        run: &TurnRun,
+        trace: TurnTrace,
+    ) -> (TurnFacts, Option<haft_agent::CompactedEvent>) {
         let index = self.results;
         self.results += 1;
         let facts = TurnFacts {

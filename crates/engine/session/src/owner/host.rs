@@ -5,7 +5,7 @@ use haft_mcp::Enabled;
 use serde_json::Value;
 
 use super::{
-    AgentChange, LeftForLater, Owner, OwnedSeat,
+    AgentChange, LeftForLater, OwnedSeat, Owner,
     turn::{CallRun, Running},
 };
 use crate::{

@@ -19,7 +19,7 @@ use haft_agent::{Inbox, Orders, UserInput};
 use haft_config::Loaded;
 use haft_hooks::{Hooks, SessionSource};
 use haft_model::Catalog;
-use haft_runtime::{Pipeline, Session as CallSession};
+use haft_runtime::{CallSession, Pipeline};
 use haft_tool::DynTool;
 use haft_types::SessionId;
 use serde_json::Value;

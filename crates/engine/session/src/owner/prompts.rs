@@ -4,7 +4,7 @@ use haft_types::ToolUse;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentChange, LeftForLater, Owner, OwnedSeat,
+    AgentChange, LeftForLater, OwnedSeat, Owner,
     turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
 };
 use crate::{
@@ -64,7 +64,8 @@ impl Owner {
     }
 
     pub(super) fn interrupt(&mut self, cancel_queued: bool) -> Interrupted {
-        let mut names: Vec<String> = self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
+        let mut names: Vec<String> =
+            self.queue.iter().filter_map(|it| it.name().map(str::to_owned)).collect();
         let inputs = self.reach.as_ref().map(|reach| reach.inbox.take()).unwrap_or_default();
         if let OwnedSeat::Working(running) = &mut self.seat {
             if let Running::Turn(turn) = running {

@@ -7,7 +7,7 @@ use haft_config::{Layer, Scope};
 use haft_types::PermissionMode;
 use serde_json::{Map, Value};
 
-use super::{Owner, OwnedSeat};
+use super::{OwnedSeat, Owner};
 use crate::{
     Happening, ModeRefused, WrittenScope,
     assembly::{Seat, hook_parts},

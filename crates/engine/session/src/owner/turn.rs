@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd, WindowFill};
 use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
-use haft_runtime::{Report, Session as CallSession};
+use haft_runtime::{CallSession, Report};
 use haft_types::ToolUse;
 use serde_json::json;
 use tokio::task::{JoinError, JoinHandle};

@@ -70,14 +70,8 @@ impl Premises {
         let state = state_dir(&store, &session_id);
         let extra_dirs: Vec<PathBuf> = spec.place.extra_dirs.iter().map(|dir| absolute(dir, &cwd)).collect();
         let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
-        let walls = Walls::new(
-            Arc::clone(&store),
-            session_id.as_str(),
-            state,
-            roots,
-            home.clone(),
-            events.clone(),
-        );
+        let walls =
+            Walls::new(Arc::clone(&store), session_id.as_str(), state, roots, home.clone(), events.clone());
         Ok(Self {
             cwd,
             home,
@@ -248,9 +242,7 @@ pub(crate) fn setting_source_name(layer: Layer) -> Option<&'static str> {
 
 /// The directory to work in.
 fn directory(wanted: &Path) -> Result<PathBuf, OpenError> {
-    let cwd = wanted
-        .canonicalize()
-        .map_err(|err| OpenError::Spec(format!("{}: {err}", wanted.display())))?;
+    let cwd = wanted.canonicalize().map_err(|err| OpenError::Spec(format!("{}: {err}", wanted.display())))?;
     match cwd.is_dir() {
         true => Ok(cwd),
         false => Err(OpenError::Spec(format!("{} is not a directory", cwd.display()))),

@@ -42,9 +42,11 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
         RuleOrigin::Program => Origin::new("the program", Destination::Session),
     };
     let origin = origin.rooted(premises.cwd.as_path());
-    builder = builder
-        .rules(&origin, Behavior::Allow, split_rules(&spec.allow))
-        .rules(&origin, Behavior::Deny, split_rules(&spec.deny));
+    builder = builder.rules(&origin, Behavior::Allow, split_rules(&spec.allow)).rules(
+        &origin,
+        Behavior::Deny,
+        split_rules(&spec.deny),
+    );
     for dir in &permissions.additional_directories {
         builder = builder.additional_dir(expanded(&dir.value, &premises.cwd, premises.home.as_deref()), None);
     }

@@ -232,13 +232,7 @@ impl Walls {
 
     fn is_excluded(&self, wishes: &Wishes, about: &Confined<'_>) -> bool {
         let patterns: Vec<String> = wishes.excluded_commands.iter().map(|it| it.value.clone()).collect();
-        !patterns.is_empty()
-            && rules_cover(
-                &patterns,
-                about.command,
-                about.cwd,
-                self.home.as_deref(),
-            )
+        !patterns.is_empty() && rules_cover(&patterns, about.command, about.cwd, self.home.as_deref())
     }
 
     /// Commands that have to be held. What cannot be enforced is refused or
@@ -286,7 +280,8 @@ impl Confine for Walls {
     fn choose(&self, about: &Confined<'_>) -> Choice {
         let wishes = self.wishes();
         let read_only = about.permit.forbids_changes();
-        let limits = CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
+        let limits =
+            CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
         if !is_set(&wishes.enabled) {
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.

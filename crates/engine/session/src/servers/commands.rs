@@ -47,10 +47,7 @@ fn arguments(def: &PromptDef, words: &[&str]) -> Result<Map<String, Value>, Stri
         if !value.is_empty() {
             filled.insert(argument.name.clone(), json!(value));
         } else if argument.required {
-            return Err(format!(
-                "/{}: the argument {} is missing",
-                def.name, argument.name
-            ));
+            return Err(format!("/{}: the argument {} is missing", def.name, argument.name));
         }
     }
     Ok(filled)

@@ -88,4 +88,3 @@ fn strings(map: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     map.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
-

@@ -133,10 +133,7 @@ impl SessionServers {
         let manager = Manager::new(ManagerOptions {
             host,
             cache_directory: Some(state.join("mcp").join("manifests")),
-            auth: AuthOptions {
-                directory: Some(state.join("mcp").join("logins")),
-                ..AuthOptions::default()
-            },
+            auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
             // Where results are that were too large to show: readable without a question.
             media: Arc::new(SessionMedia::new(
                 premises.session_dir().join("tool-results").join("mcp"),
@@ -267,7 +264,13 @@ impl SessionServers {
         let found = self.found();
         found.tell(&self.premises.events);
         let mut all = self.chosen().added.clone();
-        all.extend(found.usable.into_iter().filter(|it| !all.iter().any(|known| known.name == it.name)).collect::<Vec<_>>());
+        all.extend(
+            found
+                .usable
+                .into_iter()
+                .filter(|it| !all.iter().any(|known| known.name == it.name))
+                .collect::<Vec<_>>(),
+        );
         if let Some(tool) = &self.spec.for_tool {
             let is_of = |it: &ServerConfig| {
                 tool.starts_with(&tool_prefix(&it.name)) || tool.starts_with(&format!("mcp__{}__", it.name))

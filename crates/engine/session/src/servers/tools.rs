@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp::{Event, Manager, ServerState, tool_prefix};
 use haft_permission::Names;
-use haft_runtime::{Pipeline, Session, SharedPool};
+use haft_runtime::{CallSession, Pipeline, SharedPool};
 use haft_tool::DynTool;
 use haft_types::text;
 use tokio::sync::broadcast::error::RecvError;
@@ -65,7 +65,7 @@ pub(crate) struct ServerTools {
 
 impl ServerTools {
     /// Those of this session.
-    pub(crate) fn new(servers: &SessionServers, session: &Session) -> Self {
+    pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
         let loading = ToolLoading::of(&servers.premises);
         Self { manager: servers.manager.clone(), pool, pipeline, loading }

@@ -5,7 +5,7 @@ use haft_hooks::{HookCall, HookDefinition, HookEvent, Hooks, Ports};
 use haft_model::{Provider, Thinking};
 use haft_permission::{Behavior, Destination, Origin, Policy, ShellCommands};
 use haft_runtime::{
-    Answer, Ask, Gate, Pipeline, Pool, ResultStore, Session, SessionHooks, SessionState, SharedPool,
+    Answer, Ask, CallSession, Gate, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch,
 };
 use haft_tool::{DynTool, erase};
@@ -375,12 +375,12 @@ fn session(
     tools: Vec<Arc<dyn DynTool>>,
     session_id: &SessionId,
     cwd: &std::path::Path,
-) -> Session {
+) -> CallSession {
     let results = std::env::temp_dir().join("haft").join(session_id.as_str()).join("tool-results");
     let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
     let deferred = tools.iter().any(|tool| tool.spec().exposure == haft_tool::Exposure::Deferred);
     let search = deferred.then(|| erase(ToolSearch::new(pool.clone())));
     pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
     let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
-    Session::new(Arc::new(pipeline), pool, SessionState::new(cwd.to_owned()))
+    CallSession::new(Arc::new(pipeline), pool, SessionState::new(cwd.to_owned()))
 }

@@ -354,7 +354,8 @@ impl Shell {
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
             let policy = &self.config.environment;
-            let own = || self.config.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let own =
+                || self.config.variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let captured = self.config.capture.as_ref().map(|plan| {
                 // Start-up files are the user's: they see what passes, and no more.
                 let visible: Vec<(OsString, OsString)> = own().filter(|it| policy.passes(&it.0)).collect();

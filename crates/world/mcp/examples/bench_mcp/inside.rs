@@ -10,7 +10,7 @@ use haft_mcp::{
     Endpoint, HostedServer, Manager, ManagerOptions, McpConnection, ServerConfig, StdioCommand, Trust,
 };
 use haft_permission::{Behavior, Destination, Origin, Policy};
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, StoreLimits};
+use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_tool::{BoxFuture, CallContext, DynTool, tool};
 use haft_types::ToolUse;
 use schemars::JsonSchema;
@@ -112,7 +112,7 @@ async fn calls() -> Outcome<()> {
             let call =
                 ToolUse { id: "call-1".into(), name: (*name).to_owned(), input: json!({"text": "hello"}) };
             let started = Instant::now();
-            let report = pipeline.run(&pool, call, cx).await;
+            let report = pipeline.run(ParsedCall::parse(&pool, call, &cx), cx).await;
             times.push(started.elapsed());
             if report.error.is_some() {
                 return Err(report.content.to_text().into());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use haft_runtime::{Report, wire_name};
+use haft_runtime::{ParsedCall, Report, wire_name};
 use haft_tool::{BoxFuture, CallContext, CallId, ErrorKind, ProgressEvent, ProgressSink};
 use haft_types::{AgentId, ToolUse, text};
 use rmcp::{
@@ -134,7 +134,7 @@ impl ToolServer {
         let input = Value::Object(params.arguments.unwrap_or_default());
         let tool_use = ToolUse { id: call.clone(), name: params.name.into_owned(), input };
         let (pipeline, pool) = (Arc::clone(&self.shared.pipeline), self.shared.pool.get());
-        let run = Box::pin(async move { pipeline.run(&pool, tool_use, cx).await });
+        let run = Box::pin(async move { pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx).await });
         Running { run, wishes, progress, cancel, call, _presence: presence }
     }
 

@@ -13,8 +13,8 @@ use std::{
 
 use haft_permission::Policy;
 use haft_runtime::{
-    Answer, Ask, Gate, Pipeline, Pool, Question, Report, ResultStore, Session, SessionHooks, SessionState,
-    SharedPool, StoreLimits,
+    Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, Report, ResultStore, SessionHooks,
+    SessionState, SharedPool, StoreLimits,
 };
 use haft_tool::{
     BoxFuture, CallContext, ContextChange, DynTool, ErrorKind, Outcome, Tool, ToolContext, ToolError, Traits,
@@ -150,7 +150,7 @@ impl Drop for Leave {
 pub struct Rig {
     pub probe: Probe,
     pub started: mpsc::UnboundedReceiver<String>,
-    pub session: Session,
+    pub session: CallSession,
     pub cancel: CancellationToken,
     pub dir: tempfile::TempDir,
 }
@@ -184,7 +184,7 @@ impl Setup {
         let mut pipeline = Pipeline::new(gate, results);
         pipeline.grace = Duration::from_millis(200);
         let mut session =
-            Session::new(Arc::new(pipeline), SharedPool::new(pool), SessionState::new(dir.path()));
+            CallSession::new(Arc::new(pipeline), SharedPool::new(pool), SessionState::new(dir.path()));
         session.limits.concurrency = 4;
         Rig { probe, started: receiver, session, cancel: CancellationToken::new(), dir }
     }

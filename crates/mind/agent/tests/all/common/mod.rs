@@ -12,7 +12,7 @@ use haft_agent::{
 };
 use haft_model::{AnthropicLogin, Common, HttpProvider, RetryPolicy};
 use haft_permission::Policy;
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, Session, SessionState, SharedPool, StoreLimits};
+use haft_runtime::{CallSession, Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use haft_testkit::{MockModel, Script, Turn};
 use haft_tool::{DynTool, Outcome, ToolError, tool};
 use schemars::JsonSchema;
@@ -77,7 +77,7 @@ pub fn rig_by(
     let pool = Pool::assemble(tools(&appended, &waiting), Vec::new());
     let results = ResultStore::new(dir.path().join("tool-results"), StoreLimits::default());
     let pipeline = Arc::new(Pipeline::new(Gate::new(Policy::default()), results));
-    let session = Session::new(pipeline, SharedPool::new(pool), SessionState::new(dir.path()));
+    let session = CallSession::new(pipeline, SharedPool::new(pool), SessionState::new(dir.path()));
     let prompt = Prompt {
         base: Base::Haft,
         environment: environment(dir.path()),

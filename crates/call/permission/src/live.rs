@@ -1,0 +1,149 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use haft_tool::{CallContext, DynCall};
+
+use crate::{AgentRights, Behavior, Decision, Names, PermissionUpdate, Policy, Warning, auto::Breaker};
+
+/// The policy of a running agent: one value that many calls read and a few
+/// changes replace.
+///
+/// The permissions of a child follow those of its parent: a rule the person
+/// adds while the child works counts from the next call on. A child sets a mode
+/// of its own, which changes nothing above; every call of the child still has to
+/// pass the mode of each agent above.
+pub struct LivePermissions {
+    policy: ArcSwap<Policy>,
+    writing: Mutex<()>,
+    breaker: Breaker,
+    above: Option<ParentLink>,
+}
+
+struct ParentLink {
+    parent: Arc<LivePermissions>,
+    made_of: Mutex<ChildBasis>,
+}
+
+/// What the policy of a child was made from.
+struct ChildBasis {
+    rights: AgentRights,
+    parent_policy: Arc<Policy>,
+}
+
+impl LivePermissions {
+    /// The permissions of a session's main agent.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy: ArcSwap::from_pointee(policy),
+            writing: Mutex::new(()),
+            breaker: Breaker::default(),
+            above: None,
+        }
+    }
+
+    /// The permissions of an agent that this one starts: a live view on these,
+    /// within the rights of the child's definition.
+    pub fn child(self: &Arc<Self>, rights: AgentRights) -> Self {
+        let parent_policy = self.policy();
+        let policy = parent_policy.child(&rights);
+        let made_of = Mutex::new(ChildBasis { rights, parent_policy });
+        Self { above: Some(ParentLink { parent: Arc::clone(self), made_of }), ..Self::new(policy) }
+    }
+
+    /// Whether these are the permissions of an agent that another one started.
+    pub fn is_child(&self) -> bool {
+        self.above.is_some()
+    }
+
+    /// What decides now.
+    pub fn policy(&self) -> Arc<Policy> {
+        if let Some(above) = &self.above {
+            let parent_policy = above.parent.policy();
+            let mut made_of = above.made_of.lock().unwrap_or_else(PoisonError::into_inner);
+            if !Arc::ptr_eq(&parent_policy, &made_of.parent_policy) {
+                self.policy.store(Arc::new(parent_policy.child(&made_of.rights)));
+                made_of.parent_policy = parent_policy;
+            }
+        }
+        self.policy.load_full()
+    }
+
+    /// Makes a change and says what is wrong with it. A rule or directory that
+    /// was added while a child asked is one of the whole session: what its
+    /// parents would still ask about is not settled further down. A child's mode
+    /// is its own. Keeping a change beyond the session is up to the caller, see
+    /// [`LivePermissions::keeps`].
+    pub fn apply(&self, update: &PermissionUpdate) -> Vec<Warning> {
+        match (&self.above, update) {
+            (None, _) => self.change(|policy| policy.to_builder().update(update).build()),
+            (Some(above), PermissionUpdate::SetMode { mode, .. }) => {
+                let mut made_of = above.made_of.lock().unwrap_or_else(PoisonError::into_inner);
+                made_of.rights.mode = Some(*mode);
+                self.policy.store(Arc::new(made_of.parent_policy.child(&made_of.rights)));
+                Vec::new()
+            }
+            (Some(above), _) => above.parent.apply(update),
+        }
+    }
+
+    /// Whether a change is to be written to settings. Settings are followed by
+    /// the whole session, so the mode of a child is never written.
+    pub fn keeps(&self, update: &PermissionUpdate) -> bool {
+        let is_own_mode = self.is_child() && matches!(update, PermissionUpdate::SetMode { .. });
+        update.destination().persists() && !is_own_mode
+    }
+
+    /// Replaces the names tools go by, when servers come and go.
+    pub fn rename(&self, names: &Arc<Names>) {
+        match &self.above {
+            Some(above) => above.parent.rename(names),
+            None => {
+                self.change(|policy| policy.to_builder().names(Arc::clone(names)).build());
+            }
+        }
+    }
+
+    /// Replaces everything, when settings were read again. Changes made in the
+    /// session are the caller's to make again.
+    pub fn replace(&self, policy: &Policy) {
+        match &self.above {
+            Some(above) => above.parent.replace(policy),
+            None => {
+                self.change(|_| policy.clone());
+            }
+        }
+    }
+
+    /// Lets the classifier of auto mode answer, unless it has been saying no so
+    /// often that a person should look.
+    pub async fn classify(
+        &self,
+        decision: Decision,
+        tool: &str,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> Decision {
+        let policy = self.policy();
+        if self.breaker.is_open() || !decision.is_classifiable() {
+            return decision;
+        }
+        let answered = policy.classify(decision, tool, call, cx).await;
+        self.breaker.count(answered.behavior);
+        answered
+    }
+
+    /// Says that a person answered: the classifier gets another chance.
+    pub fn person_answered(&self, _answer: Behavior) {
+        self.breaker.reset();
+    }
+
+    fn change(&self, make: impl FnOnce(&Policy) -> Policy) -> Vec<Warning> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.policy.load_full();
+        let after = make(&before);
+        let news = after.warnings().iter().filter(|warning| !before.warnings().contains(warning));
+        let news = news.cloned().collect();
+        self.policy.store(Arc::new(after));
+        news
+    }
+}
