@@ -177,6 +177,9 @@ pub enum Command {
     Ready(Reply<()>),
     /// There is nothing more to say: the session closes when everything is done.
     Finish,
+    /// Ends the session when the prompt that is being worked on has ended; what
+    /// waits is not begun.
+    EndAfterTurn,
     /// Ends the session.
     Close(CloseHow),
 }

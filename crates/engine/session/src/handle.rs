@@ -3,14 +3,15 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_mcp::Manager;
+use haft_model::{Catalog, Provider};
 use haft_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
 use haft_types::{SessionId, ToolUse};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CloseHow, Command, EventSender, EventStream, OpenError, Prompt, QuestionAnswer, Reply, SessionSpec,
-    assembly::{Assembly, SessionServices, usable_tools},
+    CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt, QuestionAnswer, Reply, SessionSpec,
+    assembly::{Assembly, ChosenProvider, SessionServices, usable_tools},
     owner::Owner,
     premises::Premises,
     servers::{SessionServers, names},
@@ -141,6 +142,17 @@ impl SessionHandle {
 }
 
 impl Premises {
+    /// Who would answer for a spec, and what is known about models. Nothing is
+    /// sent.
+    pub fn provider(
+        &self,
+        spec: Option<&ModelSpec>,
+    ) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
+        let usual = ModelSpec::default();
+        let chosen = ChosenProvider::of(self, spec.unwrap_or(&usual))?;
+        Ok((chosen.provider, chosen.catalog))
+    }
+
     /// The tools of a session in this place, as they would be described: nothing
     /// can be called.
     pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {

@@ -43,6 +43,9 @@ pub struct SessionSpec {
     pub late_input: LateInput,
     /// Whether files can be taken back to what they were before a prompt.
     pub checkpoints: bool,
+    /// Whether results stay known to the caller: a conversation, or a person. An
+    /// MCP client may have forgotten them, so that every call stands for itself.
+    pub remembers_results: bool,
     /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
 }
@@ -352,6 +355,7 @@ impl SessionSpec {
             hooks: Vec::new(),
             late_input: LateInput::NextPrompt,
             checkpoints: false,
+            remembers_results: true,
             progress: false,
         }
     }

@@ -5,12 +5,13 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
 };
 
-use super::WaitingServer;
+use haft_session::WaitingServer;
+
 use crate::show::clean;
 
 /// Shows what the server is and asks at the terminal. Without one the answer is
 /// no.
-pub(super) fn may_start(waiting: &WaitingServer) -> bool {
+pub(crate) fn may_start(waiting: &WaitingServer) -> bool {
     ask(waiting).unwrap_or(false)
 }
 

@@ -6,38 +6,29 @@ use std::{
 };
 
 use haft_permission::{Behavior, PermissionUpdate};
-use haft_runtime::{Answer, Ask, Question};
-use haft_tool::BoxFuture;
+use haft_runtime::Answer;
+use haft_session::PermissionQuestion;
 
 use crate::show::{clean, painted};
 
-/// Shows the question on the controlling terminal and reads the answer there,
-/// so that standard input and output stay free for data.
-#[derive(Debug)]
-pub(crate) struct AskTerminal;
-
-impl AskTerminal {
-    /// Whether there is a terminal to ask at.
-    pub(crate) fn is_there() -> bool {
-        OpenOptions::new().read(true).write(true).open("/dev/tty").is_ok()
-    }
+/// Whether there is a terminal to ask at.
+pub(crate) fn is_there() -> bool {
+    OpenOptions::new().read(true).write(true).open("/dev/tty").is_ok()
 }
 
-impl Ask for AskTerminal {
-    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
-        let text = question_text(&question);
-        let suggestions = question.decision.suggestions.clone();
-        Box::pin(async move {
-            let asked = tokio::task::spawn_blocking(move || {
-                ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions))
-            });
-            match asked.await {
-                Ok(Ok((Reply::Yes, _))) => Answer::yes(),
-                Ok(Ok((Reply::Always, updates))) => Answer::Allow { updated_input: None, updates },
-                Ok(Ok((Reply::No, _))) => Answer::no("the user said no"),
-                Ok(Err(_)) | Err(_) => Answer::no("the question could not be asked"),
-            }
-        })
+/// Shows the question on the controlling terminal and reads the answer there, so
+/// that standard input and output stay free for data.
+pub(crate) async fn ask_permission(question: PermissionQuestion) -> Answer {
+    let text = question_text(&question);
+    let suggestions = question.decision.suggestions;
+    let asked = tokio::task::spawn_blocking(move || {
+        ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions))
+    });
+    match asked.await {
+        Ok(Ok((Reply::Yes, _))) => Answer::yes(),
+        Ok(Ok((Reply::Always, updates))) => Answer::Allow { updated_input: None, updates },
+        Ok(Ok((Reply::No, _))) => Answer::no("the user said no"),
+        Ok(Err(_)) | Err(_) => Answer::no("the question could not be asked"),
     }
 }
 
@@ -48,13 +39,13 @@ enum Reply {
 }
 
 /// The call, what it would do part by part, and what a lasting yes would add.
-fn question_text(question: &Question<'_>) -> String {
+fn question_text(question: &PermissionQuestion) -> String {
     let (what, effects) = match question.description.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
         Some((what, effects)) if question.tool == "Bash" => (what, effects.split("; ").collect()),
-        _ => (question.description, Vec::new()),
+        _ => (question.description.as_str(), Vec::new()),
     };
-    let decision = question.decision;
-    let mut text = format!("\n{} {}\n", painted(question.tool, "36", true), painted(&clean(what), "1", true));
+    let decision = &question.decision;
+    let mut text = format!("\n{} {}\n", painted(&question.tool, "36", true), painted(&clean(what), "1", true));
     for effect in effects {
         let paint = if effect.starts_with("removes") { "31" } else { "33" };
         text.push_str(&format!("  {}\n", painted(&clean(effect), paint, true)));

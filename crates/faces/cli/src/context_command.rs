@@ -1,32 +1,27 @@
 //! `haft context`: what fills the window.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use haft_agent::{FillPart, WindowFill};
 use haft_mcp::Manager;
 use haft_model::Scripted;
+use haft_session::{Command, LogKept, ProviderSpec, Session};
 use haft_tool::{Exposure, ToolSpec};
+use haft_types::text::thousands;
 use serde_json::{Value, json};
 
 use crate::{
     args::{Options, RunArgs},
-    cost_command::thousands,
     output::{Ended, Failure, print_bytes},
     show::{colours, painted},
-    wiring::{self, Attended, Chosen, ServerFlags, ServerTools, Setup},
+    spec,
 };
 
 pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
     let mut run = run.clone();
     run.continue_ = session.is_none() && run.resume.is_none();
     run.resume = session.or(run.resume);
-    // Nobody is asked and nothing is written.
-    run.sdk.no_session_persistence = true;
-    run.record = None;
-    let catalog = setup.catalog()?;
-    let nobody = Chosen { provider: Arc::new(Scripted::new([])), catalog, key_source: String::new() };
-    let (fill, servers) = wiring::runtime()?.block_on(look(&mut setup, nobody, &run))?;
+    let (fill, servers) = spec::runtime()?.block_on(look(&run, options))?;
     if options.json {
         let mut json = serde_json::to_value(&fill).map_err(|err| Failure::Message(err.to_string()))?;
         json["mcp"] = servers.iter().map(ServerFill::json).collect();
@@ -36,18 +31,19 @@ pub(crate) fn run(session: Option<String>, run: &RunArgs, options: &Options) -> 
 }
 
 /// What the next request would hold, and what the MCP servers would add to it.
-async fn look(
-    setup: &mut Setup,
-    chosen: Chosen,
-    run: &RunArgs,
-) -> Result<(WindowFill, Vec<ServerFill>), Failure> {
-    let mut agent = setup.agent_on(chosen, run)?.agent;
-    let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
-    let patience = run.sdk.mcp_wait.map(Duration::from_secs);
-    ServerTools::new(&manager, &agent.tools).begin(&mut agent, patience).await;
-    let fill = agent.window_fill();
-    let servers = server_fills(&manager, &agent.tools.state.loaded);
-    setup.close(&agent.tools).await;
+/// Nobody is asked and nothing is written.
+async fn look(run: &RunArgs, options: &Options) -> Result<(WindowFill, Vec<ServerFill>), Failure> {
+    let mut spec = spec::of_run(run, options)?;
+    spec.log.kept = LogKept::Nowhere;
+    if let Some(model) = &mut spec.model {
+        model.provider = ProviderSpec::Given { provider: Arc::new(Scripted::new([])), catalog: None };
+        model.record = None;
+    }
+    let handle = Session::open_on(spec, spec::to_standard_error())?;
+    let fill = handle.ask(Command::WindowFill).await.flatten();
+    let fill = fill.ok_or_else(|| Failure::Message(String::from("the session cannot be looked at")))?;
+    let servers = server_fills(handle.servers(), &fill.loaded);
+    handle.close().await;
     Ok((fill, servers))
 }
 

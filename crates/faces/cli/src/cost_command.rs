@@ -6,7 +6,7 @@ use haft_agent::{
     Bust,
     log::cost::{self, SessionCost},
 };
-use haft_types::Usage;
+use haft_types::{Usage, text};
 use serde_json::json;
 
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
     output::{Ended, Failure, print_bytes},
     sessions_command,
     show::{clean, colours, painted},
-    wiring::Setup,
+    spec,
 };
 
 pub(crate) fn run(session: Option<&str>, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let id = sessions_command::named_or_newest(&setup, session)?;
-    let path = setup.log_path(&id);
+    let logs = spec::logs(options)?;
+    let id = sessions_command::named_or_newest(&logs, session)?;
+    let path = logs.path(&id);
     let cost = cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
     if options.json {
         let mut json = serde_json::to_value(&cost).map_err(|err| Failure::Message(err.to_string()))?;
@@ -37,7 +37,7 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
         0 => String::new(),
         some => format!(", {some} of them to sum up"),
     };
-    out.push_str(&format!("requests {}{summaries}\n", thousands(cost.requests)));
+    out.push_str(&format!("requests {}{summaries}\n", text::thousands(cost.requests)));
     out.push_str(&format!("tokens   {}\n", tokens(&cost.usage)));
     out.push_str(&format!("cost     {}\n", money(cost)));
     if 1 < cost.models.len() {
@@ -47,7 +47,7 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
             out.push_str(&format!(
                 "         {}: {} {requests}, {}{usd}\n",
                 clean(model),
-                thousands(it.requests),
+                text::thousands(it.requests),
                 tokens(&it.usage)
             ));
         }
@@ -59,34 +59,7 @@ fn for_people(id: &str, cost: &SessionCost) -> String {
         );
     }
     out.push('\n');
-    out.push_str(&lost(cost));
-    out
-}
-
-/// The lost caches, one line each.
-pub(crate) fn lost(cost: &SessionCost) -> String {
-    if cost.busts.is_empty() {
-        return match cost.complete {
-            true => String::from("The cached prefix was never lost.\n"),
-            false => String::new(),
-        };
-    }
-    let times = if cost.busts.len() == 1 { "once" } else { &format!("{} times", cost.busts.len()) };
-    let mut out = format!(
-        "The cached prefix was lost {times}; {} tokens were billed again.\n",
-        thousands(cost.billed_again())
-    );
-    for it in &cost.busts {
-        let Bust { request, cause, detail, tokens, estimated } = &it.bust;
-        let about = if *estimated { "about " } else { "" };
-        let time = it.timestamp.get(11..19).unwrap_or_default();
-        out.push_str(&format!(
-            "  request {request:>4}  {time}  {:>15} tokens  {}: {}\n",
-            format!("{about}{}", thousands(*tokens)),
-            cause.word(),
-            clean(detail)
-        ));
-    }
+    out.push_str(&cost.lost_text());
     out
 }
 
@@ -108,7 +81,7 @@ pub(crate) fn lost_line(busts: &[Bust]) -> Option<String> {
     let causes = causes.join(", ");
     Some(format!(
         "the provider's cache was lost ({causes}): {about}{} tokens were billed again; see `haft cost`",
-        thousands(tokens)
+        text::thousands(tokens)
     ))
 }
 
@@ -119,10 +92,10 @@ fn tokens(usage: &Usage) -> String {
         if 0 < read { format!(" ({} % of all input)", read * 100 / all.max(1)) } else { String::new() };
     format!(
         "{} in, {} out, {} written to the cache, {} read from it{share}",
-        thousands(usage.input_tokens),
-        thousands(usage.output_tokens),
-        thousands(usage.cache_creation_input_tokens),
-        thousands(read),
+        text::thousands(usage.input_tokens),
+        text::thousands(usage.output_tokens),
+        text::thousands(usage.cache_creation_input_tokens),
+        text::thousands(read),
     )
 }
 
@@ -136,17 +109,4 @@ fn money(cost: &SessionCost) -> String {
             format!("${:.4} without {}, whose price is not known", cost.usd, unknown.join(", "))
         }
     }
-}
-
-/// A number with its thousands apart.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (idx, digit) in digits.chars().enumerate() {
-        if 0 < idx && (digits.len() - idx).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
 }

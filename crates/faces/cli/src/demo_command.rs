@@ -4,26 +4,29 @@
 //! own, with a home of its own: nothing of the person is read or written.
 
 use std::{
-    ffi::OsString,
     io::IsTerminal as _,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{self, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use haft_agent::{AgentEvent, EndReason, TurnEnd, UserInput};
-use haft_model::{Catalog, Scripted};
+use haft_agent::{AgentEvent, EndReason, TurnEnd};
+use haft_model::{Catalog, Provider, Scripted};
+use haft_session::{
+    Command, EventStream, Happening, LogKept, ModelSpec, Prompt, ProviderSpec, ServerStart, Session,
+    SessionHandle, SessionSpec,
+};
 use haft_types::{MessageBlock, PermissionMode};
-use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{DemoArgs, Options, RunArgs},
+    args::{DemoArgs, Options},
     output::{Ended, Failure},
     show::{colours, painted},
+    spec,
     tool_command::cancel_on_interrupt,
     watch::{Detail, Look, Watcher, width},
-    wiring::{self, Chosen, Setup},
 };
 
 /// The project, before.
@@ -44,7 +47,7 @@ const PROMPT: &str = "The tests of this project fail. Find out why and repair it
 const PACE: Duration = Duration::from_millis(25);
 
 pub(crate) fn run(demo: &DemoArgs) -> Ended {
-    wiring::runtime()?.block_on(play(demo))
+    spec::runtime()?.block_on(play(demo))
 }
 
 async fn play(demo: &DemoArgs) -> Ended {
@@ -79,34 +82,22 @@ fn lay_out(project: &Path) -> Result<(), Failure> {
 }
 
 async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended {
-    let mut setup = setup(project, home)?;
     let pace = if look.live && !demo.fast { PACE } else { Duration::ZERO };
     let answers: Vec<Vec<MessageBlock>> =
         serde_json::from_str(ANSWERS).map_err(|err| format!("the recording cannot be read: {err}"))?;
-    let chosen = Chosen {
-        provider: Arc::new(Scripted::new(answers).with_pace(pace)),
-        catalog: Catalog::built_in(),
-        key_source: String::from("none"),
-    };
-    let mut run = RunArgs::default();
-    run.sdk.no_session_persistence = true;
-    let built = setup.agent_on(chosen, &run)?;
-    let mut agent = built.agent;
+    let model = Scripted::new(answers).with_pace(pace);
+    let (handle, events) = Session::open(demo_spec(project, home, Arc::new(model))?)?;
+    let calls = handle.calls();
     let mut watcher =
-        Watcher::new(std::io::stdout(), look, agent.tools.pool.clone(), Arc::clone(&agent.tools.state.cwd));
+        Watcher::new(std::io::stdout(), look, calls.pool.clone(), Arc::clone(&calls.state.cwd));
     watcher.line(&opening(look, project))?;
     let cancel = cancel_on_interrupt();
     let started = Instant::now();
-    let watched = watch(built.events, &mut watcher, pace);
-    let working = async {
-        let end = agent.run(UserInput::text(PROMPT), &cancel).await;
-        setup.close(&agent.tools).await;
-        drop(agent);
-        end
-    };
-    let (end, counts) = tokio::join!(working, watched);
-    let counts = counts?;
+    handle.prompt(Prompt::text(PROMPT));
+    handle.send(Command::Finish);
+    let (end, counts) = watch(events, &mut watcher, pace, &handle, &cancel).await?;
     let passes = tests_pass(project);
+    let Some(end) = end else { return Err(Failure::Message(String::from("the demo broke off"))) };
     watcher.line(&closing(look, &end, &counts, passes, started.elapsed()))?;
     Ok(match end.reason {
         EndReason::Interrupted => ExitCode::from(130),
@@ -116,7 +107,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
 }
 
 /// A session that sees nothing of the person's: neither settings nor home.
-fn setup(project: &Path, home: &Path) -> Result<Setup, Failure> {
+fn demo_spec(project: &Path, home: &Path, provider: Arc<dyn Provider>) -> Result<SessionSpec, Failure> {
     let options = Options {
         cwd: Some(project.to_owned()),
         permission_mode: Some(PermissionMode::AcceptEdits),
@@ -124,12 +115,14 @@ fn setup(project: &Path, home: &Path) -> Result<Setup, Failure> {
         setting_sources: Some(String::new()),
         ..Options::default()
     };
-    let home = OsString::from(home);
-    Setup::in_environment(&options, &|name| match name {
-        "HOME" => Some(home.clone()),
-        "CLAUDE_CONFIG_DIR" | "HAFT_CONFIG_DIR" => None,
-        other => std::env::var_os(other),
-    })
+    let mut spec = spec::of_options(&options)?;
+    let variables = spec.place.variables.clone().without("CLAUDE_CONFIG_DIR").without("HAFT_CONFIG_DIR");
+    spec.place.variables = variables.with("HOME", home);
+    let provider = ProviderSpec::Given { provider, catalog: Some(Catalog::built_in()) };
+    spec.model = Some(ModelSpec { provider, ..ModelSpec::default() });
+    spec.log.kept = LogKept::Nowhere;
+    spec.servers.start = ServerStart::Never;
+    Ok(spec)
 }
 
 /// What happened, in numbers.
@@ -141,30 +134,46 @@ struct Counts {
 }
 
 async fn watch(
-    mut events: mpsc::UnboundedReceiver<AgentEvent>,
+    mut events: EventStream,
     watcher: &mut Watcher<std::io::Stdout>,
     pace: Duration,
-) -> Result<Counts, Failure> {
-    let mut counts = Counts::default();
-    while let Some(event) = events.recv().await {
-        watcher.take(&event)?;
-        if let AgentEvent::Result(it) = &event {
-            counts.calls += 1;
-            match it.report.error {
-                None if it.report.name == "Edit" => counts.edits += 1,
-                Some(haft_tool::ErrorKind::Denied) => counts.refused += 1,
-                _ => (),
+    handle: &SessionHandle,
+    cancel: &CancellationToken,
+) -> Result<(Option<TurnEnd>, Counts), Failure> {
+    let (mut counts, mut end, mut interrupted) = (Counts::default(), None, false);
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = cancel.cancelled(), if !interrupted => {
+                interrupted = true;
+                handle.interrupt();
+                continue;
             }
-            // Time to look at it.
-            tokio::time::sleep(pace * 24).await;
+        };
+        match event.map(|it| it.what) {
+            None | Some(Happening::Closed) => return Ok((end, counts)),
+            Some(Happening::TurnEnded(turn)) => end = Some(turn.end),
+            Some(Happening::Agent(event)) => {
+                watcher.take(&event)?;
+                if let AgentEvent::Result(it) = &event {
+                    counts.calls += 1;
+                    match it.report.error {
+                        None if it.report.name == "Edit" => counts.edits += 1,
+                        Some(haft_tool::ErrorKind::Denied) => counts.refused += 1,
+                        _ => (),
+                    }
+                    // Time to look at it.
+                    tokio::time::sleep(pace * 24).await;
+                }
+            }
+            Some(_) => (),
         }
     }
-    Ok(counts)
 }
 
 /// The tests, run by ourselves: what is said at the end is what is so.
 fn tests_pass(project: &Path) -> bool {
-    let quiet = Command::new("sh")
+    let quiet = process::Command::new("sh")
         .arg("test.sh")
         .current_dir(project)
         .stdin(Stdio::null())

@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::{
     args::DevCommand,
     output::{Ended, Failure},
-    wiring::{Scratch, scratch_services},
 };
 
 pub(crate) fn run(command: DevCommand) -> Ended {
@@ -27,9 +26,8 @@ pub(crate) fn run(command: DevCommand) -> Ended {
 /// The page about the built-in tools, from the same list everything else comes
 /// from.
 pub(crate) fn tools_page() -> Result<String, Failure> {
-    let scratch = Scratch::new()?;
-    let services = scratch_services(&scratch)?;
-    let mut tools = haft_tools::base(&services);
+    let scratch = tempfile::tempdir()?;
+    let mut tools = haft_session::described_tools(scratch.path())?;
     tools.extend(haft_mcp::resource_tools(&Manager::new(ManagerOptions::detached())));
     let pool = Pool::assemble(tools, Vec::new());
     let mut page = String::from(

@@ -3,46 +3,37 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use haft_runtime::CallSession;
-use haft_tool::{ProgressEvent, ProgressSink};
+use haft_tool::ProgressEvent;
 use serde_json::Value;
-use tokio::task::JoinHandle;
 
 use crate::show::{clean, painted};
 
 /// How wide a line may be; a line that wraps could not be drawn over.
 const WIDEST: usize = 100;
 
-/// Draws on standard error as long as it is there.
+/// Draws on standard error, over what it drew before.
+#[derive(Default)]
 pub(crate) struct LiveTail {
-    drawing: Option<JoinHandle<()>>,
+    drawn: usize,
 }
 
 impl LiveTail {
-    /// Watches the calls of a session; nothing is drawn unless somebody sees it.
-    pub(crate) fn watch(session: &mut CallSession) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { drawing: None };
-        }
-        let (sink, mut events) = ProgressSink::channel();
-        session.progress = sink;
-        let drawing = tokio::spawn(async move {
-            let mut drawn = 0;
-            while let Some(event) = events.recv().await {
-                let lines = lines(&event);
-                draw(&lines, drawn);
-                drawn = lines.len();
-            }
-            draw(&[], drawn);
-        });
-        Self { drawing: Some(drawing) }
+    /// Whether somebody sees what is drawn.
+    pub(crate) fn is_seen() -> bool {
+        std::io::stderr().is_terminal()
+    }
+
+    /// Draws how far a call is.
+    pub(crate) fn take(&mut self, event: &ProgressEvent) {
+        let lines = lines(event);
+        draw(&lines, self.drawn);
+        self.drawn = lines.len();
     }
 
     /// Takes the lines away again: what follows is the result.
-    pub(crate) async fn end(self, session: &mut CallSession) {
-        session.progress = ProgressSink::closed();
-        if let Some(drawing) = self.drawing {
-            drawing.await.ok();
+    pub(crate) fn end(&mut self) {
+        if 0 < self.drawn {
+            draw(&[], std::mem::take(&mut self.drawn));
         }
     }
 }

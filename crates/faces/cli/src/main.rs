@@ -9,6 +9,7 @@
 //! never panics.
 
 mod args;
+mod ask_server;
 mod ask_terminal;
 mod context_command;
 mod cost_command;
@@ -21,6 +22,7 @@ mod mcp_command;
 mod mock_model_command;
 mod output;
 mod permissions_command;
+mod person;
 mod print_command;
 mod replay_command;
 mod sandbox_command;
@@ -28,13 +30,13 @@ mod sdk_args;
 mod sdk_command;
 mod sessions_command;
 mod show;
+mod spec;
 mod tasks_command;
-mod telemetry;
+mod terminal_answers;
 mod tool_command;
 mod trust_command;
 mod undo_command;
 mod watch;
-mod wiring;
 
 use std::process::ExitCode;
 

@@ -9,11 +9,11 @@ use crate::{
     args::MockModelArgs,
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
-    wiring,
+    spec,
 };
 
 pub(crate) fn run(args: &MockModelArgs) -> Ended {
-    wiring::runtime()?.block_on(serve(args))
+    spec::runtime()?.block_on(serve(args))
 }
 
 async fn serve(args: &MockModelArgs) -> Ended {

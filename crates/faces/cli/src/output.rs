@@ -23,6 +23,12 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<haft_session::OpenError> for Failure {
+    fn from(err: haft_session::OpenError) -> Self {
+        Self::Message(err.to_string())
+    }
+}
+
 impl From<String> for Failure {
     fn from(message: String) -> Self {
         Self::Message(message)

@@ -4,23 +4,23 @@ use std::{
     io::{IsTerminal as _, Read as _, Stderr},
     process::ExitCode,
     sync::Arc,
-    time::Duration,
 };
 
-use haft_agent::{Agent, AgentEvent, EndReason, Exhausted, TurnEnd, UserInput};
-use haft_mcp::Manager;
-use haft_sdk::{Frames, Init, mcp_servers, result_frame};
+use haft_agent::{AgentEvent, Bust, Denial, EndReason, Exhausted, TurnEnd};
+use haft_sdk::{Projection, Told, local_result, turn_frame};
+use haft_session::{
+    Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
+    SessionHandle, TurnEnded,
+};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::{
     args::{Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
-    telemetry::{RunInfoOf, Settings, Telemetry},
+    spec,
     watch::{Detail, Look, Watcher, width},
-    wiring::{self, Attended, ServerFlags, ServerTools, Setup, Signals},
 };
 
 pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
@@ -29,8 +29,34 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
             "say what to do with `haft -p \"…\"`, watch `haft demo`, or see `haft --help` for the commands";
         return Err(Failure::Message(help.to_owned()));
     }
+    refuse_flags(run)?;
     let prompt = prompt(run)?;
-    wiring::runtime()?.block_on(work(prompt, run, options))
+    spec::runtime()?.block_on(work(prompt, run, options))
+}
+
+/// Flags that need a host, or a reader of frames, are refused without one.
+fn refuse_flags(run: &RunArgs) -> Result<(), Failure> {
+    let needs_host = "needs a host that answers: --input-format stream-json, as the Agent SDKs use it";
+    let needs_frames = "needs --output-format stream-json: it adds lines to that output";
+    let is_plain = run.output_format != OutputFormat::StreamJson;
+    let sdk = &run.sdk;
+    for (flag, given, why) in [
+        (
+            "--permission-prompt-tool stdio",
+            sdk.permission_prompt_tool.as_deref() == Some("stdio"),
+            needs_host,
+        ),
+        ("--permission-prompts host", sdk.permission_prompts.as_deref() == Some("host"), needs_host),
+        ("--include-partial-messages", sdk.include_partial_messages && is_plain, needs_frames),
+        ("--include-hook-events", sdk.include_hook_events && is_plain, needs_frames),
+        ("--replay-user-messages", sdk.replay_user_messages && is_plain, needs_frames),
+        ("--session-mirror", sdk.session_mirror && is_plain, needs_frames),
+    ] {
+        if given {
+            return Err(Failure::Message(format!("{flag} {why}")));
+        }
+    }
+    Ok(())
 }
 
 /// The prompt from the command line and from standard input, together.
@@ -51,189 +77,222 @@ fn prompt(run: &RunArgs) -> Result<String, Failure> {
 }
 
 async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
-    setup.signals = Signals::Handled;
-    let built = setup.agent(run)?;
-    let mut agent = built.agent;
-    let manager = setup.start_servers(ServerFlags::of(run), Attended::Never)?.clone();
-    let servers = ServerTools::new(&manager, &agent.tools);
-    servers.begin(&mut agent, run.sdk.mcp_wait.map(Duration::from_secs)).await;
-    servers.follow(&agent.inbox);
-    let prompt = wiring::expand_command(&manager, prompt).await?;
-    setup.record(&mut agent, run)?;
-    let frames = Frames { session_id: setup.session_id.clone() };
-    if run.output_format == OutputFormat::StreamJson {
-        print_line(&frames.init(&init(&setup, &agent, &manager, built.key_source)).to_string())?;
-    }
+    let (handle, events) = Session::open(spec::of_run(run, options)?)?;
+    refuse_unknown_agent(&handle, run).await?;
     let interrupt = Interrupt::listen();
-    let about = RunInfoOf {
-        session: setup.session_id.as_str(),
-        model: &agent.settings.model,
-        provider: &built.provider_name,
-        prompt: &prompt,
+    handle.prompt(Prompt::text(prompt));
+    handle.send(Command::Finish);
+    let mut printed = Printed {
+        shower: shower(run, &handle),
+        run,
+        interrupt,
+        last: None,
+        denials: Vec::new(),
+        busts: Vec::new(),
     };
-    let telemetry = Settings::from_env(&|name| setup.variable(name, run));
-    let mut telemetry = telemetry.map(|settings| Telemetry::new(settings, about));
-    let shown = show(built.events, shower(run, &agent, frames), &interrupt, &mut telemetry);
-    let end = async {
-        let end = follow(&mut agent, prompt, &interrupt, &mut setup, &servers).await;
-        setup.close(&agent.tools).await;
-        let (spent, model) = (*agent.spending(), agent.settings.model.clone());
-        // The agent goes, and with it the sender of events: showing ends too.
-        drop(agent);
-        (end, spent, model)
-    };
-    let ((end, spent, model), shown) = tokio::join!(end, shown);
-    if let Some(mut telemetry) = telemetry {
-        telemetry.end(&end);
-        if let Err(problem) = telemetry.send().await
-            && run.verbose
-        {
-            complain(&format!("telemetry was not sent: {problem}"));
-        }
-    }
-    shown?;
-    let (code, outcome) = outcome(&end, run.allow_denials, &interrupt);
-    match run.output_format {
-        OutputFormat::Text => {
-            print_text(&end)?;
-            if let Some(lost) = lost_line(&end.busts) {
-                complain(&lost);
-            }
-        }
-        OutputFormat::Json | OutputFormat::StreamJson => {
-            let mut frame = result_frame(&setup.session_id, &end, &spent, &model);
-            frame["outcome"] = Value::from(outcome);
-            frame["exit_code"] = Value::from(code);
-            for (denial, listed) in
-                end.denials.iter().zip(frame["permission_denials"].as_array_mut().into_iter().flatten())
-            {
-                listed["reason"] = json!(denial.reason);
-            }
-            print_line(&frame.to_string())?;
-        }
-    }
-    Ok(ExitCode::from(code))
-}
-
-/// How often settings are looked at while the agent works.
-const SETTINGS_EVERY: Duration = Duration::from_secs(1);
-
-/// Works on the prompt, and follows settings and servers meanwhile.
-async fn follow(
-    agent: &mut Agent,
-    prompt: String,
-    interrupt: &Interrupt,
-    setup: &mut Setup,
-    servers: &ServerTools,
-) -> TurnEnd {
-    let (pipeline, inbox) = (Arc::clone(&agent.tools.pipeline), agent.inbox.clone());
-    let running = agent.run(UserInput::text(prompt), &interrupt.cancel);
-    tokio::pin!(running);
-    loop {
-        tokio::select! {
-            biased;
-            end = &mut running => return end,
-            () = tokio::time::sleep(SETTINGS_EVERY) => {
-                if setup.refresh(&pipeline) {
-                    servers.announce(&inbox);
-                }
-            }
-        }
+    printed.show(events, &handle).await?;
+    match printed.last.take() {
+        Some(LastTurn::Turn(turn)) => printed.finish(&turn, &handle),
+        Some(LastTurn::Command(command)) => finish_command(&command, run, &handle),
+        None => Err(Failure::Message(String::from("the run broke off"))),
     }
 }
 
-fn init(setup: &Setup, agent: &Agent, manager: &Manager, key_source: String) -> Init {
-    Init {
-        cwd: setup.cwd.display().to_string(),
-        tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
-        model: agent.settings.model.clone(),
-        permission_mode: agent.tools.pipeline.gate.mode().name().to_owned(),
-        api_key_source: key_source,
-        mcp_servers: mcp_servers(manager),
-        output_style: String::from("default"),
-        agents: Vec::new(),
+/// An agent that neither a file nor a plugin describes cannot be asked for.
+async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(), Failure> {
+    let Some(name) = &run.sdk.agent else { return Ok(()) };
+    let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
+    let known: Vec<&str> = introduction.agents.iter().map(|(name, _, _)| name.as_str()).collect();
+    if known.contains(&name.as_str()) {
+        return Ok(());
     }
+    handle.close().await;
+    let known = if known.is_empty() { String::from("there are none") } else { known.join(", ") };
+    Err(Failure::Message(format!("--agent {name}: there is no such agent; known: {known}")))
+}
+
+/// What is shown while the session works, and what is left for its end.
+struct Printed<'a> {
+    shower: Shower,
+    run: &'a RunArgs,
+    interrupt: Interrupt,
+    last: Option<LastTurn>,
+    /// Calls that were not allowed, in all turns.
+    denials: Vec<Denial>,
+    /// Caches that were lost, in all turns.
+    busts: Vec<Bust>,
+}
+
+/// What the session did last.
+enum LastTurn {
+    Turn(Box<TurnEnded>),
+    Command(Box<CommandEnded>),
 }
 
 /// Who shows what happens.
 enum Shower {
     /// A program reads it from standard output.
-    Frames(Frames),
+    Frames(Box<Projection>),
     /// A person watches standard error.
     Watcher(Box<Watcher<Stderr>>),
     /// Nobody; only what must be known is said.
-    Quiet { verbose: bool },
+    Quiet,
 }
 
-fn shower(run: &RunArgs, agent: &Agent, frames: Frames) -> Shower {
+fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
     if run.output_format == OutputFormat::StreamJson {
-        return Shower::Frames(frames);
+        let told = Told {
+            partial: run.sdk.include_partial_messages,
+            replay: run.sdk.replay_user_messages,
+            hooks: run.sdk.include_hook_events,
+            ..Told::default()
+        };
+        return Shower::Frames(Box::new(Projection::new(handle.id().clone(), told)));
     }
     if !std::io::stderr().is_terminal() {
-        return Shower::Quiet { verbose: run.verbose };
+        return Shower::Quiet;
     }
     let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let detail = if run.verbose { Detail::Full } else { Detail::Calls };
     let look = Look { colours, live: true, width: width(std::io::stderr()), detail };
-    let state = &agent.tools.state;
-    let watcher = Watcher::new(std::io::stderr(), look, agent.tools.pool.clone(), Arc::clone(&state.cwd));
+    let calls = handle.calls();
+    let watcher = Watcher::new(std::io::stderr(), look, calls.pool.clone(), Arc::clone(&calls.state.cwd));
     Shower::Watcher(Box::new(watcher))
 }
 
-/// Shows events until there are none. When nobody reads them any more, the run
-/// is stopped.
-async fn show(
-    mut events: mpsc::UnboundedReceiver<AgentEvent>,
-    mut shower: Shower,
-    interrupt: &Interrupt,
-    telemetry: &mut Option<Telemetry>,
-) -> Result<(), Failure> {
-    let mut ended = Ok(());
-    while let Some(event) = events.recv().await {
-        if let Some(telemetry) = telemetry {
-            telemetry.hear(&event);
-        }
-        if ended.is_ok() {
-            ended = shower.take(&event);
-            if ended.is_err() {
-                interrupt.cancel.cancel();
+impl Printed<'_> {
+    /// Shows events until the session is closed. When nobody reads them any
+    /// more, the run is stopped.
+    async fn show(&mut self, mut events: EventStream, handle: &SessionHandle) -> Result<(), Failure> {
+        let (mut interrupted, mut ended) = (false, Ok(()));
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = self.interrupt.cancel.cancelled(), if !interrupted => {
+                    interrupted = true;
+                    handle.interrupt();
+                    handle.send(Command::EndAfterTurn);
+                    continue;
+                }
+            };
+            let Some(event) = event.filter(|it| !matches!(it.what, Happening::Closed)) else {
+                return ended;
+            };
+            if let Happening::TurnEnded(turn) = &event.what {
+                self.denials.extend(turn.end.denials.iter().cloned());
+                self.busts.extend(turn.end.busts.iter().cloned());
+            }
+            if ended.is_ok() {
+                ended = self.take(&event);
+                if ended.is_err() {
+                    self.interrupt.cancel.cancel();
+                }
+            }
+            match event.what {
+                Happening::TurnEnded(turn) => self.last = Some(LastTurn::Turn(turn)),
+                Happening::CommandEnded(command) => self.last = Some(LastTurn::Command(command)),
+                _ => (),
             }
         }
     }
-    ended
-}
 
-impl Shower {
-    fn take(&mut self, event: &AgentEvent) -> Result<(), Failure> {
-        match self {
-            Self::Frames(frames) => match frames.frame(event) {
-                Some(frame) => print_line(&frame.to_string()),
-                None => Ok(()),
-            },
-            Self::Watcher(watcher) => {
-                // Standard error may be gone while the answer is still wanted.
-                watcher.take(event).ok();
-                Ok(())
+    fn take(&mut self, event: &SessionEvent) -> Result<(), Failure> {
+        match (&mut self.shower, &event.what) {
+            (Shower::Frames(_) | Shower::Watcher(_), Happening::Notice(text)) => complain(text),
+            (Shower::Frames(_), Happening::Detail(text)) if self.run.verbose => complain(text),
+            (Shower::Frames(projection), what) => {
+                let mut frames = projection.of(event);
+                if let (Happening::TurnEnded(turn), Some(last)) = (what, frames.last_mut()) {
+                    self.add_outcome(last, &turn.end);
+                }
+                for frame in frames {
+                    print_line(&frame.to_string())?;
+                }
             }
-            Self::Quiet { verbose } => {
-                say_quietly(event, *verbose);
-                Ok(())
+            // Standard error may be gone while the answer is still wanted.
+            (Shower::Watcher(watcher), Happening::Agent(event)) => drop(watcher.take(event)),
+            (Shower::Watcher(_), _) => (),
+            (Shower::Quiet, what) => say_quietly(what, self.run.verbose),
+        }
+        Ok(())
+    }
+
+    /// The end of the last turn is the end of the run.
+    fn finish(&self, turn: &TurnEnded, handle: &SessionHandle) -> Ended {
+        let (code, _) = self.outcome(&turn.end);
+        match self.run.output_format {
+            OutputFormat::Text => {
+                self.print_text(&turn.end)?;
+                if let Some(lost) = lost_line(&self.busts) {
+                    complain(&lost);
+                }
             }
+            OutputFormat::Json => {
+                let mut frame = turn_frame(handle.id(), &turn.end, &turn.bill, &turn.facts);
+                self.add_outcome(&mut frame, &turn.end);
+                print_line(&frame.to_string())?;
+            }
+            OutputFormat::StreamJson => (),
+        }
+        Ok(ExitCode::from(code))
+    }
+
+    /// What a result of a run says beside what all results say.
+    fn add_outcome(&self, frame: &mut Value, end: &TurnEnd) {
+        let (code, outcome) = self.outcome(end);
+        frame["outcome"] = Value::from(outcome);
+        frame["exit_code"] = Value::from(code);
+        let listed = frame["permission_denials"].as_array_mut().into_iter().flatten();
+        for (denial, listed) in end.denials.iter().zip(listed) {
+            listed["reason"] = json!(denial.reason);
+        }
+    }
+
+    fn print_text(&self, end: &TurnEnd) -> Result<(), Failure> {
+        if !end.text.is_empty() {
+            print_line(&end.text)?;
+        }
+        if let Some(output) = &end.structured_output {
+            print_line(&output.to_string())?;
+        }
+        for denial in &self.denials {
+            complain(&denial.reason);
+        }
+        if let Some(problem) = problem(&end.reason) {
+            complain(&problem);
+        }
+        Ok(())
+    }
+
+    /// What scripts branch on: the exit code and its word.
+    fn outcome(&self, end: &TurnEnd) -> (u8, &'static str) {
+        match &end.reason {
+            EndReason::Completed if self.denials.is_empty() || self.run.allow_denials => (0, "success"),
+            EndReason::Completed => (3, "denied"),
+            EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
+            EndReason::Exhausted(_) => (5, "incomplete"),
+            EndReason::Failed(_) => (6, "failed"),
+            EndReason::Interrupted => (self.interrupt.code(), "interrupted"),
+            EndReason::Stopped(_)
+            | EndReason::NoProgress(_)
+            | EndReason::OutputTruncated
+            | EndReason::NoStructuredOutput(_)
+            | EndReason::Refused => (1, "incomplete"),
         }
     }
 }
 
-fn say_quietly(event: &AgentEvent, verbose: bool) {
-    match event {
-        AgentEvent::Notice(text) => complain(text),
-        AgentEvent::Retrying(retry) => {
+fn say_quietly(what: &Happening, verbose: bool) {
+    match what {
+        Happening::Notice(text) | Happening::Agent(AgentEvent::Notice(text)) => complain(text),
+        Happening::Detail(text) if verbose => complain(text),
+        Happening::Agent(AgentEvent::Retrying(retry)) => {
             complain(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
         }
-        AgentEvent::Repaired(it) => {
+        Happening::Agent(AgentEvent::Repaired(it)) => {
             complain(&format!("repaired before sending: {} ({})", it.detail, it.place));
         }
-        AgentEvent::Result(it) if verbose => {
+        Happening::Agent(AgentEvent::Result(it)) if verbose => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
             complain(&format!("{} {mark}", it.report.name));
         }
@@ -241,18 +300,32 @@ fn say_quietly(event: &AgentEvent, verbose: bool) {
     }
 }
 
-fn print_text(end: &TurnEnd) -> Result<(), Failure> {
-    if !end.text.is_empty() {
-        print_line(&end.text)?;
+/// The end of a run whose prompt was a command.
+fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle) -> Ended {
+    let (name, text, failed) = match &command.result {
+        CommandResult::Cleared => ("clear", String::new(), false),
+        CommandResult::Compacted { .. } => ("compact", String::from("Compacted"), false),
+        CommandResult::NotCompacted(why) => ("compact", format!("Not compacted: {why}"), true),
+        CommandResult::Context(text) => ("context", text.clone(), false),
+        CommandResult::Cost(text) => ("cost", text.clone(), false),
+        CommandResult::Failed(_, problem) => return Err(Failure::Message(problem.clone())),
+    };
+    match run.output_format {
+        OutputFormat::Text if text.is_empty() => (),
+        OutputFormat::Text if failed => complain(&text),
+        OutputFormat::Text => print_line(&text)?,
+        OutputFormat::Json => {
+            let frame = local_result(handle.id(), name, &text, &command.bill, &command.facts);
+            print_line(&frame.to_string())?;
+        }
+        OutputFormat::StreamJson => (),
     }
-    if let Some(output) = &end.structured_output {
-        print_line(&output.to_string())?;
-    }
-    for denial in &end.denials {
-        complain(&denial.reason);
-    }
-    let problem = match &end.reason {
-        EndReason::Completed => return Ok(()),
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn problem(reason: &EndReason) -> Option<String> {
+    Some(match reason {
+        EndReason::Completed => return None,
         EndReason::Failed(error) => error.to_string(),
         EndReason::Exhausted(bound) => format!("stopped: {}", in_words(bound)),
         EndReason::Interrupted => String::from("interrupted"),
@@ -264,9 +337,7 @@ fn print_text(end: &TurnEnd) -> Result<(), Failure> {
             format!("the model did not deliver the output that was asked for: {}", tried.join("; "))
         }
         EndReason::Refused => String::from("the model declined"),
-    };
-    complain(&problem);
-    Ok(())
+    })
 }
 
 fn in_words(bound: &Exhausted) -> String {
@@ -275,22 +346,5 @@ fn in_words(bound: &Exhausted) -> String {
         Exhausted::Budget(most) => format!("the budget of ${most} is spent (--max-budget-usd)"),
         Exhausted::Tokens(most) => format!("the limit of {most} tokens was reached"),
         Exhausted::Time(most) => format!("the time limit of {} s was reached", most.as_secs()),
-    }
-}
-
-/// What scripts branch on: the exit code and its word.
-fn outcome(end: &TurnEnd, allow_denials: bool, interrupt: &Interrupt) -> (u8, &'static str) {
-    match &end.reason {
-        EndReason::Completed if end.denials.is_empty() || allow_denials => (0, "success"),
-        EndReason::Completed => (3, "denied"),
-        EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
-        EndReason::Exhausted(_) => (5, "incomplete"),
-        EndReason::Failed(_) => (6, "failed"),
-        EndReason::Interrupted => (interrupt.code(), "interrupted"),
-        EndReason::Stopped(_)
-        | EndReason::NoProgress(_)
-        | EndReason::OutputTruncated
-        | EndReason::NoStructuredOutput(_)
-        | EndReason::Refused => (1, "incomplete"),
     }
 }

@@ -3,47 +3,69 @@
 use std::{process::ExitCode, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentEvent, Conversation, EndReason, ReplayCalls, UserInput,
-    cassette::{Cassette, TapePlaces, Transcript},
+    AgentEvent, EndReason, ReplayCalls, TurnEnd,
+    cassette::{Cassette, Transcript},
 };
-use haft_hooks::{Hooks, Ports};
 use haft_model::{ModelError, Provider, Replay};
-use tokio::sync::mpsc;
+use haft_session::{
+    EventStream, Happening, LogKept, LogStart, ModelSpec, Premises, Prompt, ProviderSpec, ReplaySpec,
+    ServerStart, Session, SessionHandle, SessionSpec,
+};
+use haft_types::SessionId;
 
 use crate::{
     args::{Options, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
-    wiring::{self, Attended, Setup, Signals},
+    spec,
 };
 
 pub(crate) fn run(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
-    wiring::runtime()?.block_on(play(replay, run, options))
+    spec::runtime()?.block_on(play(replay, run, options))
 }
 
 async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
-    setup.signals = Signals::Handled;
-    let places = setup.tape_places();
+    let mut spec = spec::of_run(run, options)?;
+    let id = SessionId::from(uuid::Uuid::new_v4().to_string());
+    spec.log.id = Some(id.clone());
+    let premises = Arc::new(Premises::read(&spec, id, spec::to_standard_error())?);
+    let places = premises.tape_places();
     let loaded = Cassette::load(&replay.file, places.clone());
     let cassette = Arc::new(loaded.map_err(|err| format!("{}: {err}", replay.file.display()))?);
-    let models = Models::of(replay, run, &setup, &cassette)?;
-    let (mut agent, events) = agent(&mut setup, &cassette, models.provider())?;
+    let models = Models::of(replay, &spec, &premises, &cassette)?;
+    replayed(&mut spec, replay, &cassette, models.provider());
+    let (handle, events) = Session::open(spec)?;
+    let interrupt = Interrupt::listen();
+    let transcript = Transcript::new(places);
+    let reason = work(&handle, events, &cassette, &interrupt, &transcript).await?;
+    handle.close().await;
+    finished(reason, &models, &interrupt)
+}
+
+/// A session that goes through a recording instead of anything else.
+fn replayed(
+    spec: &mut SessionSpec,
+    replay: &ReplayArgs,
+    cassette: &Arc<Cassette>,
+    provider: Arc<dyn Provider>,
+) {
     let calls = match (replay.tools, replay.fork_at) {
         (ReplayTools::Real, _) => ReplayCalls::Real,
         (ReplayTools::Recorded, None) => ReplayCalls::Recorded,
         (ReplayTools::Recorded, Some(_)) => ReplayCalls::RecordedThenReal,
     };
-    agent.replay_calls(Arc::clone(&cassette), calls);
-    if replay.tools == ReplayTools::Recorded {
+    let replayed = ReplaySpec {
+        cassette: Arc::clone(cassette),
+        calls,
         // What hooks did then is part of what was recorded.
-        agent.tools.pipeline.gate.hooks().set(Hooks::new(Vec::new(), Ports::default()));
-    }
-    let interrupt = Interrupt::listen();
-    let transcript = Transcript::new(places);
-    let reason = work(&mut agent, events, &cassette, &interrupt, &transcript).await?;
-    setup.close(&agent.tools).await;
-    finished(reason, &models, &interrupt)
+        hooks: replay.tools == ReplayTools::Real,
+    };
+    let provider = ProviderSpec::Given { provider, catalog: None };
+    spec.model = Some(ModelSpec { provider, replay: Some(replayed), ..ModelSpec::default() });
+    spec.log.start = LogStart::New;
+    spec.log.kept = LogKept::Nowhere;
+    spec.servers.start = ServerStart::Never;
+    spec.extensions.slash_commands = false;
 }
 
 /// Who answers.
@@ -53,12 +75,17 @@ enum Models {
 }
 
 impl Models {
-    fn of(replay: &ReplayArgs, run: &RunArgs, setup: &Setup, cassette: &Cassette) -> Result<Self, Failure> {
+    fn of(
+        replay: &ReplayArgs,
+        spec: &SessionSpec,
+        premises: &Premises,
+        cassette: &Cassette,
+    ) -> Result<Self, Failure> {
         let Some(turns) = replay.fork_at else {
-            return Ok(Self::Replay(Arc::new(cassette.model(setup.catalog()?))));
+            return Ok(Self::Replay(Arc::new(cassette.model(premises.catalog()?))));
         };
-        let live = setup.provider(run)?;
-        Ok(Self::Forked(Arc::new(cassette.fork(turns, live.catalog, live.provider))))
+        let (live, catalog) = premises.provider(spec.model.as_ref())?;
+        Ok(Self::Forked(Arc::new(cassette.fork(turns, catalog, live))))
     }
 
     fn provider(&self) -> Arc<dyn Provider> {
@@ -69,29 +96,11 @@ impl Models {
     }
 }
 
-fn agent(
-    setup: &mut Setup,
-    cassette: &Cassette,
-    provider: Arc<dyn Provider>,
-) -> Result<(Agent, mpsc::UnboundedReceiver<AgentEvent>), Failure> {
-    let header = &cassette.header;
-    setup.only_tools = Some(header.tools.clone());
-    let session = setup.session(Attended::Never)?;
-    let mut conversation = Conversation::new(setup.session_id.clone(), &setup.cwd, None);
-    conversation.begin_with(header.messages.clone());
-    let (mut agent, events) =
-        Agent::new(provider, session, conversation, header.settings.clone(), header.prompt.clone());
-    if let Some(schema) = &header.output_schema {
-        agent.require_output(schema.clone())?;
-    }
-    Ok((agent, events))
-}
-
 /// Works on every prompt. What happened is printed when a prompt is done: the
 /// answers are there already, so there is nothing to wait for.
 async fn work(
-    agent: &mut Agent,
-    mut events: mpsc::UnboundedReceiver<AgentEvent>,
+    handle: &SessionHandle,
+    mut events: EventStream,
     cassette: &Cassette,
     interrupt: &Interrupt,
     transcript: &Transcript,
@@ -99,15 +108,10 @@ async fn work(
     let mut reason = EndReason::Completed;
     for content in &cassette.prompts {
         print_line(&transcript.prompt(content))?;
-        let input = UserInput { content: content.clone(), ..UserInput::default() };
-        let end = agent.run(input, &interrupt.cancel).await;
-        while let Ok(event) = events.try_recv() {
-            if let AgentEvent::Notice(notice) = &event {
-                complain(notice);
-            }
-            if let Some(line) = transcript.event(&event) {
-                print_line(&line)?;
-            }
+        handle.prompt(Prompt { is_verbatim: true, ..Prompt::of_content(content.clone()) });
+        let Some((end, lines)) = turn(handle, &mut events, interrupt, transcript).await else { break };
+        for line in lines {
+            print_line(&line)?;
         }
         print_line(&transcript.end(&end))?;
         reason = end.reason;
@@ -116,6 +120,38 @@ async fn work(
         }
     }
     Ok(reason)
+}
+
+/// One prompt: how it ended, and what happened in it.
+async fn turn(
+    handle: &SessionHandle,
+    events: &mut EventStream,
+    interrupt: &Interrupt,
+    transcript: &Transcript,
+) -> Option<(TurnEnd, Vec<String>)> {
+    let (mut lines, mut interrupted) = (Vec::new(), false);
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = interrupt.cancel.cancelled(), if !interrupted => {
+                interrupted = true;
+                handle.interrupt();
+                continue;
+            }
+        };
+        match event?.what {
+            Happening::Closed => return None,
+            Happening::TurnEnded(turn) => return Some((turn.end, lines)),
+            Happening::Notice(notice) => complain(&notice),
+            Happening::Agent(event) => {
+                if let AgentEvent::Notice(notice) = &event {
+                    complain(notice);
+                }
+                lines.extend(transcript.event(&event));
+            }
+            _ => (),
+        }
+    }
 }
 
 fn finished(reason: EndReason, models: &Models, interrupt: &Interrupt) -> Ended {
@@ -135,11 +171,4 @@ fn finished(reason: EndReason, models: &Models, interrupt: &Interrupt) -> Ended 
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-impl Setup {
-    /// The directories that have names in cassettes.
-    pub(crate) fn tape_places(&self) -> TapePlaces {
-        TapePlaces::new(&self.cwd, Some(&self.session_dir()), self.home.as_deref())
-    }
 }

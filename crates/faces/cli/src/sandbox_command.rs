@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
+use haft_session::{CallLimits, Premises, WallDemand, Walls};
 use haft_shell::sandbox::{Network, Policy, Report, Strictness};
 use haft_tool::Fence;
 use serde_json::json;
@@ -9,19 +10,19 @@ use serde_json::json;
 use crate::{
     args::{Options, SandboxCommand},
     output::{Ended, Failure, complain, print_bytes, print_line},
-    wiring::{Limits, Setup, Walls, Wanted, runtime},
+    spec::{self, runtime},
 };
 
 pub(crate) fn run(command: SandboxCommand, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let walls = setup.walls();
-    let rules = setup.policy()?;
-    let fence = || rules.fence(&setup.cwd, setup.home.as_deref());
-    let limits = Limits { wanted: Wanted::ByName, read_only: rules.forbids_changes(), fence: &fence };
+    let premises = spec::premises(options)?;
+    let walls = &premises.walls;
+    let rules = premises.policy()?;
+    let fence = || rules.fence(&premises.cwd, premises.home.as_deref());
+    let limits = CallLimits { wanted: WallDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
     let policy = walls.policy(&limits)?;
     match command {
-        SandboxCommand::Check => check(&walls, &policy, &fence(), options),
-        SandboxCommand::Run { command } => confined(&setup, &walls, policy, command),
+        SandboxCommand::Check => check(walls, &policy, &fence(), options),
+        SandboxCommand::Run { command } => confined(&premises, walls, policy, command),
     }
 }
 
@@ -86,17 +87,17 @@ fn text(
     crate::show::clean(&out)
 }
 
-fn confined(setup: &Setup, walls: &Walls, policy: Policy, command: Vec<OsString>) -> Ended {
+fn confined(premises: &Premises, walls: &Walls, policy: Policy, command: Vec<OsString>) -> Ended {
     let mut words = command.into_iter();
     let Some(program) = words.next() else { return Err(Failure::Message(String::from("nothing to run"))) };
     let arguments: Vec<OsString> = words.collect();
-    let path = found(&program, setup)?;
+    let path = found(&program, premises)?;
     let runtime = runtime()?;
     let _inside = runtime.enter();
     let walls = walls.build(policy, Strictness::Complete).map_err(|why| {
         Failure::Message(format!("this cannot be confined: {why}. `haft sandbox check` says more"))
     })?;
-    let (code, violations) = walls.run(&path, &arguments, &setup.cwd)?;
+    let (code, violations) = walls.run(&path, &arguments, &premises.cwd)?;
     for line in violations {
         complain(&format!("blocked by sandbox: {line}"));
     }
@@ -104,9 +105,9 @@ fn confined(setup: &Setup, walls: &Walls, policy: Policy, command: Vec<OsString>
 }
 
 /// Where a program is, as the shell would find it.
-fn found(program: &OsString, setup: &Setup) -> Result<std::path::PathBuf, Failure> {
+fn found(program: &OsString, premises: &Premises) -> Result<std::path::PathBuf, Failure> {
     if program.as_encoded_bytes().contains(&b'/') {
-        return Ok(setup.cwd.join(program));
+        return Ok(premises.cwd.join(program));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));

@@ -183,17 +183,10 @@ impl SdkArgs {
         match self.thinking {
             Some(ThinkingFlag::Disabled) => Thinking::Off,
             Some(ThinkingFlag::Adaptive) => Thinking::Adaptive,
-            Some(ThinkingFlag::Enabled) | None => thinking_budget(self.max_thinking_tokens.or_else(from_env)),
+            Some(ThinkingFlag::Enabled) | None => {
+                Thinking::of_budget(self.max_thinking_tokens.or_else(from_env))
+            },
         }
-    }
-}
-
-/// Thinking with so many tokens; nothing said without a number.
-pub(crate) fn thinking_budget(tokens: Option<u32>) -> Thinking {
-    match tokens {
-        None => Thinking::Default,
-        Some(0) => Thinking::Off,
-        Some(tokens) => Thinking::Budget { tokens: tokens.max(1024) },
     }
 }
 

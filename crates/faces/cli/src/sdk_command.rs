@@ -1,60 +1,127 @@
 //! `haft --input-format stream-json`: the executable behind the Agent SDKs.
-//!
-//! One process per session. Lines come in while a turn runs and are answered
-//! at once; everything that goes out passes through one place, so that what an
-//! agent did is told before what it then asks.
 
-mod ask_tool;
-mod control;
-mod driver;
-mod extensions;
-mod file_requests;
-mod finish;
-mod lines;
-mod main_agent;
-mod mentions;
-mod observe;
-mod requests;
-mod rewind;
-mod server_requests;
-mod start;
-mod states;
-mod tasks;
-mod telling;
-mod turn;
-mod usage;
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use std::process::ExitCode;
-
-use haft_sdk::{bounded_line, failed_start};
+use haft_sdk::{
+    EndSignal, Host, HostServers, NobodyToAsk, Projection, SdkFace, StateFrames, Told, bounded_line,
+    failed_start,
+};
+use haft_session::{
+    Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec,
+};
+use haft_types::Variables;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
 use crate::{
     args::{Options, RunArgs},
     output::{Failure, print_line, write_error},
-    wiring,
+    spec,
 };
+
+/// How long requests wait for servers that are starting: a host's own servers
+/// answer when they are asked.
+const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a session and says how it ended.
 pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
-    let runtime = match wiring::runtime() {
+    let runtime = match spec::runtime() {
         Ok(runtime) => runtime,
         Err(failure) => return failed(&failure),
     };
     let code = runtime.block_on(async {
-        match start::start(run, options) {
-            Ok(driver) => driver.run().await,
-            Err(start::Refused::Flags(failure)) => failed(&failure),
-            // The SDKs turn this frame into the text of their error.
-            Err(start::Refused::Session { id, failure: Failure::Message(problem) }) => {
-                print_line(&bounded_line(&failed_start(&id, &problem))).ok();
-                ExitCode::from(1)
-            }
-            Err(start::Refused::Session { failure, .. }) => failed(&failure),
-        }
+        let spec = match spec::of_run(run, options) {
+            Ok(spec) => spec,
+            Err(failure) => return failed(&failure),
+        };
+        serve(spec, run).await
     });
     // What is still blocked somewhere does not keep us from ending.
     runtime.shutdown_background();
     code
+}
+
+async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
+    let (events, stream) = EventSender::channel();
+    let host = Host::new(events.clone());
+    let variables = spec.place.variables.clone();
+    let limit = variables.text("MCP_TOOL_TIMEOUT").and_then(|it| it.trim().parse().ok());
+    let limit = limit.filter(|it| 0 < *it).map(Duration::from_millis);
+    let servers = HostServers::new(host.clone(), limit);
+    let hosted = servers.clone();
+    spec.servers.hosted = Some(Arc::new(move |name: &str| hosted.config(name)));
+    spec.servers.patience.get_or_insert(SERVER_PATIENCE);
+    if spec.log.kept == LogKept::Own {
+        spec.log.kept = LogKept::OfSdks;
+    }
+    spec.log.entrypoint = Some(String::from("sdk-cli"));
+    spec.face_answers.elicitation = true;
+    spec.checkpoints = variables.is_on("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING");
+    if matches!(spec.asking, Asking::Nobody) {
+        spec.asking = who_is_asked(run);
+    }
+    let told = Told {
+        partial: run.sdk.include_partial_messages,
+        replay: run.sdk.replay_user_messages,
+        hooks: run.sdk.include_hook_events,
+        state: state_frames(&variables),
+    };
+    let wanted = wanted_id(run);
+    let handle = match Session::open_on(spec, events) {
+        Ok(handle) => handle,
+        Err(OpenError::Spec(problem)) => return failed(&Failure::Message(problem)),
+        // The SDKs turn this frame into the text of their error.
+        Err(err) => {
+            print_line(&bounded_line(&failed_start(&wanted, &err.to_string()))).ok();
+            return ExitCode::from(1);
+        }
+    };
+    let Some(signals) = signals() else {
+        return failed(&Failure::Message(String::from("signals cannot be received")));
+    };
+    let projection = Projection::new(handle.id().clone(), told);
+    let face = SdkFace::new(handle, stream, projection, host, servers, write_error);
+    ExitCode::from(face.run(signals).await)
+}
+
+/// Who answers permission questions.
+fn who_is_asked(run: &RunArgs) -> Asking {
+    let nobody_answers = run.sdk.permission_prompts.as_deref() == Some("none");
+    match run.sdk.permission_prompt_tool.as_deref() {
+        Some("stdio") if !nobody_answers => Asking::Face(RefusalWords::Verbatim),
+        _ => Asking::Port(Arc::new(NobodyToAsk)),
+    }
+}
+
+fn state_frames(variables: &Variables) -> StateFrames {
+    if variables.is_on("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
+        StateFrames::Open
+    } else if variables.is_on("CLAUDE_CODE_SDK_READS_SESSION_STATE") {
+        StateFrames::HostOnly
+    } else {
+        StateFrames::None
+    }
+}
+
+fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for (kind, meaning) in
+        [(SignalKind::terminate(), EndSignal::Terminate), (SignalKind::interrupt(), EndSignal::Interrupt)]
+    {
+        let (mut signal, sender) = (signal(kind).ok()?, sender.clone());
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() && sender.send(meaning).is_ok() {}
+        });
+    }
+    Some(receiver)
+}
+
+/// The session that was wanted, for one that cannot begin.
+fn wanted_id(run: &RunArgs) -> String {
+    let named = run.session_id.map(|id| id.to_string()).or_else(|| run.resume.clone());
+    named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 
 fn failed(failure: &Failure) -> ExitCode {

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::SystemTime};
 
 use haft_agent::log::{self, Entry, sessions};
+use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
 
@@ -10,37 +11,37 @@ use crate::{
     args::{Options, SessionsCommand},
     output::{Ended, Failure, complain, print_line},
     show::{clean, colours, painted},
-    wiring::Setup,
+    spec,
 };
 
 pub(crate) fn run(command: SessionsCommand, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
+    let logs = spec::logs(options)?;
     match command {
-        SessionsCommand::List => list(&setup, options),
-        SessionsCommand::Show { id } => show(&setup, &id, options),
-        SessionsCommand::Search { text } => search(&setup, &text, options),
+        SessionsCommand::List => list(&logs, options),
+        SessionsCommand::Show { id } => show(&logs, &id, options),
+        SessionsCommand::Search { text } => search(&logs, &text, options),
         SessionsCommand::Title { id, title } => {
-            let path = setup.log_path(&resolve(&setup, &id)?);
+            let path = logs.path(&resolve(&logs, &id)?);
             sessions::rename(&path, &id, title.trim()).map_err(|err| format!("{}: {err}", path.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         SessionsCommand::Path { id } => {
-            let id = resolve(&setup, &id)?;
-            print_line(&setup.log_path(&id).display().to_string())?;
+            let id = resolve(&logs, &id)?;
+            print_line(&logs.path(&id).display().to_string())?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn all(setup: &Setup) -> Result<Vec<sessions::SessionInfo>, Failure> {
-    let dir = setup.log_dir();
+fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, Failure> {
+    let dir = logs.dir();
     Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
-pub(crate) fn named_or_newest(setup: &Setup, named: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, Failure> {
     let mut everywhere = Vec::new();
-    for dir in setup.log_dirs() {
+    for dir in logs.dirs() {
         everywhere.extend(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?);
     }
     match named {
@@ -53,8 +54,8 @@ pub(crate) fn named_or_newest(setup: &Setup, named: Option<&str>) -> Result<Stri
 }
 
 /// The session whose id begins like this; a single one must.
-fn resolve(setup: &Setup, start: &str) -> Result<String, Failure> {
-    only_one(all(setup)?, start)
+fn resolve(logs: &SessionLogs, start: &str) -> Result<String, Failure> {
+    only_one(all(logs)?, start)
 }
 
 fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, Failure> {
@@ -70,8 +71,8 @@ fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String,
     }
 }
 
-fn list(setup: &Setup, options: &Options) -> Ended {
-    for it in all(setup)? {
+fn list(logs: &SessionLogs, options: &Options) -> Ended {
+    for it in all(logs)? {
         let line = if options.json {
             let modified = it.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             json!({"id": it.id, "title": it.title, "bytes": it.size, "modified": modified.as_secs(), "path": it.path})
@@ -91,8 +92,8 @@ fn list(setup: &Setup, options: &Options) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(setup: &Setup, id: &str, options: &Options) -> Ended {
-    let path = setup.log_path(&resolve(setup, id)?);
+fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
+    let path = logs.path(&resolve(logs, id)?);
     let mut ended = Ok(());
     let read = log::read(&path, |entry| {
         if ended.is_ok() {
@@ -140,11 +141,11 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-fn search(setup: &Setup, wanted: &str, options: &Options) -> Ended {
+fn search(logs: &SessionLogs, wanted: &str, options: &Options) -> Ended {
     /// Of one session.
     const MOST: usize = 5;
     let mut nothing = true;
-    for it in all(setup)? {
+    for it in all(logs)? {
         let found = sessions::search(&it.path, wanted, MOST)
             .map_err(|err| format!("{}: {err}", it.path.display()))?;
         if found.is_empty() {

@@ -12,14 +12,14 @@ use crate::{
     args::{Options, TasksCommand},
     output::{Ended, Failure, complain, print_bytes, print_line},
     show,
-    wiring::Setup,
+    spec,
 };
 
 /// How long processes may take to go.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(command: Option<TasksCommand>, options: &Options) -> Ended {
-    let state = Setup::new(options)?.state_dir();
+    let state = spec::premises(options)?.state_dir();
     let running = everything(&Shell::registries(&state));
     match command.unwrap_or(TasksCommand::List) {
         TasksCommand::List => list(&running, &state, options),

@@ -1,8 +1,13 @@
 //! `haft tool list | describe | call | run`.
 
-use std::{io::Read as _, process::ExitCode, sync::Arc};
+use std::{io::Read as _, process::ExitCode};
 
-use haft_runtime::{CallSession, Report};
+use haft_agent::AgentEvent;
+use haft_runtime::{Pool, Report};
+use haft_session::{
+    Asking, EventStream, FaceAnswers, Happening, RefusalWords, ServerStart, Session, SessionHandle, SessionSpec,
+    needs_servers,
+};
 use haft_tool::{DynTool, ErrorKind, Rendered};
 use haft_types::{ToolUse, nearest, text};
 use serde::Deserialize;
@@ -11,29 +16,50 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::{Options, ToolCommand},
+    args::{Options, ToolCommand, ToolServerArgs},
+    ask_terminal,
     interrupt::Interrupt,
     listing::{self, Look},
     live_tail::LiveTail,
-    output::{Ended, Failure, print_bytes, print_line, write_error},
-    show,
-    wiring::{self, Attended, PersonAtTerminal, ServerFlags, ServerTools, Setup, needs_servers},
+    output::{Ended, Failure, complain, print_bytes, print_line, write_error},
+    show, spec,
+    terminal_answers::TerminalAnswers,
 };
 
 pub(crate) fn run(command: ToolCommand, options: &Options) -> Ended {
     match command {
         ToolCommand::List => list(options),
         ToolCommand::Describe { name } => describe(&name, options),
-        ToolCommand::Call { name, input, read_first } => {
+        ToolCommand::Call { name, input, read_first, servers } => {
             let input = read_input(&input)?;
-            wiring::runtime()?.block_on(call(name, input, read_first, options))
+            spec::runtime()?.block_on(call(name, input, read_first, &servers, options))
         }
-        ToolCommand::Run => wiring::runtime()?.block_on(run_lines(options)),
+        ToolCommand::Run { servers } => spec::runtime()?.block_on(run_lines(&servers, options)),
     }
 }
 
+/// Whether the tools of MCP servers are among those that are shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum WithServers {
+    IfAny,
+    No,
+}
+
+/// The tools, without anything that could call them.
+fn pool(options: &Options, wanted: WithServers) -> Result<Pool, Failure> {
+    let premises = spec::premises(options)?;
+    if wanted == WithServers::No {
+        return Ok(premises.pool()?);
+    }
+    let servers = spec::servers(&premises)?;
+    if servers.found().declared.is_empty() && servers.waiting().is_empty() {
+        return Ok(premises.pool()?);
+    }
+    Ok(spec::runtime()?.block_on(premises.pool_with(&servers))?)
+}
+
 fn list(options: &Options) -> Ended {
-    let pool = Setup::new(options)?.pool_with_servers()?;
+    let pool = pool(options, WithServers::IfAny)?;
     if options.json {
         let tools: Vec<Value> = pool.tools().map(|(name, tool)| described(name, tool.as_ref())).collect();
         print_line(&Value::from(tools).to_string())?;
@@ -70,8 +96,8 @@ fn described(name: &str, tool: &dyn DynTool) -> Value {
 }
 
 fn describe(name: &str, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let pool = if needs_servers(name) { setup.pool_with_servers()? } else { setup.pool()? };
+    let wanted = if needs_servers(name) { WithServers::IfAny } else { WithServers::No };
+    let pool = pool(options, wanted)?;
     let Some(tool) = pool.get(name) else {
         let meant = nearest(name, pool.names(), 3);
         let hint =
@@ -137,32 +163,46 @@ pub(crate) fn read_input(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|err| Failure::Message(format!("{source} is not JSON: {err}")))
 }
 
-async fn call(name: String, input: Value, read_first: bool, options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
-    if PersonAtTerminal::is_there() {
-        setup.person = Some(Arc::new(PersonAtTerminal));
+/// A session that only runs calls.
+fn call_spec(servers: &ToolServerArgs, options: &Options) -> Result<SessionSpec, Failure> {
+    let mut spec = spec::of_options(options)?;
+    spec.servers.start = ServerStart::OnDemand;
+    spec.servers.configs.clone_from(&servers.mcp_config);
+    spec.servers.only_those = servers.strict_mcp_config;
+    Ok(spec)
+}
+
+async fn call(
+    name: String,
+    input: Value,
+    read_first: bool,
+    servers: &ToolServerArgs,
+    options: &Options,
+) -> Ended {
+    let mut spec = call_spec(servers, options)?;
+    spec.servers.for_tool = Some(name.clone());
+    if ask_terminal::is_there() {
+        spec.asking = Asking::Face(RefusalWords::Explained);
+        spec.face_answers = FaceAnswers { elicitation: true, server_trust: true };
     }
-    let mut session = setup.session(Attended::IfTerminal)?;
+    spec.progress = LiveTail::is_seen();
+    let (handle, events) = Session::open(spec)?;
+    let shown = tokio::spawn(watch(events, handle.clone()));
     let cancel = cancel_on_interrupt();
-    if setup.hooks_need_servers() {
-        setup.attach_servers(&session, ServerFlags::default(), Attended::IfTerminal).await?;
-    } else if needs_servers(&name) {
-        let flags = ServerFlags { for_tool: Some(&name), ..ServerFlags::default() };
-        setup.attach_servers(&session, flags, Attended::IfTerminal).await?;
-    }
     if read_first {
         let reads = named_files(&input).into_iter().enumerate().map(|(at, path)| ToolUse {
             id: format!("read-{at}").into(),
             name: String::from("Read"),
             input: json!({ "file_path": path, "allow_large": true }),
         });
-        session.run_message(reads.collect(), &cancel).await;
+        handle.run_calls(reads.collect(), cancel.clone()).await;
     }
     let tool_use = ToolUse { id: "call-1".into(), name, input: input.clone() };
-    let tail = LiveTail::watch(&mut session);
-    let reports = session.run_message(vec![tool_use], &cancel).await;
-    tail.end(&mut session).await;
-    let failed = reports.iter().any(|report| report.error.is_some());
+    let reports = handle.run_calls(vec![tool_use], cancel).await;
+    // Everything that was told until now is shown before the result.
+    handle.close().await;
+    shown.await.ok();
+    let failed = reports.is_empty() || reports.iter().any(|report| report.error.is_some());
     for report in &reports {
         if options.json {
             print_line(&json_line(report))?;
@@ -170,8 +210,28 @@ async fn call(name: String, input: Value, read_first: bool, options: &Options) -
             print_for_people(report, &input)?;
         }
     }
-    setup.close(&session).await;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Shows how far calls are, asks the person what is asked, and says what they
+/// should know.
+async fn watch(mut events: EventStream, handle: SessionHandle) {
+    let (mut tail, mut answers) = (LiveTail::default(), TerminalAnswers::new(handle));
+    while let Some(event) = events.next().await {
+        match &event.what {
+            Happening::Agent(AgentEvent::Progress(progress)) => tail.take(progress),
+            Happening::Notice(text) => {
+                tail.end();
+                complain(text);
+            }
+            Happening::Closed => break,
+            _ => {
+                tail.end();
+                answers.take(&event);
+            }
+        }
+    }
+    tail.end();
 }
 
 /// The files an input names, wherever it does.
@@ -240,14 +300,19 @@ struct LineCall {
     input: Value,
 }
 
-async fn run_lines(options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
-    let mut session = setup.session(Attended::Never)?;
+async fn run_lines(servers: &ToolServerArgs, options: &Options) -> Ended {
+    let (handle, mut events) = Session::open(call_spec(servers, options)?)?;
+    let notices = tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            if let Happening::Notice(text) = &event.what {
+                complain(text);
+            }
+        }
+    });
     let cancel = cancel_on_interrupt();
     let mut lines = BufReader::new(tokio::io::stdin());
     let (mut line, mut count) = (Vec::new(), 0_usize);
     let mut failed = false;
-    let mut servers: Option<ServerTools> = None;
     loop {
         line.clear();
         let read = tokio::select! {
@@ -260,34 +325,18 @@ async fn run_lines(options: &Options) -> Ended {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        setup.refresh(&session.pipeline);
-        match &servers {
-            Some(servers) => drop(servers.take()),
-            // Started by the first line that could be about them.
-            None if setup.hooks_need_servers() || speaks_of_servers(&line) => {
-                let all = ServerFlags::default();
-                servers = Some(setup.attach_servers(&session, all, Attended::Never).await?);
-            }
-            None => (),
-        }
-        for report in run_line(&mut session, &line, &mut count, &cancel).await {
+        for report in run_line(&handle, &line, &mut count, &cancel).await {
             failed |= report.error.is_some();
             print_line(&json_line(&report))?;
         }
     }
-    setup.close(&session).await;
+    handle.close().await;
+    notices.await.ok();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether a line could hold a call that needs servers. One too many starts
-/// them for nothing, no more.
-fn speaks_of_servers(line: &[u8]) -> bool {
-    let line = String::from_utf8_lossy(line);
-    line.contains("mcp__") || line.contains("Mcp")
-}
-
 async fn run_line(
-    session: &mut CallSession,
+    handle: &SessionHandle,
     line: &[u8],
     count: &mut usize,
     cancel: &CancellationToken,
@@ -311,7 +360,7 @@ async fn run_line(
             Err(err) => bad.push((at, unreadable(next_id(), &format!("not a call: {err}")))),
         }
     }
-    let mut reports = session.run_message(uses, cancel).await;
+    let mut reports = handle.run_calls(uses, cancel.clone()).await;
     // Positions of the unreadable ones are those in the line, smallest first.
     for (at, report) in bad {
         reports.insert(at.min(reports.len()), report);

@@ -11,17 +11,18 @@ use crate::{
     args::Options,
     output::{Ended, Failure, print_bytes, print_line},
     show,
-    wiring::Setup,
+    spec,
 };
 
 pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
+    let premises = spec::premises(options)?;
     if revoke {
-        setup.store.revoke_trust().map_err(|err| err.to_string())?;
+        premises.store.revoke_trust().map_err(|err| err.to_string())?;
         print_line("Nothing of this project is trusted any more.")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(pending) = &setup.loaded.pending_trust else {
+    let loaded = premises.loaded();
+    let Some(pending) = &loaded.pending_trust else {
         print_line("Nothing of this project waits for your trust.")?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -30,7 +31,7 @@ pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {
         print_line("Not trusted; it stays without effect.")?;
         return Ok(ExitCode::FAILURE);
     }
-    setup.store.trust(pending).map_err(|err| err.to_string())?;
+    premises.store.trust(pending).map_err(|err| err.to_string())?;
     print_line("Trusted, exactly as shown. What changes later waits again.")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use std::{process::ExitCode, time::Duration};
 
+use haft_session::Premises;
 use haft_tool::{Line, LineStyle, Rendered};
 use haft_workspace::{
     Entry, EntryId, FileChange, FileState, HistoryItem, Journal, Origin, Standing, TurnId, UndoReport,
@@ -13,24 +14,24 @@ use crate::{
     args::Options,
     output::{Ended, Failure, print_bytes, print_line},
     show,
-    wiring::Setup,
+    spec,
 };
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let workspace = setup.workspace()?;
+    let premises = spec::premises(options)?;
+    let workspace = premises.workspace()?;
     let target = match id {
         None => UndoTarget::Last,
         Some(id) if turn => UndoTarget::Turn(TurnId::new(id)),
         Some(id) => target(&workspace, id)?,
     };
-    let report = workspace.undo(&target, &origin(&setup, "undo")).map_err(|err| err.to_string())?;
+    let report = workspace.undo(&target, &origin(&premises, "undo")).map_err(|err| err.to_string())?;
     told(&report, "restored", options)
 }
 
 pub(crate) fn redo(options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let report = setup.workspace()?.redo(&origin(&setup, "redo")).map_err(|err| err.to_string())?;
+    let premises = spec::premises(options)?;
+    let report = premises.workspace()?.redo(&origin(&premises, "redo")).map_err(|err| err.to_string())?;
     told(&report, "brought back", options)
 }
 
@@ -45,8 +46,8 @@ fn items(workspace: &Workspace) -> Result<Vec<HistoryItem>, Failure> {
     Ok(workspace.history().map_err(|err| err.to_string())?)
 }
 
-fn origin(setup: &Setup, tool: &str) -> Origin {
-    Origin { session: None, turn: None, call: setup.session_id.as_str().into(), tool: tool.to_owned() }
+fn origin(premises: &Premises, tool: &str) -> Origin {
+    Origin { session: None, turn: None, call: premises.session_id.as_str().into(), tool: tool.to_owned() }
 }
 
 fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
@@ -73,7 +74,7 @@ fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
 }
 
 pub(crate) fn history(options: &Options) -> Ended {
-    let items = items(&Setup::new(options)?.workspace()?)?;
+    let items = items(&spec::premises(options)?.workspace()?)?;
     let mut out = String::new();
     for item in &items {
         out.push_str(&if options.json { json_line(item) } else { line(item) });
@@ -124,7 +125,7 @@ fn age(time: u64) -> String {
 }
 
 pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
-    let workspace = Setup::new(options)?.workspace()?;
+    let workspace = spec::premises(options)?.workspace()?;
     let items = items(&workspace)?;
     let named = |item: &&HistoryItem| match id {
         None => item.standing == Standing::InEffect,

@@ -1,39 +1,10 @@
-//! Questions of MCP servers, answered by the host.
+//! Questions of MCP servers, as the host reads them.
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
-use haft_tool::BoxFuture;
+use haft_mcp::{ElicitAnswer, Elicitation};
 use serde_json::{Value, json};
 
-use crate::{Host, host::fits};
-
-/// Asks the host with `elicitation`. A host that does not know the question, or
-/// answers nonsense, has declined it.
-#[derive(Clone, Debug)]
-pub struct ElicitFromHost {
-    host: Host,
-}
-
-impl ElicitFromHost {
-    /// Asks this host.
-    pub fn new(host: Host) -> Self {
-        Self { host }
-    }
-}
-
-impl Elicit for ElicitFromHost {
-    fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
-        let host = self.host.clone();
-        Box::pin(async move {
-            let question = question(&request);
-            if !fits(&question) {
-                return ElicitAnswer::Decline;
-            }
-            host.ask(question).await.map_or(ElicitAnswer::Decline, |answer| read(&answer))
-        })
-    }
-}
-
-fn question(request: &Elicitation) -> Value {
+/// The request `elicitation`.
+pub(crate) fn elicitation_request(request: &Elicitation) -> Value {
     let mut question = json!({
         "subtype": "elicitation",
         "mcp_server_name": request.server,
@@ -53,7 +24,9 @@ fn question(request: &Elicitation) -> Value {
     question
 }
 
-fn read(answer: &Value) -> ElicitAnswer {
+/// What a host answers. One that does not know the question, or answers nonsense,
+/// has declined it.
+pub(crate) fn read_elicitation(answer: &Value) -> ElicitAnswer {
     match (answer["action"].as_str(), &answer["content"]) {
         (Some("accept"), Value::Object(content)) => ElicitAnswer::Accept(content.clone()),
         (Some("accept"), Value::Null) => ElicitAnswer::Accept(serde_json::Map::new()),
@@ -67,36 +40,21 @@ fn read(answer: &Value) -> ElicitAnswer {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn only_a_clear_yes_is_a_yes() {
+    #[test]
+    fn only_a_clear_yes_is_a_yes() {
         for (answer, want) in [
             (
-                Ok(json!({"action": "accept", "content": {"a": 1}})),
+                json!({"action": "accept", "content": {"a": 1}}),
                 json!({"a": 1}).as_object().cloned().map(ElicitAnswer::Accept).unwrap(),
             ),
-            (Ok(json!({"action": "accept"})), ElicitAnswer::Accept(serde_json::Map::new())),
-            (Ok(json!({"action": "accept", "content": "yes"})), ElicitAnswer::Decline),
-            (Ok(json!({"action": "cancel"})), ElicitAnswer::Cancel),
-            (Ok(json!({"action": "decline", "content": {"a": 1}})), ElicitAnswer::Decline),
-            (Ok(json!({})), ElicitAnswer::Decline),
-            (Ok(json!("accept")), ElicitAnswer::Decline),
-            (Err(String::from("Unsupported control request subtype: elicitation")), ElicitAnswer::Decline),
+            (json!({"action": "accept"}), ElicitAnswer::Accept(serde_json::Map::new())),
+            (json!({"action": "accept", "content": "yes"}), ElicitAnswer::Decline),
+            (json!({"action": "cancel"}), ElicitAnswer::Cancel),
+            (json!({"action": "decline", "content": {"a": 1}}), ElicitAnswer::Decline),
+            (json!({}), ElicitAnswer::Decline),
+            (json!("accept"), ElicitAnswer::Decline),
         ] {
-            let (host, mut frames) = Host::new();
-            let request = Elicitation {
-                server: String::from("srv"),
-                message: String::from("Which?"),
-                schema: Some(json!({"type": "object"})),
-                url: None,
-                id: None,
-            };
-            let asked = tokio::spawn(ElicitFromHost::new(host.clone()).elicit(request));
-            let frame = frames.recv().await.unwrap();
-            let wanted = json!({"subtype": "elicitation", "mcp_server_name": "srv", "message": "Which?",
-                "mode": "form", "requested_schema": {"type": "object"}});
-            assert_eq!(frame["request"], wanted);
-            host.answered(frame["request_id"].as_str().unwrap(), answer.clone());
-            assert_eq!(asked.await.unwrap(), want, "{answer:?}");
+            assert_eq!(read_elicitation(&answer), want, "{answer}");
         }
     }
 }

@@ -3,7 +3,9 @@ use haft_runtime::Report;
 use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
-use crate::{failure::ApiFailure, result::usage};
+use haft_session::{ApiFailure, PluginFacts, SessionFacts};
+
+use crate::{result::usage, status::mcp_servers};
 
 /// Makes frames of what an agent does.
 #[derive(Clone, Debug)]
@@ -12,67 +14,27 @@ pub struct Frames {
     pub session_id: SessionId,
 }
 
-/// What a session is at the beginning of a turn.
-#[derive(Clone, Debug, Default)]
-pub struct Init {
-    /// Where it works.
-    pub cwd: String,
-    /// Names of the tools.
-    pub tools: Vec<String>,
-    /// The model.
-    pub model: String,
-    /// The permission mode.
-    pub permission_mode: String,
-    /// Where the key comes from.
-    pub api_key_source: String,
-    /// MCP servers with their states.
-    pub mcp_servers: Vec<Value>,
-    /// How the model is to write.
-    pub output_style: String,
-    /// Names of agents.
-    pub agents: Vec<String>,
-}
-
-/// What users and programs added to a session.
-#[derive(Clone, Debug, Default)]
-pub struct Additions {
-    /// Names of commands.
-    pub slash_commands: Vec<String>,
-    /// Names of skills.
-    pub skills: Vec<String>,
-    /// Plugins: name and path.
-    pub plugins: Vec<Value>,
-    /// Beta features asked for.
-    pub betas: Vec<String>,
-    /// Other directories of the workspace.
-    pub additional_directories: Vec<String>,
-}
-
 /// What the reference executable can be asked beyond the basics and this one
 /// can too.
 const CAPABILITIES: [&str; 3] = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"];
 
 impl Frames {
     /// The first frame of a turn.
-    pub fn init(&self, init: &Init) -> Value {
-        self.init_with(init, &Additions::default())
-    }
-
-    /// The same, with what was added.
-    pub fn init_with(&self, init: &Init, added: &Additions) -> Value {
+    pub fn init(&self, facts: &SessionFacts) -> Value {
+        let plugins: Vec<Value> = facts.plugins.iter().map(plugin_json).collect();
         let mut frame = self.system(
             "init",
             json!({
-                "cwd": init.cwd, "tools": init.tools, "mcp_servers": init.mcp_servers, "model": init.model,
-                "permissionMode": init.permission_mode, "slash_commands": added.slash_commands,
-                "apiKeySource": init.api_key_source, "claude_code_version": PROTOCOL_VERSION,
-                "output_style": init.output_style, "agents": init.agents, "skills": added.skills,
-                "plugins": added.plugins, "capabilities": CAPABILITIES, "original_cwd": init.cwd,
-                "additional_directories": added.additional_directories,
+                "cwd": facts.cwd, "tools": facts.tools, "mcp_servers": mcp_servers(&facts.servers),
+                "model": facts.model, "permissionMode": facts.mode.name(), "slash_commands": facts.commands,
+                "apiKeySource": facts.key_source, "claude_code_version": PROTOCOL_VERSION,
+                "output_style": facts.output_style, "agents": facts.agents, "skills": facts.skills,
+                "plugins": plugins, "capabilities": CAPABILITIES, "original_cwd": facts.cwd,
+                "additional_directories": facts.extra_dirs,
             }),
         );
-        if !added.betas.is_empty() {
-            frame["betas"] = json!(added.betas);
+        if !facts.betas.is_empty() {
+            frame["betas"] = json!(facts.betas);
         }
         frame
     }
@@ -211,6 +173,16 @@ impl Frames {
         }
         frame
     }
+}
+
+/// A plugin, as hosts know it.
+pub(crate) fn plugin_json(plugin: &PluginFacts) -> Value {
+    let source = format!("{}@inline", plugin.name);
+    let mut shown = json!({"name": plugin.name, "path": plugin.path, "source": source});
+    if let Some(version) = &plugin.version {
+        shown["version"] = json!(version);
+    }
+    shown
 }
 
 /// How a reason begins that has no status of its own.

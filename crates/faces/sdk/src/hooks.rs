@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn registrations_become_definitions() {
-        let (host, _frames) = Host::new();
+        let (host, _frames) = crate::host::heard_host();
         let hooks = json!({
             "PreToolUse": [
                 {"matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 2.5},

@@ -6,22 +6,22 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use haft_session::{EventSender, Happening};
+use tokio::sync::oneshot;
 
 use crate::MAX_LINE;
 
 /// The program at the other end. Clones are the same host.
-#[derive(Clone, Debug)]
-pub struct Host(Arc<Inner>);
+#[derive(Clone)]
+pub struct Host(Arc<HostLine>);
 
-#[derive(Debug)]
-struct Inner {
-    frames: mpsc::UnboundedSender<Value>,
-    waiting: Mutex<Waiting>,
+struct HostLine {
+    events: EventSender,
+    waiting: Mutex<WaitingRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingRequests {
     closed: bool,
     by_id: HashMap<String, oneshot::Sender<Result<Value, HostError>>>,
 }
@@ -62,19 +62,18 @@ impl Drop for Open<'_> {
 }
 
 impl Host {
-    /// A host that reads what comes out of the receiver.
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Value>) {
-        let (frames, receiver) = mpsc::unbounded_channel();
-        (Self(Arc::new(Inner { frames, waiting: Mutex::default() })), receiver)
+    /// A host that is told things in order with the events of a session.
+    pub fn new(events: EventSender) -> Self {
+        Self(Arc::new(HostLine { events, waiting: Mutex::default() }))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingRequests> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a frame; if nobody reads any more, nobody misses it.
     pub fn tell(&self, frame: Value) {
-        self.0.frames.send(frame).ok();
+        self.0.events.tell(Happening::Echo(frame));
     }
 
     /// Asks, and waits for the answer. Dropping the future takes the question
@@ -120,6 +119,18 @@ pub(crate) fn fits(request: &Value) -> bool {
     request.to_string().len() < MAX_LINE - 200
 }
 
+/// A host whose frames come out of the receiver.
+#[cfg(test)]
+pub(crate) fn heard_host() -> (Host, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    let events = EventSender::to(move |event| {
+        if let Happening::Echo(frame) = event.what {
+            sender.send(frame).ok();
+        }
+    });
+    (Host::new(events), receiver)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
@@ -127,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_find_their_questions_in_any_order() {
-        let (host, mut frames) = Host::new();
+        let (host, mut frames) = heard_host();
         let ask = |n: u32| {
             let host = host.clone();
             tokio::spawn(async move { host.ask(json!({"n": n})).await })
@@ -151,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_question_is_taken_back_and_a_closed_host_answers_at_once() {
-        let (host, mut frames) = Host::new();
+        let (host, mut frames) = heard_host();
         let asked = tokio::spawn({
             let host = host.clone();
             async move { host.ask(json!({})).await }

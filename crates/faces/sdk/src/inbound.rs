@@ -1,6 +1,6 @@
 //! Lines from the host, taken apart.
 
-use haft_agent::UserInput;
+use haft_session::{Prompt, Speaker};
 use haft_types::MessageBlock;
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inbound {
     /// Somebody says something.
-    User(UserFrame),
+    User(Box<Prompt>),
     /// The host wants something.
     Control(Control),
     /// The host answers one of our questions.
@@ -25,64 +25,12 @@ pub enum Inbound {
     Nothing,
 }
 
-/// Something said.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct UserFrame {
-    /// Its name: the host's, or one we made.
-    pub uuid: String,
-    /// Whether the host named it.
-    pub is_named: bool,
-    /// As it came, for those who want it back.
-    pub message: Value,
-    /// What is said.
-    pub content: Vec<MessageBlock>,
-    /// Whether the model is to answer; otherwise it only hears it.
-    pub wants_answer: bool,
-    /// Whether it is to be taken word for word, even if it looks like a command.
-    pub is_verbatim: bool,
-    /// Who says it.
-    pub speaker: Speaker,
-}
-
-/// Who says something.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Speaker {
-    /// The person, or the program in their place.
-    #[default]
-    Person,
-    /// Something that ran in the background and has ended.
-    Task,
-}
-
-impl UserFrame {
-    /// For the agent.
-    pub fn to_input(&self) -> UserInput {
-        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone(), attachments: Vec::new() }
-    }
-
-    /// The host's name for it, if it has one.
-    pub fn name(&self) -> Option<&str> {
-        self.is_named.then_some(self.uuid.as_str())
-    }
-
-    /// All that is said in words.
-    pub fn text(&self) -> String {
-        let texts = self.content.iter().filter_map(|block| match block {
-            MessageBlock::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    }
-}
-
 /// A request of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// Its name.
     pub request_id: String,
-    /// What is wanted.
-    pub subtype: String,
-    /// Everything it says.
+    /// Everything it says; see [`ControlRequest`](crate::ControlRequest).
     pub request: Value,
 }
 
@@ -106,7 +54,7 @@ impl Inbound {
     }
 }
 
-fn user(frame: &mut Value) -> Option<UserFrame> {
+fn user(frame: &mut Value) -> Option<Box<Prompt>> {
     let message = frame["message"].take();
     let content = match &message["content"] {
         Value::String(text) => vec![MessageBlock::Text { text: text.clone() }],
@@ -114,7 +62,7 @@ fn user(frame: &mut Value) -> Option<UserFrame> {
         _ => return None,
     };
     let named = frame["uuid"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-    Some(UserFrame {
+    Some(Box::new(Prompt {
         is_named: named.is_some(),
         uuid: named.unwrap_or_else(crate::frames::uuid),
         message,
@@ -122,7 +70,7 @@ fn user(frame: &mut Value) -> Option<UserFrame> {
         wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
         speaker: Speaker::Person,
-    })
+    }))
 }
 
 /// A block we do not know is told to the model as it is, not lost.
@@ -133,8 +81,7 @@ fn block(block: &Value) -> MessageBlock {
 fn control(frame: &mut Value) -> Option<Control> {
     let request_id = frame["request_id"].as_str()?.to_owned();
     let request = frame["request"].take();
-    let subtype = request["subtype"].as_str().unwrap_or_default().to_owned();
-    Some(Control { request_id, subtype, request })
+    Some(Control { request_id, request })
 }
 
 fn answer(mut response: Value) -> Inbound {

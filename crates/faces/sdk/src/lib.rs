@@ -22,33 +22,31 @@
 mod ask;
 mod bound;
 mod elicit;
-mod failure;
+mod face;
 mod frames;
-mod hook_frames;
 mod hooks;
 mod host;
 mod inbound;
+mod lines;
 mod mcp;
 mod partial;
+mod projection;
 mod request;
 mod result;
 mod status;
 
-pub use ask::{AskHost, NobodyToAsk, read_answer};
+pub use ask::NobodyToAsk;
 pub use bound::{MAX_LINE, bounded_line};
-pub use elicit::ElicitFromHost;
-pub use failure::ApiFailure;
-pub use frames::{Additions, Frames, Init, PROTOCOL_VERSION};
-pub use hook_frames::{HookFrames, Told};
+pub use face::{EndSignal, SdkFace};
+pub use frames::{Frames, PROTOCOL_VERSION};
 pub use hooks::hook_definitions;
 pub use host::{Host, HostError};
-pub use inbound::{Control, Inbound, Speaker, UserFrame, fail, succeed};
-pub use mcp::{HostServers, server_configs};
+pub use inbound::{Control, Inbound, fail, succeed};
+pub use mcp::HostServers;
 pub use partial::Partial;
+pub use projection::{Projection, StateFrames, Told};
 pub use request::{
     ControlRequest, FileAnswer, FileEncoding, HostAgent, HostPlugin, InitializeRequest, InterruptAnswer,
-    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
-    TaskOutputAnswer,
+    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
 };
-pub use result::{Bill, TurnFacts, failed_start, local_result, result_frame, turn_frame};
-pub use status::{mcp_servers, mcp_status};
+pub use result::{failed_start, local_result, turn_frame};

@@ -1,74 +1,30 @@
 //! The last frame of a turn.
 
-use std::collections::BTreeMap;
-
-use haft_agent::{EndReason, Exhausted, Spending, TurnEnd};
+use haft_agent::{EndReason, Exhausted, TurnEnd};
 use haft_model::Catalog;
-use haft_types::{SessionId, ToolUse, Usage};
+use haft_types::{SessionId, Usage};
 use serde_json::{Value, json};
 
-use crate::{Speaker, failure::ApiFailure, frames::uuid};
+use haft_session::{ApiFailure, Bill, Speaker, TurnFacts};
 
-/// What a process has used so far, model by model.
-#[derive(Clone, Debug, Default)]
-pub struct Bill {
-    /// Tokens by model.
-    pub models: BTreeMap<String, Usage>,
-    /// Money in all.
-    pub usd: f64,
-}
+use crate::frames::uuid;
 
-impl Bill {
-    /// An answer of this model is complete.
-    pub fn add(&mut self, model: &str, usage: Usage) {
-        *self.models.entry(model.to_owned()).or_default() += usage;
-    }
-
-    /// What each model used, as results tell it.
-    pub fn by_model(&self) -> Value {
-        let catalog = Catalog::built_in();
-        let line = |(model, used): (&String, &Usage)| {
-            let info = catalog.get(model);
-            let usd = info.price.map_or(0.0, |price| price.of(used, haft_model::Speed::Normal));
-            let line = json!({
-                "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
-                "cacheReadInputTokens": used.cache_read_input_tokens,
-                "cacheCreationInputTokens": used.cache_creation_input_tokens, "webSearchRequests": 0,
-                "costUSD": usd, "contextWindow": info.window, "maxOutputTokens": info.max_output,
-                "canonicalModel": model,
-            });
-            (model.clone(), line)
-        };
-        Value::Object(self.models.iter().map(line).collect())
-    }
-}
-
-/// What a turn was about beside how it ended.
-#[derive(Clone, Debug, Default)]
-pub struct TurnFacts {
-    /// The host's names for the prompts it answered.
-    pub prompts: Vec<String>,
-    /// How many prompts wait.
-    pub queued: usize,
-    /// How many results came before.
-    pub index: usize,
-    /// Whether calls were running when somebody interrupted.
-    pub in_tools: bool,
-    /// A call that was left to whoever started us.
-    pub deferred: Option<ToolUse>,
-    /// Milliseconds until the model said something.
-    pub ttft_ms: Option<u64>,
-    /// The prompt a hook kept from the model.
-    pub prompt_text: String,
-    /// Who began it.
-    pub speaker: Speaker,
-}
-
-/// The last frame of the only turn of a process.
-pub fn result_frame(session_id: &SessionId, end: &TurnEnd, spent: &Spending, model: &str) -> Value {
-    let mut bill = Bill { usd: spent.usd, ..Bill::default() };
-    bill.add(model, spent.usage);
-    turn_frame(session_id, end, &bill, &TurnFacts::default())
+/// What each model used, as results tell it.
+pub(crate) fn by_model(bill: &Bill) -> Value {
+    let catalog = Catalog::built_in();
+    let line = |(model, used): (&String, &Usage)| {
+        let info = catalog.get(model);
+        let usd = info.price.map_or(0.0, |price| price.of(used, haft_model::Speed::Normal));
+        let line = json!({
+            "inputTokens": used.input_tokens, "outputTokens": used.output_tokens,
+            "cacheReadInputTokens": used.cache_read_input_tokens,
+            "cacheCreationInputTokens": used.cache_creation_input_tokens, "webSearchRequests": 0,
+            "costUSD": usd, "contextWindow": info.window, "maxOutputTokens": info.max_output,
+            "canonicalModel": model,
+        });
+        (model.clone(), line)
+    };
+    Value::Object(bill.models.iter().map(line).collect())
 }
 
 /// The last frame of a turn.
@@ -162,7 +118,7 @@ pub fn failed_start(session_id: &str, error: &str) -> Value {
 fn base(session_id: &SessionId, bill: &Bill) -> Value {
     json!({
         "type": "result", "session_id": session_id, "uuid": uuid(), "total_cost_usd": bill.usd,
-        "modelUsage": bill.by_model(),
+        "modelUsage": by_model(bill),
     })
 }
 

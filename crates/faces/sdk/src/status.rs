@@ -1,19 +1,18 @@
 //! What hosts are told about MCP servers.
 
-use haft_mcp::Manager;
+use haft_mcp::{Manager, ServerStatus};
 use serde_json::{Value, json};
 
 /// For `init`: names and states.
-pub fn mcp_servers(manager: &Manager) -> Vec<Value> {
-    let shown = manager
-        .status()
-        .into_iter()
+pub(crate) fn mcp_servers(servers: &[ServerStatus]) -> Vec<Value> {
+    let shown = servers
+        .iter()
         .map(|it| json!({"name": it.name, "status": it.state.wire_name(), "source": it.scope.name()}));
     shown.collect()
 }
 
 /// For `mcp_status`: everything.
-pub fn mcp_status(manager: &Manager) -> Value {
+pub(crate) fn mcp_status(manager: &Manager) -> Value {
     let shown = manager.status().into_iter().map(|it| {
         let mut server = json!({
             "name": it.name, "status": it.state.wire_name(), "transport": it.transport,

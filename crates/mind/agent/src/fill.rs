@@ -25,6 +25,9 @@ pub struct WindowFill {
     pub parts: Vec<FillPart>,
     /// The largest results.
     pub largest: Vec<FillPart>,
+    /// Deferred tools that were loaded.
+    #[serde(skip)]
+    pub loaded: Vec<String>,
 }
 
 /// A part of a request.
@@ -60,6 +63,7 @@ impl Agent {
         let (said, largest) = conversation_parts(&request.messages);
         parts.extend(said);
         WindowFill {
+            loaded: self.tools.state.loaded.clone(),
             window: self.window(),
             answer: u64::from(request.max_tokens),
             compact_at: self.window() * u64::from(self.settings.compact_at_percent) / 100,

@@ -166,6 +166,17 @@ pub enum Thinking {
     },
 }
 
+impl Thinking {
+    /// Thinking with so many tokens; the model's default without a number.
+    pub fn of_budget(tokens: Option<u32>) -> Self {
+        match tokens {
+            None => Self::Default,
+            Some(0) => Self::Off,
+            Some(tokens) => Self::Budget { tokens: tokens.max(1024) },
+        }
+    }
+}
+
 /// How much of what a model thinks comes back.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

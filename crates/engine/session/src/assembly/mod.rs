@@ -91,7 +91,11 @@ impl Assembly {
             None => None,
         };
         let services = match spec.tools.built_in {
-            true => Some(SessionServices::open(&premises, memories.as_ref().map(|it| it.held.clone()))?),
+            true => {
+                let held = memories.as_ref().map(|it| it.held.clone());
+                let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::Held::default));
+                Some(SessionServices::open(&premises, held)?)
+            }
             false => None,
         };
         if let (Some(services), Some(memories)) = (&services, &memories) {

@@ -88,6 +88,8 @@ pub(crate) struct Owner {
     api_ms: u64,
     opened: Instant,
     finishing: bool,
+    /// Whether the session ends with the prompt that is being worked on.
+    ending: bool,
     processes_ended: bool,
 }
 
@@ -203,6 +205,7 @@ impl Owner {
             api_ms: 0,
             opened: Instant::now(),
             finishing: false,
+            ending: false,
             processes_ended: false,
             spec,
             events,
@@ -226,6 +229,9 @@ impl Owner {
         loop {
             self.start_next();
             let is_working = matches!(self.seat, OwnedSeat::Working(_));
+            if self.ending && !is_working {
+                return CloseHow::AtOnce;
+            }
             let is_done = self.finishing && !is_working && self.queue.is_empty();
             if is_done && !self.watch.background.is_busy() {
                 return CloseHow::Orderly;
@@ -348,6 +354,7 @@ impl Owner {
             Command::Calls { calls, cancel, reply } => self.run_calls(calls, cancel, reply),
             Command::Ready(reply) => self.get_ready(reply),
             Command::Finish => self.finish_when_done(),
+            Command::EndAfterTurn => self.ending = true,
             // The loop ends with it before it comes here.
             Command::Close(_) => (),
         }

@@ -111,7 +111,7 @@ impl Owner {
 
     /// Begins the next prompt, if somebody is free to work on it.
     pub(super) fn start_next(&mut self) {
-        if !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
+        if self.ending || !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
             return;
         }
         let takes_up = self.left_for_later == LeftForLater::Ready;
@@ -182,6 +182,11 @@ impl Owner {
             begins: self.begins.take(),
             readers: self.readers.clone(),
             slash_commands: self.spec.extensions.slash_commands,
+            trust_desk: self
+                .spec
+                .face_answers
+                .server_trust
+                .then(|| std::sync::Arc::clone(&self.desk)),
             record: self.spec.model.clone().filter(|_| self.results == 0),
             model: None,
         }

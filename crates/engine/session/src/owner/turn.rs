@@ -6,17 +6,18 @@ use std::{sync::Arc, time::Duration};
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd, WindowFill};
 use haft_hooks::{HookEvent, OtherInput, SessionSource, SessionStart};
 use haft_runtime::{CallSession, Report};
-use haft_types::ToolUse;
+use haft_types::{AgentId, ToolUse};
 use serde_json::json;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ApiFailure, EventSender, Happening, ModelSpec, Prompt, Reply, SessionFacts, Speaker, TurnBegan,
+    ApiFailure, EventSender, Happening, ModelSpec, Prompt, QuestionAnswer, QuestionSubject, Reply, SessionFacts, Speaker, TurnBegan,
     assembly::{Readers, record},
     extensions::{LocalCommand, attachments},
     hooks::run_hooks,
     premises::Premises,
+    questions::QuestionDesk,
     servers::{ServerTools, SessionServers, expand_command, needs_servers},
 };
 
@@ -125,6 +126,8 @@ pub(super) struct TurnSetting {
     /// Show what a prompt names.
     pub(super) readers: Option<Readers>,
     pub(super) slash_commands: bool,
+    /// Who is asked whether servers of the project may start, if anybody is.
+    pub(super) trust_desk: Option<Arc<QuestionDesk>>,
     /// Says whether and where the run is written down, before its first turn.
     pub(super) record: Option<ModelSpec>,
     /// Another model for this prompt only.
@@ -294,6 +297,7 @@ impl CallRun {
             let is_needed = on_demand && calls.iter().any(|call| needs_servers(&call.name));
             if is_needed || setting.server_turn != ServerTurn::Without {
                 if setting.servers.manager().names().is_empty() {
+                    ask_about_servers(&setting).await;
                     setting.servers.start();
                     setting.servers.settled().await;
                 }
@@ -318,6 +322,17 @@ impl CallRun {
             session
         });
         Self { task, cancel: CancellationToken::new() }
+    }
+}
+
+/// Asks the face about servers of the project that nobody has agreed to.
+async fn ask_about_servers(setting: &TurnSetting) {
+    let Some(desk) = &setting.trust_desk else { return };
+    for waiting in setting.servers.found().waiting {
+        let asked = QuestionSubject::ServerTrust(Box::new(waiting.clone()));
+        if let Some(QuestionAnswer::ServerTrust(true)) = desk.ask(AgentId::Main, asked).await {
+            setting.servers.agree_to(&waiting);
+        }
     }
 }
 

@@ -21,10 +21,11 @@ use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
 
 pub use self::{
-    policy::{directories, policy_of_rules},
+    policy::policy_of_rules,
     rules_text::split_rules,
     walls::{CallLimits, WallDemand, Walls},
 };
+use self::policy::directories;
 use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec};
 
 /// Directories, settings, rules and walls of one session.

@@ -58,7 +58,7 @@ pub struct CallLimits<'a> {
 }
 
 impl Walls {
-    pub fn new(
+    pub(super) fn new(
         store: Arc<SettingsStore>,
         session: &str,
         state: PathBuf,
@@ -103,6 +103,7 @@ impl Walls {
             })
     }
 
+    /// The sandbox of this machine, or why there is none.
     pub fn sandbox(&self) -> Result<&Arc<Sandbox>, String> {
         let opened = self.sandbox.get_or_init(|| {
             let config = SandboxConfig::new(self.session.as_str(), self.state.join("sandbox"));

@@ -122,3 +122,39 @@ fn denial(message: &str, interrupt: bool) -> Answer {
     };
     Answer::Deny { message, interrupt }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_is_a_yes() {
+        let check = |answer: Value, allowed: bool| {
+            let read = read_permission_answer(answer.clone());
+            assert_eq!(matches!(read, Answer::Allow { .. }), allowed, "{answer} {read:?}");
+        };
+        check(json!({"behavior": "allow"}), true);
+        check(json!({"behavior": "allow", "updatedInput": null, "updatedPermissions": []}), true);
+        check(json!({"behavior": "allow", "updatedInput": {"a": 1}, "toolUseID": "t", "new": 1}), true);
+        check(
+            json!({"behavior": "allow", "updatedPermissions": [
+                {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": null}],
+                 "behavior": "allow", "destination": "session"},
+                {"type": "setMode", "mode": "acceptEdits", "destination": "session"}]}),
+            true,
+        );
+        for no in [
+            json!(null),
+            json!({}),
+            json!("allow"),
+            json!([]),
+            json!({"behavior": "Allow"}),
+            json!({"behavior": true}),
+            json!({"behavior": "allow", "updatedInput": "x"}),
+            json!({"behavior": "allow", "updatedPermissions": [{"type": "nonsense"}]}),
+            json!({"behavior": "deny"}),
+        ] {
+            check(no, false);
+        }
+    }
+}

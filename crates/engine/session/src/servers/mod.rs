@@ -244,12 +244,6 @@ impl SessionServers {
         }
     }
 
-    /// Whether somebody named servers.
-    pub(crate) fn has_any(&self) -> bool {
-        let named = self.chosen().replaced.is_some() || !self.chosen().added.is_empty();
-        named || !self.found().usable.is_empty()
-    }
-
     /// Exactly these servers from now on.
     pub(crate) fn replace(&self, configs: Vec<ServerConfig>) {
         self.chosen().replaced = Some(configs.clone());

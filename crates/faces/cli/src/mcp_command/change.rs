@@ -6,16 +6,16 @@ use haft_config::McpScope;
 use haft_mcp::{Scope, declared_servers};
 use serde_json::{Map, Value, json};
 
+use super::ServerDesk;
 use super::args::{AddArgs, ScopeArg, TransportArg};
 use crate::{
     output::{Ended, Failure, print_line},
-    wiring::Setup,
 };
 
-pub(super) fn add(setup: &Setup, args: AddArgs) -> Ended {
+pub(super) fn add(desk: &ServerDesk, args: AddArgs) -> Ended {
     let (name, scope) = (args.name.clone(), args.scope);
     let entry = entry(args)?;
-    store(setup, &name, entry, scope)
+    store(desk, &name, entry, scope)
 }
 
 /// The entry the flags describe.
@@ -89,7 +89,7 @@ fn pairs(texts: &[String], between: char, flag: &str, form: &str) -> Result<Map<
     texts.iter().map(pair).collect()
 }
 
-pub(super) fn add_json(setup: &Setup, name: &str, text: &str, scope: ScopeArg) -> Ended {
+pub(super) fn add_json(desk: &ServerDesk, name: &str, text: &str, scope: ScopeArg) -> Ended {
     let parsed: Value = serde_json::from_str(text).map_err(|err| format!("the entry is not JSON: {err}"))?;
     let Value::Object(entry) = parsed else {
         return Err(Failure::Message(String::from("the entry is not a JSON object")));
@@ -97,15 +97,16 @@ pub(super) fn add_json(setup: &Setup, name: &str, text: &str, scope: ScopeArg) -
     if !["command", "url", "httpUrl"].iter().any(|key| entry.get(*key).is_some_and(Value::is_string)) {
         return Err(Failure::Message(String::from("the entry has neither a `command` nor a `url`")));
     }
-    store(setup, name, entry, scope)
+    store(desk, name, entry, scope)
 }
 
-fn store(setup: &Setup, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
+fn store(desk: &ServerDesk, name: &str, entry: Map<String, Value>, scope: ScopeArg) -> Ended {
     let (_, problems) = declared_servers(&json!({"mcpServers": {name: entry}}), Scope::User);
     if let Some(problem) = problems.first() {
         return Err(Failure::Message(problem.reason.clone()));
     }
-    let there = setup.loaded.settings.mcp_servers.iter();
+    let loaded = desk.premises.loaded();
+    let there = loaded.settings.mcp_servers.iter();
     let already = there.into_iter().any(|it| it.name == name && it.scope == scope.scope());
     if already {
         return Err(Failure::Message(format!(
@@ -113,20 +114,21 @@ fn store(setup: &Setup, name: &str, entry: Map<String, Value>, scope: ScopeArg) 
             scope.name()
         )));
     }
-    setup.store.add_server(scope.scope(), name, &entry).map_err(|err| err.to_string())?;
-    let file = setup.store.server_file(scope.scope()).unwrap_or_default();
+    desk.premises.store.add_server(scope.scope(), name, &entry).map_err(|err| err.to_string())?;
+    let file = desk.premises.store.server_file(scope.scope()).unwrap_or_default();
     print_line(&format!("Added {name} ({} scope, {}).", scope.name(), file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn remove(setup: &Setup, name: &str, scope: Option<ScopeArg>) -> Ended {
+pub(super) fn remove(desk: &ServerDesk, name: &str, scope: Option<ScopeArg>) -> Ended {
     let all = [ScopeArg::Local, ScopeArg::Project, ScopeArg::User];
-    let holding: Vec<ScopeArg> = all.into_iter().filter(|it| holds(setup, it.scope(), name)).collect();
+    let holding: Vec<ScopeArg> = all.into_iter().filter(|it| holds(desk, it.scope(), name)).collect();
     let from = match (scope, holding.as_slice()) {
         (Some(scope), _) => scope,
         (None, [only]) => *only,
         (None, []) => {
-            let elsewhere = setup.loaded.settings.mcp_servers.iter().find(|it| it.name == name);
+            let loaded = desk.premises.loaded();
+            let elsewhere = loaded.settings.mcp_servers.iter().find(|it| it.name == name);
             return Err(Failure::Message(match elsewhere {
                 Some(server) => format!("{name} stands in {}; take it out there", server.origin),
                 None => format!("there is no server named {name}"),
@@ -140,7 +142,7 @@ pub(super) fn remove(setup: &Setup, name: &str, scope: Option<ScopeArg>) -> Ende
             )));
         }
     };
-    if !setup.store.remove_server(from.scope(), name).map_err(|err| err.to_string())? {
+    if !desk.premises.store.remove_server(from.scope(), name).map_err(|err| err.to_string())? {
         return Err(Failure::Message(format!(
             "there is no server named {name} in the {} scope",
             from.name()
@@ -151,6 +153,6 @@ pub(super) fn remove(setup: &Setup, name: &str, scope: Option<ScopeArg>) -> Ende
 }
 
 /// Whether the file we write for a scope names this server.
-fn holds(setup: &Setup, scope: McpScope, name: &str) -> bool {
-    setup.store.names_server(scope, name)
+fn holds(desk: &ServerDesk, scope: McpScope, name: &str) -> bool {
+    desk.premises.store.names_server(scope, name)
 }

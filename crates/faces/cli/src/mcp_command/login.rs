@@ -8,30 +8,31 @@ use std::{
 
 use haft_mcp::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
 
+use super::ServerDesk;
 use super::status::find;
 use crate::{
     output::{Ended, Failure, print_line, write_error},
-    wiring::{ServerFlags, Setup},
 };
 
 /// How long a person may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// The one server, ready to be talked to.
-fn connect<'a>(setup: &'a Setup, name: &str) -> Result<(&'a Manager, ServerConfig), Failure> {
-    find(setup, name)?;
-    let found = setup.servers(ServerFlags::default())?;
+fn connect<'a>(desk: &'a ServerDesk, name: &str) -> Result<(&'a Manager, ServerConfig), Failure> {
+    find(desk, name)?;
+    let found = desk.servers.found();
     let Some(config) = found.usable.into_iter().find(|it| it.name == name) else {
         let waiting = found.waiting.iter().find(|it| it.server.name == name).map(|it| it.reason());
         let problem = found.problems.iter().find(|it| it.server == name).map(|it| it.reason.clone());
         let why = waiting.or(problem).unwrap_or_else(|| String::from("cannot be used"));
         return Err(Failure::Message(format!("the MCP server {name} {why}")));
     };
-    Ok((setup.launch(vec![config.clone()], ServerFlags::default())?, config))
+    desk.servers.launch(vec![config.clone()]);
+    Ok((desk.servers.manager(), config))
 }
 
-pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended {
-    let (manager, config) = connect(setup, name)?;
+pub(super) async fn login(desk: &ServerDesk, name: &str, no_browser: bool) -> Ended {
+    let (manager, config) = connect(desk, name)?;
     let oauth = match &config.endpoint {
         Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => &it.oauth,
         Endpoint::Stdio(_) | Endpoint::InProcess(_) => {
@@ -40,7 +41,7 @@ pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended 
     };
     let works = manager.refresh(name).await;
     if works.is_ok() && !manager.wants_more(name) {
-        setup.stop_servers().await;
+        desk.servers.stop().await;
         print_line(&match oauth.grant.is_headless() {
             true => format!("{name} works; its entry says how tokens are got (`{}`).", oauth.grant.name()),
             false => format!("{name} works already; nobody asks for a login."),
@@ -48,7 +49,7 @@ pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended 
         return Ok(ExitCode::SUCCESS);
     }
     if let (true, Err(err)) = (oauth.grant.is_headless(), works) {
-        setup.stop_servers().await;
+        desk.servers.stop().await;
         return Err(Failure::Message(err.to_string()));
     }
     let listener = listen(oauth.callback_port).await?;
@@ -71,7 +72,7 @@ pub(super) async fn login(setup: &Setup, name: &str, no_browser: bool) -> Ended 
     let answer = answer.map_err(|_| String::from("nobody came back from the browser"))??;
     flow.finish(&answer).await.map_err(|err| err.to_string())?;
     let works = manager.reconnect(name).await;
-    setup.stop_servers().await;
+    desk.servers.stop().await;
     works.map_err(|err| format!("logged in, but {err}"))?;
     print_line(&format!("Logged in to {name}."))?;
     Ok(ExitCode::SUCCESS)
@@ -125,10 +126,10 @@ fn open(url: &str) {
     command.spawn().ok();
 }
 
-pub(super) async fn logout(setup: &Setup, name: &str) -> Ended {
-    let (manager, _) = connect(setup, name)?;
+pub(super) async fn logout(desk: &ServerDesk, name: &str) -> Ended {
+    let (manager, _) = connect(desk, name)?;
     let forgotten = manager.logout(name).map_err(|err| err.to_string())?;
-    setup.stop_servers().await;
+    desk.servers.stop().await;
     print_line(&match forgotten {
         true => format!("Logged out of {name}."),
         false => format!("There was no login to {name}."),

@@ -8,39 +8,53 @@ mod status;
 
 pub(crate) use args::McpCommand;
 
+use std::sync::Arc;
+
+use haft_session::{Premises, SessionServers, journal_path};
+
 use crate::{
     args::Options,
     output::{Ended, Failure, print_bytes},
-    wiring::{Setup, journal_path, runtime},
+    spec,
 };
+
+/// What commands about servers work with.
+struct ServerDesk {
+    premises: Arc<Premises>,
+    servers: SessionServers,
+    /// Whether programs read what is printed.
+    json: bool,
+}
 
 pub(crate) fn run(command: McpCommand, options: &Options) -> Ended {
     if let McpCommand::Serve(args) = command {
         return serve::run(&args, options);
     }
-    let setup = Setup::new(options)?;
+    let runtime = spec::runtime()?;
+    let _inside = runtime.enter();
+    let premises = spec::premises(options)?;
+    let servers = spec::servers(&premises)?;
+    let desk = ServerDesk { premises, servers, json: options.json };
     match command {
-        McpCommand::Add(args) => change::add(&setup, args),
-        McpCommand::AddJson { name, entry, scope } => change::add_json(&setup, &name, &entry, scope),
-        McpCommand::Remove { name, scope } => change::remove(&setup, &name, scope),
-        McpCommand::List => runtime()?.block_on(status::list(&setup)),
-        McpCommand::Get { name } => runtime()?.block_on(status::get(&setup, &name)),
-        McpCommand::Doctor { name } => runtime()?.block_on(status::doctor(&setup, name.as_deref())),
-        McpCommand::Login { name, no_browser } => {
-            runtime()?.block_on(login::login(&setup, &name, no_browser))
-        }
-        McpCommand::Logout { name } => runtime()?.block_on(login::logout(&setup, &name)),
-        McpCommand::Logs { name, lines } => logs(&setup, &name, lines),
+        McpCommand::Add(args) => change::add(&desk, args),
+        McpCommand::AddJson { name, entry, scope } => change::add_json(&desk, &name, &entry, scope),
+        McpCommand::Remove { name, scope } => change::remove(&desk, &name, scope),
+        McpCommand::List => runtime.block_on(status::list(&desk)),
+        McpCommand::Get { name } => runtime.block_on(status::get(&desk, &name)),
+        McpCommand::Doctor { name } => runtime.block_on(status::doctor(&desk, name.as_deref())),
+        McpCommand::Login { name, no_browser } => runtime.block_on(login::login(&desk, &name, no_browser)),
+        McpCommand::Logout { name } => runtime.block_on(login::logout(&desk, &name)),
+        McpCommand::Logs { name, lines } => logs(&desk, &name, lines),
         McpCommand::Serve(_) => Err(Failure::Message(String::from("handled above"))),
     }
 }
 
-fn logs(setup: &Setup, name: &str, lines: usize) -> Ended {
-    let path = journal_path(&setup.state_dir(), name);
+fn logs(desk: &ServerDesk, name: &str, lines: usize) -> Ended {
+    let path = journal_path(&desk.premises.state_dir(), name);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
-            status::find(setup, name)?;
+            status::find(desk, name)?;
             return Err(Failure::Message(format!("no session has used the server {name} yet")));
         }
         Err(err) => return Err(Failure::Message(format!("{}: {err}", path.display()))),

@@ -2,12 +2,13 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use haft_agent::Held;
 use haft_mcp::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
     serve_stdio,
 };
 use haft_runtime::{Pool, SharedPool};
+use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
+use haft_tool::DynTool;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::args::ServeArgs;
 use crate::{
     args::Options,
-    output::{Ended, Failure, write_error},
-    wiring::{self, Attended, ServerFlags, Setup, Signals},
+    output::{Ended, Failure, complain, write_error},
+    spec,
 };
 
 pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
@@ -29,30 +30,35 @@ pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
             runtime.shutdown_background();
             ended
         }
-        Some(_) => wiring::runtime()?.block_on(serve(args, options)),
+        Some(_) => spec::runtime()?.block_on(serve(args, options)),
     }
 }
 
 async fn serve(args: &ServeArgs, options: &Options) -> Ended {
-    let mut setup = Setup::new(options)?;
     let clients = Clients::default();
+    let mut spec = spec::of_options(options)?;
+    spec.asking = Asking::Port(Arc::new(ClientAsk::new(clients.clone())));
+    spec.servers.start = ServerStart::ForHooks;
     // Nobody knows what clients still have: every call stands for itself.
-    setup.held = Some(Held::default());
-    setup.signals = Signals::Handled;
-    setup.asker = Some(Arc::new(ClientAsk::new(clients.clone())));
-    let session = setup.session(Attended::Never)?;
-    if setup.hooks_need_servers() {
-        setup.start_servers(ServerFlags::default(), Attended::Never)?;
-    }
-    let tools = setup.built_in_tools(&session);
+    spec.remembers_results = false;
+    let (handle, mut events) = Session::open(spec)?;
+    let notices = tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            if let Happening::Notice(text) = &event.what {
+                complain(text);
+            }
+        }
+    });
+    handle.ask(Command::Ready).await;
+    let calls = handle.calls();
     let server = ToolServer::new(
-        Arc::clone(&session.pipeline),
-        SharedPool::new(Pool::assemble(tools, Vec::new())),
-        session.state.clone(),
+        Arc::clone(&calls.pipeline),
+        SharedPool::new(Pool::assemble(own_tools(&calls.pool.get()), Vec::new())),
+        calls.state.clone(),
         clients,
         ServerOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            spools: vec![setup.state_dir().join("tasks").join(setup.session_id.as_str())],
+            spools: vec![handle.premises().state_dir().join("tasks").join(handle.id().as_str())],
             ..ServerOptions::default()
         },
     );
@@ -61,8 +67,16 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
         None => serve_stdio(server, stop).await.map_err(Failure::from),
         Some(_) => over_http(server, args, stop).await,
     };
-    setup.close(&session).await;
+    handle.close().await;
+    notices.abort();
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// The session's own tools, for somebody who sees all of them at once: what
+/// brings tools on demand and what is about other servers is left out.
+fn own_tools(pool: &Pool) -> Vec<Arc<dyn DynTool>> {
+    let own = pool.tools().filter(|(name, _)| *name != "ToolSearch" && !needs_servers(name));
+    own.map(|(_, tool)| Arc::clone(tool)).collect()
 }
 
 async fn over_http(server: ToolServer, args: &ServeArgs, stop: CancellationToken) -> Result<(), Failure> {

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
 use haft_model::wire_schema;
+use haft_session::FoundServers;
 use haft_types::{nearest, text};
 use serde_json::{Value, json};
 
+use super::ServerDesk;
 use crate::{
     output::{Ended, Failure, print_bytes, print_line},
     show,
-    wiring::{ServerFlags, Servers, Setup},
 };
 
 /// What is known about one server.
@@ -36,9 +37,9 @@ enum Tools {
     Named,
 }
 
-pub(super) async fn list(setup: &Setup) -> Ended {
-    let rows = look(setup, None).await?;
-    if setup.options.json {
+pub(super) async fn list(desk: &ServerDesk) -> Ended {
+    let rows = look(desk, None).await?;
+    if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -55,27 +56,27 @@ pub(super) async fn list(setup: &Setup) -> Ended {
     print_bytes(out.as_bytes())
 }
 
-pub(super) async fn get(setup: &Setup, name: &str) -> Ended {
-    find(setup, name)?;
-    let rows = look(setup, Some(name)).await?;
-    show_all(setup, &rows, Tools::Named)
+pub(super) async fn get(desk: &ServerDesk, name: &str) -> Ended {
+    find(desk, name)?;
+    let rows = look(desk, Some(name)).await?;
+    show_all(desk, &rows, Tools::Named)
 }
 
-pub(super) async fn doctor(setup: &Setup, name: Option<&str>) -> Ended {
+pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
     if let Some(name) = name {
-        find(setup, name)?;
+        find(desk, name)?;
     }
-    let rows = look(setup, name).await?;
-    if rows.is_empty() && !setup.options.json {
+    let rows = look(desk, name).await?;
+    if rows.is_empty() && !desk.json {
         print_line("No MCP servers. Name one with `haft mcp add`.")?;
         return Ok(ExitCode::SUCCESS);
     }
-    show_all(setup, &rows, Tools::Counted)
+    show_all(desk, &rows, Tools::Counted)
 }
 
 /// Everything about these servers. Fails if one of them does not work.
-fn show_all(setup: &Setup, rows: &[Row], tools: Tools) -> Ended {
-    if setup.options.json {
+fn show_all(desk: &ServerDesk, rows: &[Row], tools: Tools) -> Ended {
+    if desk.json {
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
     } else {
         let reports: Vec<String> = rows.iter().map(|row| row.report(tools)).collect();
@@ -86,8 +87,8 @@ fn show_all(setup: &Setup, rows: &[Row], tools: Tools) -> Ended {
 }
 
 /// Fails with the nearest names if nobody named this server.
-pub(super) fn find(setup: &Setup, name: &str) -> Result<(), Failure> {
-    let found = setup.servers(ServerFlags::default())?;
+pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), Failure> {
+    let found = desk.servers.found();
     let names: Vec<&str> = found
         .declared
         .iter()
@@ -104,12 +105,13 @@ pub(super) fn find(setup: &Setup, name: &str) -> Result<(), Failure> {
 }
 
 /// Connects to all servers, or to one, and says how they are.
-async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
-    let found = setup.servers(ServerFlags::default())?;
+async fn look(desk: &ServerDesk, only: Option<&str>) -> Result<Vec<Row>, Failure> {
+    let found = desk.servers.found();
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let Servers { usable, waiting, problems, declared } = found;
+    let FoundServers { usable, waiting, problems, declared } = found;
     let usable: Vec<_> = usable.into_iter().filter(|it| wanted(&it.name)).collect();
-    let manager = setup.launch(usable, ServerFlags::default())?;
+    desk.servers.launch(usable);
+    let manager = desk.servers.manager();
     let names = manager.names();
     // Also those whose tools are known: the question is whether they work now.
     let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
@@ -117,15 +119,15 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
     let mut rows: Vec<Row> = statuses
         .map(|status| Row {
             offers: offers(manager, &status.name),
-            ..Row::of_status(status, &declared, setup)
+            ..Row::of_status(status, &declared, desk)
         })
         .collect();
     for it in waiting.iter().filter(|it| wanted(&it.server.name)) {
-        rows.push(Row::plain(&it.server, "waiting", it.reason(), setup));
+        rows.push(Row::plain(&it.server, "waiting", it.reason(), desk));
     }
     for Problem { server, reason } in problems.iter().filter(|it| wanted(&it.server)) {
         let row = match declared.iter().find(|it| it.name == *server) {
-            Some(it) => Row::plain(it, "unusable", reason.clone(), setup),
+            Some(it) => Row::plain(it, "unusable", reason.clone(), desk),
             None => Row {
                 name: server.clone(),
                 scope: "",
@@ -139,7 +141,7 @@ async fn look(setup: &Setup, only: Option<&str>) -> Result<Vec<Row>, Failure> {
         };
         rows.push(row);
     }
-    setup.stop_servers().await;
+    desk.servers.stop().await;
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(rows)
 }
@@ -166,13 +168,13 @@ fn offers(manager: &Manager, server: &str) -> Vec<(String, String)> {
     tools.iter().map(|tool| (tool.name().to_owned(), text::one_line(&tool.spec().description, 70))).collect()
 }
 
-fn place(setup: &Setup, name: &str) -> Option<String> {
-    let loaded = setup.store.current();
+fn place(desk: &ServerDesk, name: &str) -> Option<String> {
+    let loaded = desk.premises.store.current();
     loaded.settings.mcp_servers.iter().find(|it| it.name == name).map(|it| it.origin.to_string())
 }
 
 impl Row {
-    fn of_status(status: ServerStatus, declared: &[Declared], setup: &Setup) -> Self {
+    fn of_status(status: ServerStatus, declared: &[Declared], desk: &ServerDesk) -> Self {
         let what = declared.iter().find(|it| it.name == status.name).map(Declared::summary);
         let (state, reason) = match &status.state {
             ServerState::Ready => ("ready", None),
@@ -188,7 +190,7 @@ impl Row {
             name: status.name.clone(),
             scope: status.scope.name(),
             what: what.unwrap_or_default(),
-            place: place(setup, &status.name),
+            place: place(desk, &status.name),
             state,
             reason,
             status: Some(status),
@@ -196,12 +198,12 @@ impl Row {
         }
     }
 
-    fn plain(server: &Declared, state: &'static str, reason: String, setup: &Setup) -> Self {
+    fn plain(server: &Declared, state: &'static str, reason: String, desk: &ServerDesk) -> Self {
         Self {
             name: server.name.clone(),
             scope: server.scope.name(),
             what: server.summary(),
-            place: place(setup, &server.name),
+            place: place(desk, &server.name),
             state,
             reason: Some(reason),
             status: None,

@@ -4,15 +4,14 @@ use std::{io::BufRead as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use haft_permission::Behavior;
 use haft_runtime::Pool;
+use haft_session::{described_tools, judge, policy_of_rules};
 use haft_tool::CallContext;
 use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::judge;
 use crate::{
     output::{Ended, print_line},
-    wiring::{Scratch, policy_of_rules, scratch_services},
 };
 
 /// One question.
@@ -43,9 +42,8 @@ struct Rules {
 /// One answer per line, in order. A line that cannot be read is denied, and
 /// says why: a policy test must not pass because it was misspelt.
 pub(super) fn run() -> Ended {
-    let scratch = Scratch::new()?;
-    let services = scratch_services(&scratch)?;
-    let pool = Pool::assemble(haft_tools::base(&services), Vec::new());
+    let scratch = tempfile::tempdir()?;
+    let pool = Pool::assemble(described_tools(scratch.path())?, Vec::new());
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line?;
         if line.iter().all(u8::is_ascii_whitespace) {

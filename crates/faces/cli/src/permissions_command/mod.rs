@@ -1,13 +1,12 @@
 //! `haft permissions test | explain | list`: decisions without running anything.
 
 mod batch;
-mod phantom;
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{process::ExitCode, sync::Arc};
 
-use haft_permission::{Behavior, Decision, Opinion, Policy, explain};
+use haft_permission::{Behavior, Decision, explain};
+use haft_session::judge;
 use haft_tool::CallContext;
-use haft_types::PermissionMode;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +14,7 @@ use crate::{
     output::{Ended, Failure, print_bytes, print_line},
     show,
     tool_command::read_input,
-    wiring::{Setup, policy_of_rules},
+    spec,
 };
 
 pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
@@ -38,12 +37,12 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
 /// Shows the decision on one call; exits with 0 for allow, 1 for ask, 2 for
 /// deny, so that scripts can branch on it.
 fn decide(tool: &str, input: Value, options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let policy = setup.policy()?;
-    let pool = setup.pool()?;
+    let premises = spec::premises(options)?;
+    let policy = premises.policy()?;
+    let pool = premises.pool()?;
     let cx = CallContext {
-        home: setup.home.as_deref().map(Arc::from),
-        ..CallContext::detached("test", setup.cwd.as_path())
+        home: premises.home.as_deref().map(Arc::from),
+        ..CallContext::detached("test", premises.cwd.as_path())
     };
     let decision = judge(&policy, &pool, tool, input, &cx);
     if options.json {
@@ -56,27 +55,6 @@ fn decide(tool: &str, input: Value, options: &Options) -> Ended {
         Behavior::Ask => 1,
         Behavior::Deny => 2,
     }))
-}
-
-/// Judges a call of a tool that may not even exist here.
-fn judge(policy: &Policy, pool: &haft_runtime::Pool, tool: &str, input: Value, cx: &CallContext) -> Decision {
-    let call = phantom::call(pool, tool, input, cx);
-    let name = pool.get(tool).map_or(tool, |tool| tool.name());
-    policy.judge(name, call.as_ref(), cx, &Opinion::None)
-}
-
-/// Whether rules for these commands speak for every part of a command line that
-/// does more than read.
-pub(crate) fn rules_cover(patterns: &[String], line: &str, cwd: &Path, home: Option<&Path>) -> bool {
-    let pool = haft_runtime::Pool::assemble(Vec::new(), Vec::new());
-    let cx = CallContext { home: home.map(Arc::from), ..CallContext::detached("sandbox", cwd) };
-    let allows = |rules: Vec<String>| {
-        let rules = [(Behavior::Allow, rules), (Behavior::Ask, Vec::new()), (Behavior::Deny, Vec::new())];
-        let policy = policy_of_rules(cwd, home, PermissionMode::Default, rules, Vec::new());
-        let input = serde_json::json!({"command": line});
-        judge(&policy, &pool, "Bash", input, &cx).behavior == Behavior::Allow
-    };
-    !allows(Vec::new()) && allows(patterns.iter().map(|it| format!("Bash({it})")).collect())
 }
 
 fn painted(decision: &Decision) -> String {
@@ -93,8 +71,8 @@ fn painted(decision: &Decision) -> String {
 }
 
 fn list(options: &Options) -> Ended {
-    let setup = Setup::new(options)?;
-    let policy = setup.policy()?;
+    let premises = spec::premises(options)?;
+    let policy = premises.policy()?;
     if options.json {
         let rules: Vec<Value> = policy
             .rules_as_written()
@@ -115,7 +93,7 @@ fn list(options: &Options) -> Ended {
     for warning in policy.warnings() {
         out.push_str(&show::clean(&format!("warning: {}: {}\n", warning.rule.text, warning.message)));
     }
-    if let Some(pending) = &setup.loaded.pending_trust {
+    if let Some(pending) = &premises.loaded().pending_trust {
         out.push_str(&format!("{} settings of this project wait for your trust\n", pending.items.len()));
     }
     print_bytes(out.as_bytes())

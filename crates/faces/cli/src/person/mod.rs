@@ -22,13 +22,6 @@ pub(crate) struct PersonAtTerminal;
 /// A person answers one question after the other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-impl PersonAtTerminal {
-    /// Whether there is a terminal to ask at.
-    pub(crate) fn is_there() -> bool {
-        crate::ask_terminal::AskTerminal::is_there()
-    }
-}
-
 impl Elicit for PersonAtTerminal {
     fn elicit(&self, request: Elicitation) -> BoxFuture<'static, ElicitAnswer> {
         Box::pin(async move {

@@ -8,16 +8,17 @@ use std::{
     time::Duration,
 };
 
-use haft_sdk::bounded_line;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::bounded_line;
 
 /// Lines that wait to be looked at.
 const WAITING_LINES: usize = 256;
 
 /// The lines of standard input; the end of the channel is the end of input.
-pub(super) fn read_lines() -> mpsc::Receiver<Vec<u8>> {
+pub(crate) fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(WAITING_LINES);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
@@ -36,14 +37,14 @@ pub(super) fn read_lines() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Writes frames to standard output, one line each, in order.
-pub(super) struct Writer {
+pub(crate) struct LineWriter {
     lines: Option<blocking::Sender<String>>,
     thread: Option<JoinHandle<()>>,
     broken: CancellationToken,
 }
 
-impl Writer {
-    pub(super) fn start() -> Self {
+impl LineWriter {
+    pub(crate) fn start() -> Self {
         let (sender, receiver) = blocking::channel();
         let broken = CancellationToken::new();
         let breaks = broken.clone();
@@ -55,19 +56,19 @@ impl Writer {
         Self { lines: Some(sender), thread: Some(thread), broken }
     }
 
-    pub(super) fn frame(&self, frame: &Value) {
+    pub(crate) fn frame(&self, frame: &Value) {
         if let Some(lines) = &self.lines {
             lines.send(bounded_line(frame)).ok();
         }
     }
 
     /// Nobody reads any more.
-    pub(super) fn broken(&self) -> CancellationToken {
+    pub(crate) fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
     /// Waits until everything is written, as long as somebody reads it.
-    pub(super) async fn finish(&mut self, patience: Duration) {
+    pub(crate) async fn finish(&mut self, patience: Duration) {
         self.lines = None;
         let Some(thread) = self.thread.take() else { return };
         let joined = tokio::task::spawn_blocking(move || thread.join());

@@ -1,0 +1,213 @@
+//! Flags, as the spec of a session. Every command that opens a session makes its
+//! spec here.
+
+use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Duration};
+
+use haft_agent::RunLimits;
+use haft_session::{
+    Asking, EventSender, Happening, LogKept, LogStart, ModelSpec, PlaceSpec, PluginDir, Premises,
+    ProviderSpec, SessionEvent, SessionLogs, SessionServers, SessionSpec, setting_sources, split_rules,
+};
+use haft_types::{PermissionMode, Variables};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::{
+    args::{Options, ProviderName, RunArgs},
+    output::{Failure, complain},
+};
+
+/// The async runtime. Built only for commands that need one.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
+}
+
+/// A session of the flags every command takes.
+pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, Failure> {
+    let mut spec = SessionSpec::new(place(options)?);
+    spec.settings.flags.clone_from(&options.settings);
+    spec.settings.managed.clone_from(&options.managed_settings);
+    spec.settings.sources = options.setting_sources.as_deref().map(setting_sources).transpose()?;
+    spec.permissions.mode = options.permission_mode;
+    spec.permissions.allow.clone_from(&options.allowed_tools);
+    spec.permissions.deny.clone_from(&options.disallowed_tools);
+    refuse_root(&spec)?;
+    Ok(spec)
+}
+
+/// A session with a model, of the flags of a run.
+pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Failure> {
+    let mut options = options.clone();
+    if run.sdk.dangerously_skip_permissions && options.permission_mode.is_none() {
+        options.permission_mode = Some(PermissionMode::BypassPermissions);
+    }
+    let mut spec = of_options(&options)?;
+    spec.permissions.may_bypass =
+        run.sdk.dangerously_skip_permissions || run.sdk.allow_dangerously_skip_permissions;
+    refuse_root(&spec)?;
+    let tools = run.tools.as_ref().filter(|list| *list != "default");
+    spec.tools.only = tools.map(|list| split_rules(std::slice::from_ref(list)));
+    spec.model = Some(model(run)?);
+    spec.log.id = run.session_id.map(|id| id.to_string().into());
+    spec.log.start = match (run.resume.as_ref().filter(|id| !id.is_empty()), run.continue_) {
+        (Some(id), _) => LogStart::Session(id.clone()),
+        (None, true) => LogStart::Newest,
+        (None, false) => LogStart::New,
+    };
+    spec.log.fork = run.fork_session;
+    spec.log.until.clone_from(&run.sdk.resume_session_at);
+    spec.log.drops_turn.clone_from(&run.sdk.resume_drops_turn);
+    spec.log.mirror = run.sdk.session_mirror;
+    if run.sdk.no_session_persistence {
+        spec.log.kept = LogKept::Nowhere;
+    }
+    spec.servers.configs.clone_from(&run.sdk.mcp_config);
+    spec.servers.only_those = run.sdk.strict_mcp_config;
+    spec.servers.patience = run.sdk.mcp_wait.map(Duration::from_secs);
+    let dirs = run.sdk.plugin_dir.iter().map(|dir| (dir, true));
+    let dirs = dirs.chain(run.sdk.plugin_dir_no_mcp.iter().map(|dir| (dir, false)));
+    spec.extensions.plugins =
+        dirs.map(|(path, with_servers)| PluginDir { path: path.clone(), with_servers }).collect();
+    spec.extensions.slash_commands = !run.sdk.disable_slash_commands;
+    if let Some(tool) = run.sdk.permission_prompt_tool.as_ref().filter(|it| *it != "stdio")
+        && run.sdk.permission_prompts.as_deref() != Some("none")
+    {
+        spec.asking = Asking::Tool(tool.clone());
+    }
+    Ok(spec)
+}
+
+fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
+    let output_schema: Option<Value> = match &run.json_schema {
+        None => None,
+        Some(schema) => {
+            Some(serde_json::from_str(schema).map_err(|err| format!("--json-schema is not JSON: {err}"))?)
+        }
+    };
+    let from_file = match &run.sdk.system_prompt_file {
+        None => None,
+        Some(path) => {
+            Some(std::fs::read_to_string(path).map_err(|err| format!("{}: {err}", path.display()))?)
+        }
+    };
+    let mut overrides = run.provider.map(variables_of).unwrap_or_default();
+    if let Some(url) = &run.base_url {
+        overrides.extend(BASE_URLS.map(|name| (name.to_owned(), url.clone())));
+    }
+    let betas = run.sdk.betas.iter().flat_map(|list| split_rules(std::slice::from_ref(list)));
+    Ok(ModelSpec {
+        provider: ProviderSpec::FromVariables { overrides },
+        model: run.model.clone(),
+        fallback: run.fallback_model.clone(),
+        limits: RunLimits {
+            max_turns: run.max_turns,
+            max_usd: run.max_budget_usd,
+            ..RunLimits::default()
+        },
+        thinking: run.sdk.thinking(),
+        thinking_display: run.sdk.thinking_display.map(Into::into),
+        effort: run.sdk.effort.map(Into::into),
+        task_budget: run.sdk.task_budget,
+        betas: betas.collect(),
+        system_prompt: run.system_prompt.clone().or(from_file),
+        append_system_prompt: run.append_system_prompt.clone(),
+        output_schema,
+        agent: run.sdk.agent.clone(),
+        record: run.record.clone(),
+        replay: None,
+    })
+}
+
+/// Where the command works.
+fn place(options: &Options) -> Result<PlaceSpec, Failure> {
+    let here = std::env::current_dir().map_err(|err| format!("the working directory is gone: {err}"))?;
+    let cwd = match &options.cwd {
+        None => here,
+        Some(wanted) => {
+            let cwd =
+                here.join(wanted).canonicalize().map_err(|err| format!("{}: {err}", wanted.display()))?;
+            if !cwd.is_dir() {
+                return Err(Failure::Message(format!("{} is not a directory", cwd.display())));
+            }
+            cwd
+        }
+    };
+    // This leads to the program itself even where its file was replaced meanwhile.
+    let program = PathBuf::from("/proc/self/exe");
+    let program = if program.exists() { Some(program) } else { std::env::current_exe().ok() };
+    let variables = Variables::of_process();
+    Ok(PlaceSpec { cwd, variables, state_dir: None, extra_dirs: options.add_dir.clone(), program })
+}
+
+/// Root who never asks breaks whole machines; where that does not matter,
+/// somebody says so.
+fn refuse_root(spec: &SessionSpec) -> Result<(), Failure> {
+    let wants =
+        spec.permissions.mode == Some(PermissionMode::BypassPermissions) || spec.permissions.may_bypass;
+    let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
+    if wants && is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
+        let why = "--dangerously-skip-permissions and the mode bypassPermissions cannot be used with root/sudo \
+                   privileges; set IS_SANDBOX=1 where nothing can be lost";
+        return Err(Failure::Message(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Directories, settings and rules of the flags, for commands without a session.
+/// What a person should know goes to standard error.
+pub(crate) fn premises(options: &Options) -> Result<Arc<Premises>, Failure> {
+    let spec = of_options(options)?;
+    let id = uuid::Uuid::new_v4().to_string().into();
+    Ok(Arc::new(Premises::read(&spec, id, to_standard_error())?))
+}
+
+/// Where logs of sessions are.
+pub(crate) fn logs(options: &Options) -> Result<SessionLogs, Failure> {
+    Ok(SessionLogs::of(&of_options(options)?.place, &LogKept::Own))
+}
+
+/// The MCP servers of the flags, for commands about them.
+pub(crate) fn servers(premises: &Arc<Premises>) -> Result<SessionServers, Failure> {
+    Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default())?)
+}
+
+/// Says on standard error what a person should know.
+pub(crate) fn to_standard_error() -> EventSender {
+    EventSender::to(|event: SessionEvent| {
+        if let Happening::Notice(text) = &event.what {
+            complain(text);
+        }
+    })
+}
+
+/// Variables that hold the address of a provider.
+const BASE_URLS: [&str; 5] = [
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "OPENAI_BASE_URL",
+];
+
+/// What `--provider` means in variables. A key of somebody else must not change
+/// who was named.
+fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
+    let on = match provider {
+        ProviderName::Anthropic => "",
+        ProviderName::Bedrock => "HAFT_USE_BEDROCK",
+        ProviderName::Vertex => "HAFT_USE_VERTEX",
+        ProviderName::Foundry => "HAFT_USE_FOUNDRY",
+        ProviderName::Openai | ProviderName::OpenaiResponses => "HAFT_USE_OPENAI",
+    };
+    let all = ["HAFT_USE_BEDROCK", "HAFT_USE_VERTEX", "HAFT_USE_FOUNDRY", "HAFT_USE_OPENAI"];
+    let mut set: Vec<(&str, &str)> =
+        all.map(|name| (name, if name == on { "1" } else { "0" })).into_iter().collect();
+    match provider {
+        ProviderName::Openai => set.push(("HAFT_OPENAI_FORM", "chat")),
+        ProviderName::OpenaiResponses => set.push(("HAFT_OPENAI_FORM", "responses")),
+        ProviderName::Anthropic => set.extend([("OPENAI_API_KEY", ""), ("OPENAI_BASE_URL", "")]),
+        ProviderName::Bedrock | ProviderName::Vertex | ProviderName::Foundry => (),
+    }
+    set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}

@@ -1,0 +1,57 @@
+//! Questions of a session, answered by the person at the terminal.
+
+use std::collections::HashMap;
+
+use haft_mcp::Elicit as _;
+use haft_session::{
+    Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle, SessionQuestion,
+};
+use tokio::task::AbortHandle;
+
+use crate::{ask_server::may_start, ask_terminal::ask_permission, person::PersonAtTerminal};
+
+/// Asks the person, and takes back what nobody wants to know any more.
+pub(crate) struct TerminalAnswers {
+    handle: SessionHandle,
+    open: HashMap<String, AbortHandle>,
+}
+
+impl TerminalAnswers {
+    pub(crate) fn new(handle: SessionHandle) -> Self {
+        Self { handle, open: HashMap::new() }
+    }
+
+    /// Asks, if the event is a question.
+    pub(crate) fn take(&mut self, event: &SessionEvent) {
+        match &event.what {
+            Happening::Asked(question) => {
+                let (handle, question) = (self.handle.clone(), SessionQuestion::clone(question));
+                let id = question.id.clone();
+                let asking = tokio::spawn(async move {
+                    let id = question.id.clone();
+                    handle.answer(id, answer(question).await);
+                });
+                self.open.insert(id, asking.abort_handle());
+            }
+            Happening::Settled(id, _) => {
+                if let Some(asking) = self.open.remove(id) {
+                    asking.abort();
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+async fn answer(question: SessionQuestion) -> QuestionAnswer {
+    match question.subject {
+        QuestionSubject::Permission(asked) => QuestionAnswer::Permission(ask_permission(*asked).await),
+        QuestionSubject::Elicitation(asked) => {
+            QuestionAnswer::Elicitation(PersonAtTerminal.elicit(*asked).await)
+        }
+        QuestionSubject::ServerTrust(waiting) => {
+            let agreed = tokio::task::spawn_blocking(move || may_start(&waiting)).await;
+            QuestionAnswer::ServerTrust(agreed.unwrap_or(false))
+        }
+    }
+}
