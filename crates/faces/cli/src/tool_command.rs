@@ -304,8 +304,10 @@ async fn run_lines(servers: &ToolServerArgs, options: &Options) -> Ended {
     let (handle, mut events) = Session::open(call_spec(servers, options)?)?;
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            if let Happening::Notice(text) = &event.what {
-                complain(text);
+            match &event.what {
+                Happening::Notice(text) => complain(text),
+                Happening::Closed => break,
+                _ => (),
             }
         }
     });
