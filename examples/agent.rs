@@ -72,6 +72,6 @@ mod tests {
         let end = answer(&mut agent, "What time is it?", &mut out).await;
         assert_eq!((end.reason, end.turns), (EndReason::Completed, 2));
         assert_eq!(String::from_utf8(out).unwrap(), "Let me look. It is late.");
-        assert!(agent.messages().len() == 4);
+        assert!(agent.messages().await.len() == 4);
     }
 }

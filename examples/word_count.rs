@@ -49,7 +49,7 @@ impl Tool for WordCount {
 async fn main() {
     let file_path = std::env::args().nth(1).unwrap_or_else(|| String::from("Cargo.toml"));
     let report =
-        Tools::new(vec![erase(WordCount)]).call(WordCount::NAME, json!({"file_path": file_path})).await;
+        Tools::new(vec![erase(WordCount)])?.call(WordCount::NAME, json!({"file_path": file_path})).await;
     #[expect(clippy::print_stdout, reason = "an example shows what it did")]
     {
         println!("{}", report.content.to_text());
@@ -67,7 +67,7 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let path = dir.path().canonicalize().unwrap().join("a.txt");
         let path = path.to_str().unwrap().to_owned();
-        let mut tools = Tools::new(vec![erase(WordCount)]);
+        let mut tools = Tools::new(vec![erase(WordCount)]).unwrap();
         for (text, counts) in [
             ("one two\nthree\n", "3 lines, 3 words, 14 characters"),
             ("", "1 lines, 0 words, 0 characters"),

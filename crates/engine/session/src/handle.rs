@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt, QuestionAnswer, Reply, SessionSpec,
+    CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt, QuestionAnswer, Reply,
+    SessionSpec,
     assembly::{Assembly, ChosenProvider, SessionServices, usable_tools},
     owner::Owner,
     premises::Premises,
@@ -144,10 +145,7 @@ impl SessionHandle {
 impl Premises {
     /// Who would answer for a spec, and what is known about models. Nothing is
     /// sent.
-    pub fn provider(
-        &self,
-        spec: Option<&ModelSpec>,
-    ) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
+    pub fn provider(&self, spec: Option<&ModelSpec>) -> Result<(Arc<dyn Provider>, Arc<Catalog>), OpenError> {
         let usual = ModelSpec::default();
         let chosen = ChosenProvider::of(self, spec.unwrap_or(&usual))?;
         Ok((chosen.provider, chosen.catalog))

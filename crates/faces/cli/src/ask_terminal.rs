@@ -21,9 +21,8 @@ pub(crate) fn is_there() -> bool {
 pub(crate) async fn ask_permission(question: PermissionQuestion) -> Answer {
     let text = question_text(&question);
     let suggestions = question.decision.suggestions;
-    let asked = tokio::task::spawn_blocking(move || {
-        ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions))
-    });
+    let asked =
+        tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
     match asked.await {
         Ok(Ok((Reply::Yes, _))) => Answer::yes(),
         Ok(Ok((Reply::Always, updates))) => Answer::Allow { updated_input: None, updates },
@@ -45,7 +44,8 @@ fn question_text(question: &PermissionQuestion) -> String {
         _ => (question.description.as_str(), Vec::new()),
     };
     let decision = &question.decision;
-    let mut text = format!("\n{} {}\n", painted(&question.tool, "36", true), painted(&clean(what), "1", true));
+    let mut text =
+        format!("\n{} {}\n", painted(&question.tool, "36", true), painted(&clean(what), "1", true));
     for effect in effects {
         let paint = if effect.starts_with("removes") { "31" } else { "33" };
         text.push_str(&format!("  {}\n", painted(&clean(effect), paint, true)));

@@ -185,7 +185,7 @@ impl SdkArgs {
             Some(ThinkingFlag::Adaptive) => Thinking::Adaptive,
             Some(ThinkingFlag::Enabled) | None => {
                 Thinking::of_budget(self.max_thinking_tokens.or_else(from_env))
-            },
+            }
         }
     }
 }

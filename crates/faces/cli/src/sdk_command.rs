@@ -6,10 +6,8 @@ use haft_sdk::{
     EndSignal, Host, HostServers, NobodyToAsk, Projection, SdkFace, StateFrames, Told, bounded_line,
     failed_start,
 };
-use haft_session::{
-    Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec,
-};
-use haft_types::Variables;
+use haft_session::{Asking, EventSender, LogKept, OpenError, RefusalWords, Session, SessionSpec};
+use haft_types::{PermissionMode, Variables};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -36,6 +34,11 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
             Ok(spec) => spec,
             Err(failure) => return failed(&failure),
         };
+        if spec.permissions.mode == Some(PermissionMode::BypassPermissions)
+            && let Err(failure) = spec::refuse_root(&spec)
+        {
+            return failed(&failure);
+        }
         serve(spec, run).await
     });
     // What is still blocked somewhere does not keep us from ending.
@@ -111,9 +114,7 @@ fn signals() -> Option<mpsc::UnboundedReceiver<EndSignal>> {
         [(SignalKind::terminate(), EndSignal::Terminate), (SignalKind::interrupt(), EndSignal::Interrupt)]
     {
         let (mut signal, sender) = (signal(kind).ok()?, sender.clone());
-        tokio::spawn(async move {
-            while signal.recv().await.is_some() && sender.send(meaning).is_ok() {}
-        });
+        tokio::spawn(async move { while signal.recv().await.is_some() && sender.send(meaning).is_ok() {} });
     }
     Some(receiver)
 }

@@ -32,7 +32,6 @@ pub(crate) fn of_options(options: &Options) -> Result<SessionSpec, Failure> {
     spec.permissions.mode = options.permission_mode;
     spec.permissions.allow.clone_from(&options.allowed_tools);
     spec.permissions.deny.clone_from(&options.disallowed_tools);
-    refuse_root(&spec)?;
     Ok(spec)
 }
 
@@ -45,7 +44,9 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
     let mut spec = of_options(&options)?;
     spec.permissions.may_bypass =
         run.sdk.dangerously_skip_permissions || run.sdk.allow_dangerously_skip_permissions;
-    refuse_root(&spec)?;
+    if spec.permissions.may_bypass {
+        refuse_root(&spec)?;
+    }
     let tools = run.tools.as_ref().filter(|list| *list != "default");
     spec.tools.only = tools.map(|list| split_rules(std::slice::from_ref(list)));
     spec.model = Some(model(run)?);
@@ -100,11 +101,7 @@ fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
         provider: ProviderSpec::FromVariables { overrides },
         model: run.model.clone(),
         fallback: run.fallback_model.clone(),
-        limits: RunLimits {
-            max_turns: run.max_turns,
-            max_usd: run.max_budget_usd,
-            ..RunLimits::default()
-        },
+        limits: RunLimits { max_turns: run.max_turns, max_usd: run.max_budget_usd, ..RunLimits::default() },
         thinking: run.sdk.thinking(),
         thinking_display: run.sdk.thinking_display.map(Into::into),
         effort: run.sdk.effort.map(Into::into),
@@ -142,11 +139,9 @@ fn place(options: &Options) -> Result<PlaceSpec, Failure> {
 
 /// Root who never asks breaks whole machines; where that does not matter,
 /// somebody says so.
-fn refuse_root(spec: &SessionSpec) -> Result<(), Failure> {
-    let wants =
-        spec.permissions.mode == Some(PermissionMode::BypassPermissions) || spec.permissions.may_bypass;
+pub(crate) fn refuse_root(spec: &SessionSpec) -> Result<(), Failure> {
     let is_root = || std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
-    if wants && is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
+    if is_root() && !spec.place.variables.is_on("IS_SANDBOX") {
         let why = "--dangerously-skip-permissions and the mode bypassPermissions cannot be used with root/sudo \
                    privileges; set IS_SANDBOX=1 where nothing can be lost";
         return Err(Failure::Message(why.to_owned()));

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     args::{Options, TasksCommand},
     output::{Ended, Failure, complain, print_bytes, print_line},
-    show,
-    spec,
+    show, spec,
 };
 
 /// How long processes may take to go.

@@ -10,8 +10,7 @@ use haft_config::{ItemKind, PendingTrust};
 use crate::{
     args::Options,
     output::{Ended, Failure, print_bytes, print_line},
-    show,
-    spec,
+    show, spec,
 };
 
 pub(crate) fn run(yes: bool, revoke: bool, options: &Options) -> Ended {

@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     args::Options,
     output::{Ended, Failure, print_bytes, print_line},
-    show,
-    spec,
+    show, spec,
 };
 
 pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {

@@ -11,15 +11,16 @@
 //!     name: String,
 //! }
 //!
-//! # async fn run() {
+//! # async fn run() -> Result<(), BuildError> {
 //! let greet = tool("greet", "Greets somebody.", async |args: Args, _cx| {
 //!     Ok(format!("hello {}", args.name).into())
 //! });
-//! let mut tools = Tools::new(vec![greet.read_only().build()]);
+//! let mut tools = Tools::new(vec![greet.read_only().build()])?;
 //! let report = tools.call("greet", json!({"name": "you"})).await;
 //! assert_eq!(report.content.to_text(), "hello you");
+//! # Ok(())
 //! # }
-//! # tokio::runtime::Runtime::new().unwrap().block_on(run());
+//! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
 //! ```
 //!
 //! # An agent
@@ -70,8 +71,7 @@
 //! # The built-in tools
 //!
 //! [`AgentBuilder::built_in_tools`] adds what the program `haft` itself works
-//! with: Read, Edit, Write, Bash, Grep and the others (feature `tools`, on by
-//! default). Looking around in the directory needs no rule; changing it does.
+//! with: Read, Edit, Write, Bash, Grep and the others. Looking around in the directory needs no rule; changing it does.
 //!
 //! ```
 //! use haft::prelude::*;
@@ -100,8 +100,9 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
 //! ```
 //!
-//! **Does not know** terminals, flags or settings files: what a program wants,
-//! it says.
+//! **Does not know** terminals or flags, nor how a session is put together: a
+//! builder makes a spec, and the engine does the rest. Settings files count only
+//! where a program asks for them, but for the organisation's.
 //!
 //! **Invariant:** a call made here goes through the same eight stages as one a
 //! model makes.
@@ -109,19 +110,17 @@
 //! **Invariant:** what nobody allowed and nobody was asked about does not run.
 
 mod agent;
-#[cfg(feature = "tools")]
-mod built_in;
 pub mod mcp;
 mod tools;
 
 pub use agent::{Agent, AgentBuilder, Asked, BuildError, HookReply, Run};
-#[cfg(feature = "tools")]
-pub use built_in::BuiltIn;
 pub use haft_agent as engine;
+pub use haft_config as config;
 pub use haft_hooks as hooks;
 pub use haft_model as model;
 pub use haft_permission as permission;
 pub use haft_runtime as runtime;
+pub use haft_session as session;
 pub use haft_tool as tool;
 pub use haft_types as types;
 pub use tools::Tools;
@@ -139,7 +138,7 @@ pub mod prelude {
     pub use serde::{self, Deserialize, Serialize};
     pub use serde_json::json;
 
-    pub use haft_runtime::Pool;
+    pub use haft_session::{Prompt, SessionEvent, SessionSpec};
 
     pub use crate::{Agent, Asked, BuildError, HookReply, Tools, mcp::HttpOptions};
 }

@@ -13,9 +13,9 @@
 //! let greet = tool("greet", "Greets somebody.", async |args: Args, _cx| {
 //!     Ok(format!("hello {}", args.name).into())
 //! });
-//! let pool = Pool::assemble(vec![greet.read_only().build()], Vec::new());
-//! // Over standard input and output it is `haft::mcp::serve(pool).stdio().await`.
-//! let server = haft::mcp::serve(pool).named("greeter", "1.0").http(HttpOptions::default()).await?;
+//! let tools = vec![greet.read_only().build()];
+//! // Over standard input and output it is `haft::mcp::serve(tools).stdio().await`.
+//! let server = haft::mcp::serve(tools).named("greeter", "1.0").http(HttpOptions::default()).await?;
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
 //! server.stop().await;
 //! # Ok(())
@@ -29,33 +29,47 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use haft_mcp::{ClientAsk, Clients};
-pub use haft_mcp::{
-    HttpAuth, HttpOptions, HttpServer, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict,
-};
-use haft_permission::Policy;
-use haft_runtime::{Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
+use haft_mcp::{ClientAsk, Clients, HttpServer};
+pub use haft_mcp::{HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict};
+use haft_session::{Asking, Command, Session, SessionHandle, SessionSpec};
+use haft_tool::DynTool;
 use tokio_util::sync::CancellationToken;
 
-/// Serves the tools of a pool: say how with the methods, then where with
-/// [`Serve::stdio`] or [`Serve::http`].
-pub fn serve(pool: Pool) -> Serve {
-    Serve {
-        pool,
-        gate: Gate::new(Policy::default()),
-        cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-        options: ServerOptions::default(),
-        stop: CancellationToken::new(),
-    }
+use crate::agent::program_spec;
+
+/// Serves tools: say how with the methods, then where with [`Serve::stdio`] or
+/// [`Serve::http`].
+pub fn serve(tools: Vec<Arc<dyn DynTool>>) -> Serve {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let mut spec = program_spec(cwd);
+    spec.tools.own = tools;
+    Serve { spec, options: ServerOptions::default(), stop: CancellationToken::new() }
 }
 
 /// A server that is about to begin.
 pub struct Serve {
-    pool: Pool,
-    gate: Gate,
-    cwd: PathBuf,
+    spec: SessionSpec,
     options: ServerOptions,
     stop: CancellationToken,
+}
+
+/// Tools that are served over HTTP.
+pub struct ServedTools {
+    server: HttpServer,
+    session: SessionHandle,
+}
+
+impl ServedTools {
+    /// Where they are.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Stops serving them, and ends their session.
+    pub async fn stop(self) {
+        self.server.stop().await;
+        self.session.close().await;
+    }
 }
 
 impl Serve {
@@ -71,16 +85,28 @@ impl Serve {
         self
     }
 
-    /// Rules and hooks of your own. Whom it asks does not count: the client's
-    /// person is asked.
-    pub fn gate(mut self, gate: Gate) -> Self {
-        self.gate = gate;
+    /// Calls that match this rule need no question.
+    pub fn allow(mut self, rule: impl Into<String>) -> Self {
+        self.spec.permissions.allow.push(rule.into());
+        self
+    }
+
+    /// Calls that match this rule are refused.
+    pub fn deny(mut self, rule: impl Into<String>) -> Self {
+        self.spec.permissions.deny.push(rule.into());
+        self
+    }
+
+    /// Changes anything else of the session behind the tools. Whom it asks does
+    /// not count: the client's person is asked.
+    pub fn with_spec(mut self, change: impl FnOnce(&mut SessionSpec)) -> Self {
+        change(&mut self.spec);
         self
     }
 
     /// Where calls run.
     pub fn directory(mut self, cwd: impl Into<PathBuf>) -> Self {
-        self.cwd = cwd.into();
+        self.spec.place.cwd = cwd.into();
         self
     }
 
@@ -90,24 +116,36 @@ impl Serve {
         self
     }
 
-    /// The server itself, for transports of your own.
-    pub fn into_server(self) -> ToolServer {
+    /// The server itself, for transports of your own, and the session it lives
+    /// as long as.
+    pub async fn into_server(self) -> io::Result<(ToolServer, SessionHandle)> {
         let clients = Clients::default();
-        let gate = self.gate.with_ask(Arc::new(ClientAsk::new(clients.clone())));
-        let results = std::env::temp_dir().join(format!("haft-{}", std::process::id())).join("tool-results");
-        let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
-        let (pool, state) = (SharedPool::new(self.pool), SessionState::new(self.cwd));
-        ToolServer::new(Arc::new(pipeline), pool, state, clients, self.options)
+        let mut spec = self.spec;
+        spec.asking = Asking::Port(Arc::new(ClientAsk::new(clients.clone())));
+        // A client may have forgotten what it was shown.
+        spec.remembers_results = false;
+        spec.model = None;
+        let (handle, _events) = Session::open(spec).map_err(io::Error::other)?;
+        handle.ask(Command::Ready).await;
+        let calls = handle.calls();
+        let (pipeline, pool) = (Arc::clone(&calls.pipeline), calls.pool.clone());
+        let server = ToolServer::new(pipeline, pool, calls.state.clone(), clients, self.options);
+        Ok((server, handle))
     }
 
     /// Serves one client over standard input and output until it leaves.
     pub async fn stdio(self) -> io::Result<()> {
         let stop = self.stop.clone();
-        haft_mcp::serve_stdio(self.into_server(), stop).await
+        let (server, session) = self.into_server().await?;
+        let served = haft_mcp::serve_stdio(server, stop).await;
+        session.close().await;
+        served
     }
 
-    /// Serves any number of clients over HTTP until [`HttpServer::stop`].
-    pub async fn http(self, options: HttpOptions) -> io::Result<HttpServer> {
-        haft_mcp::serve_http(self.into_server(), options).await
+    /// Serves any number of clients over HTTP until [`ServedTools::stop`].
+    pub async fn http(self, options: HttpOptions) -> io::Result<ServedTools> {
+        let (server, session) = self.into_server().await?;
+        let server = haft_mcp::serve_http(server, options).await?;
+        Ok(ServedTools { server, session })
     }
 }

@@ -1,35 +1,40 @@
 use std::sync::Arc;
 
-use haft_permission::Policy;
-use haft_runtime::{
-    CallSession, Gate, Pipeline, Pool, Report, ResultStore, SessionState, SharedPool, StoreLimits,
-};
+use haft_runtime::Report;
+use haft_session::{Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
 use haft_types::ToolUse;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// A set of tools and everything their calls pass through.
+use crate::{BuildError, agent::program_spec};
+
+/// A set of tools and everything their calls pass through: a session without a
+/// model.
 ///
-/// What would ask is denied, until [`Tools::with_gate`] says who answers.
+/// What would ask is denied, unless the spec of [`Tools::of`] says who answers.
 pub struct Tools {
-    session: CallSession,
+    handle: SessionHandle,
     calls: u64,
 }
 
 impl Tools {
-    /// These tools, in the current directory, with the default policy.
-    pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Self {
-        Self::with_gate(tools, Gate::new(Policy::default()))
+    /// These tools, in the current directory, with the default rules. Must be
+    /// called inside a tokio runtime.
+    pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Result<Self, BuildError> {
+        let cwd = std::env::current_dir().map_err(BuildError::Directory)?;
+        let mut spec = program_spec(cwd);
+        spec.tools.own = tools;
+        Self::of(spec)
     }
 
-    /// These tools, behind a gate of your own: rules, hooks, somebody to ask.
-    pub fn with_gate(tools: Vec<Arc<dyn DynTool>>, gate: Gate) -> Self {
-        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let results = std::env::temp_dir().join(format!("haft-{}", std::process::id())).join("tool-results");
-        let pipeline = Pipeline::new(gate, ResultStore::new(results, StoreLimits::default()));
-        let pool = SharedPool::new(Pool::assemble(tools, Vec::new()));
-        Self { session: CallSession::new(Arc::new(pipeline), pool, SessionState::new(cwd)), calls: 0 }
+    /// The tools of any spec: rules, hooks, somebody to ask. Its model is left
+    /// out.
+    pub fn of(mut spec: SessionSpec) -> Result<Self, BuildError> {
+        tokio::runtime::Handle::try_current().map_err(|_| BuildError::Runtime)?;
+        spec.model = None;
+        let (handle, _events) = Session::open(spec)?;
+        Ok(Self { handle, calls: 0 })
     }
 
     /// Calls one tool.
@@ -37,21 +42,26 @@ impl Tools {
         self.calls += 1;
         let id = format!("call-{}", self.calls);
         let tool_use = ToolUse { id: id.clone().into(), name: name.to_owned(), input };
-        let mut reports = self.session.run_message(vec![tool_use], &CancellationToken::new()).await;
+        let mut reports = self.run(vec![tool_use], &CancellationToken::new()).await;
         reports.pop().unwrap_or_else(|| {
-            // Unreachable by the runtime's invariant: every call has a report.
-            Report::refused(id.into(), name.to_owned(), haft_tool::ErrorKind::Internal, "the call was lost")
+            // The session was closed from elsewhere.
+            Report::refused(
+                id.into(),
+                name.to_owned(),
+                haft_tool::ErrorKind::Internal,
+                "the session is closed",
+            )
         })
     }
 
     /// Runs the calls of one model message; reports come in the order of the
     /// calls.
     pub async fn run(&mut self, calls: Vec<ToolUse>, cancel: &CancellationToken) -> Vec<Report> {
-        self.session.run_message(calls, cancel).await
+        self.handle.run_calls(calls, cancel.clone()).await
     }
 
     /// The session underneath.
-    pub fn session(&mut self) -> &mut CallSession {
-        &mut self.session
+    pub fn session(&self) -> &SessionHandle {
+        &self.handle
     }
 }

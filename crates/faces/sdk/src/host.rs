@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::{Value, json};
 use haft_session::{EventSender, Happening};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::MAX_LINE;

@@ -47,6 +47,7 @@ pub use partial::Partial;
 pub use projection::{Projection, StateFrames, Told};
 pub use request::{
     ControlRequest, FileAnswer, FileEncoding, HostAgent, HostPlugin, InitializeRequest, InterruptAnswer,
-    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource, TaskOutputAnswer,
+    ModelChoice, RequestProblem, RewindAnswer, ServersAnswer, SettingChange, SettingsSource,
+    TaskOutputAnswer,
 };
 pub use result::{failed_start, local_result, turn_frame};

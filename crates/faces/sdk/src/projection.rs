@@ -357,7 +357,8 @@ impl Projection {
 fn mirrored(path: &str, entries: &[Value]) -> Vec<Value> {
     let mut out = Vec::new();
     let (mut batch, mut size) = (Vec::new(), 0);
-    let frame = |entries: Vec<Value>| json!({"type": "transcript_mirror", "filePath": path, "entries": entries});
+    let frame =
+        |entries: Vec<Value>| json!({"type": "transcript_mirror", "filePath": path, "entries": entries});
     for entry in entries {
         let length = entry.to_string().len();
         size += length;

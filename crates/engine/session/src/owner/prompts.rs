@@ -182,11 +182,7 @@ impl Owner {
             begins: self.begins.take(),
             readers: self.readers.clone(),
             slash_commands: self.spec.extensions.slash_commands,
-            trust_desk: self
-                .spec
-                .face_answers
-                .server_trust
-                .then(|| std::sync::Arc::clone(&self.desk)),
+            trust_desk: self.spec.face_answers.server_trust.then(|| std::sync::Arc::clone(&self.desk)),
             record: self.spec.model.clone().filter(|_| self.results == 0),
             model: None,
         }

@@ -12,7 +12,8 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ApiFailure, EventSender, Happening, ModelSpec, Prompt, QuestionAnswer, QuestionSubject, Reply, SessionFacts, Speaker, TurnBegan,
+    ApiFailure, EventSender, Happening, ModelSpec, Prompt, QuestionAnswer, QuestionSubject, Reply,
+    SessionFacts, Speaker, TurnBegan,
     assembly::{Readers, record},
     extensions::{LocalCommand, attachments},
     hooks::run_hooks,
@@ -137,7 +138,9 @@ pub(super) struct TurnSetting {
 impl TurnRun {
     pub(super) fn start(mut agent: Box<Agent>, mut prompt: Prompt, setting: TurnSetting) -> Self {
         Self::on(&prompt.clone(), async move |token: CancellationToken| {
-            get_ready(&mut agent, &setting, &token).await;
+            if let Err(problem) = get_ready(&mut agent, &setting, &token).await {
+                return (agent, TurnEnding::Failed(String::from("record"), problem));
+            }
             if setting.slash_commands && !prompt.is_verbatim {
                 let words = prompt.words();
                 match expand_command(setting.servers.manager(), &words).await {
@@ -177,7 +180,7 @@ impl TurnRun {
     /// Takes up calls that were left for later when the session was last here.
     pub(super) fn take_up(mut agent: Box<Agent>, setting: TurnSetting) -> Self {
         Self::on(&Prompt::default(), async move |token: CancellationToken| {
-            get_ready(&mut agent, &setting, &token).await;
+            get_ready(&mut agent, &setting, &token).await.ok();
             begin(&agent, None, &setting);
             let end = agent.take_up(&token).await;
             (agent, TurnEnding::Turn(Box::new(end)))
@@ -193,7 +196,7 @@ impl TurnRun {
         setting: TurnSetting,
     ) -> Self {
         Self::on(prompt, async move |token: CancellationToken| {
-            get_ready(&mut agent, &setting, &token).await;
+            get_ready(&mut agent, &setting, &token).await.ok();
             let summed_up = match command {
                 LocalCommand::Compact => Some(agent.compact(Some(&args), &token).await),
                 LocalCommand::Clear | LocalCommand::Context | LocalCommand::Cost => None,
@@ -226,16 +229,20 @@ async fn tell_failure(agent: &Agent, error: &haft_model::ModelError) {
     run_hooks(&agent.tools, event.into()).await;
 }
 
-async fn get_ready(agent: &mut Agent, setting: &TurnSetting, token: &CancellationToken) {
+/// Takes in what servers offer, begins the recording, and runs the hooks of the
+/// beginning. A recording that cannot be written is an error.
+async fn get_ready(
+    agent: &mut Agent,
+    setting: &TurnSetting,
+    token: &CancellationToken,
+) -> Result<(), String> {
     tokio::select! {
         () = take_server_tools(agent, setting) => (),
         () = token.cancelled() => (),
     }
     agent.obey();
-    if let Some(model) = &setting.record
-        && let Err(problem) = record(&setting.premises, agent, model)
-    {
-        setting.events.notice(problem.to_string());
+    if let Some(model) = &setting.record {
+        record(&setting.premises, agent, model)?;
     }
     if let Some(source) = setting.begins {
         let event = SessionStart { source, model: Some(agent.settings.model.clone()) };
@@ -243,6 +250,7 @@ async fn get_ready(agent: &mut Agent, setting: &TurnSetting, token: &Cancellatio
             agent.remind(context);
         }
     }
+    Ok(())
 }
 
 async fn take_server_tools(agent: &mut Agent, setting: &TurnSetting) {

@@ -20,12 +20,12 @@ use haft_tool::DynTool;
 use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
 
+use self::policy::directories;
 pub use self::{
     policy::policy_of_rules,
     rules_text::split_rules,
     walls::{CallLimits, WallDemand, Walls},
 };
-use self::policy::directories;
 use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec};
 
 /// Directories, settings, rules and walls of one session.

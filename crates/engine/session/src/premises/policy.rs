@@ -77,7 +77,12 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
 }
 
 /// The workspace, and what was added to it.
-pub(super) fn directories(cwd: &Path, home: Option<&Path>, loaded: &Loaded, extra: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn directories(
+    cwd: &Path,
+    home: Option<&Path>,
+    loaded: &Loaded,
+    extra: &[PathBuf],
+) -> Vec<PathBuf> {
     let added = loaded.settings.permissions.additional_directories.iter();
     std::iter::once(cwd.to_owned())
         .chain(added.map(|dir| expanded(&dir.value, cwd, home)))

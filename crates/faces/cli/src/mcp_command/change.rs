@@ -8,9 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ServerDesk;
 use super::args::{AddArgs, ScopeArg, TransportArg};
-use crate::{
-    output::{Ended, Failure, print_line},
-};
+use crate::output::{Ended, Failure, print_line};
 
 pub(super) fn add(desk: &ServerDesk, args: AddArgs) -> Ended {
     let (name, scope) = (args.name.clone(), args.scope);

@@ -10,9 +10,7 @@ use haft_mcp::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
 
 use super::ServerDesk;
 use super::status::find;
-use crate::{
-    output::{Ended, Failure, print_line, write_error},
-};
+use crate::output::{Ended, Failure, print_line, write_error};
 
 /// How long a person may take in the browser.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);

@@ -10,9 +10,7 @@ use haft_types::PermissionMode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    output::{Ended, print_line},
-};
+use crate::output::{Ended, print_line};
 
 /// One question.
 #[derive(Deserialize)]

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     args::{Options, PermissionsCommand},
     output::{Ended, Failure, print_bytes, print_line},
-    show,
+    show, spec,
     tool_command::read_input,
-    spec,
 };
 
 pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {

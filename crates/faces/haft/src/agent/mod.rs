@@ -6,11 +6,12 @@ mod run;
 
 use std::path::PathBuf;
 
-use haft_agent::{AgentEvent, Inbox, Spending, TurnEnd, UserInput};
+use haft_agent::{Spending, TurnEnd};
+use haft_session::{Command, EventStream, Prompt, Session, SessionHandle, SessionSpec};
 use haft_types::Message;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::builder::program_spec;
 pub use self::{
     builder::{AgentBuilder, BuildError},
     closures::{Asked, HookReply},
@@ -19,15 +20,17 @@ pub use self::{
 
 /// An agent: a model, tools, and the conversation between them.
 ///
-/// Made with [`Agent::builder`]. Every call goes through the same stages as in
-/// the program `haft`: schema, hooks, permission, run, size, hooks. What would
-/// ask somebody is denied, until [`AgentBuilder::ask`] says who answers.
+/// Made with [`Agent::builder`]. It is a session of the one engine under the
+/// program `haft`, the Agent SDKs and everything else: every call goes through
+/// the same stages, background commands are reported to the model, session hooks
+/// run. What would ask somebody is denied, until [`AgentBuilder::ask`] says who
+/// answers.
+///
+/// The session lives on a task of its own and closes when the agent is dropped.
 pub struct Agent {
-    inner: haft_agent::Agent,
-    events: mpsc::UnboundedReceiver<AgentEvent>,
-    /// Ends what commands left running when the agent goes.
-    #[cfg(feature = "tools")]
-    _built_in: Option<crate::BuiltIn>,
+    handle: SessionHandle,
+    events: EventStream,
+    spending: Spending,
 }
 
 impl Agent {
@@ -37,46 +40,53 @@ impl Agent {
         AgentBuilder::new(std::sync::Arc::new(provider))
     }
 
+    /// Opens a session of any spec that has a model. Must be called inside a
+    /// tokio runtime.
+    pub fn of(spec: SessionSpec) -> Result<Self, BuildError> {
+        tokio::runtime::Handle::try_current().map_err(|_| BuildError::Runtime)?;
+        let (handle, events) = Session::open(spec)?;
+        Ok(Self { handle, events, spending: Spending::default() })
+    }
+
     /// Works on a prompt until the model is done, a bound is reached, or the
     /// run is cancelled; tells what happens on the way to nobody.
     pub async fn run(&mut self, prompt: impl Into<String>) -> TurnEnd {
         self.start(prompt).end().await
     }
 
-    /// Works on a prompt and hands out events as they happen. Nothing happens
-    /// unless somebody waits for the next event or for the end.
+    /// Works on a prompt and hands out events as they happen.
     pub fn start(&mut self, prompt: impl Into<String>) -> Run<'_> {
-        self.start_with(UserInput::text(prompt), CancellationToken::new())
+        self.start_with(Prompt::text(prompt), CancellationToken::new())
     }
 
-    /// The same for any input, and with a token of your own.
-    pub fn start_with(&mut self, input: UserInput, cancel: CancellationToken) -> Run<'_> {
-        Run::new(&mut self.inner, &mut self.events, input, cancel)
+    /// The same for any prompt, and with a token of your own.
+    pub fn start_with(&mut self, prompt: Prompt, cancel: CancellationToken) -> Run<'_> {
+        Run::new(self, prompt, cancel)
     }
 
-    /// What is said through this while the agent works goes into its next
-    /// request.
-    pub fn inbox(&self) -> Inbox {
-        self.inner.inbox.clone()
+    /// The session: what is said through this while the agent works goes into its
+    /// next request, and every other command reaches it too.
+    pub fn session(&self) -> &SessionHandle {
+        &self.handle
     }
 
     /// The conversation as the next request holds it.
-    pub fn messages(&self) -> Vec<Message> {
-        self.inner.conversation.messages().iter().map(|message| Message::clone(message)).collect()
+    pub async fn messages(&self) -> Vec<Message> {
+        self.handle.ask(Command::Messages).await.unwrap_or_default()
     }
 
     /// Tokens and money so far.
     pub fn spending(&self) -> &Spending {
-        self.inner.spending()
+        &self.spending
     }
 
     /// Where the session is logged, if it is.
     pub fn log_path(&self) -> Option<PathBuf> {
-        self.inner.conversation.log_path().map(std::path::Path::to_owned)
+        self.handle.log_path().map(std::path::Path::to_owned)
     }
 
-    /// What is underneath.
-    pub fn inner(&mut self) -> &mut haft_agent::Agent {
-        &mut self.inner
+    /// Ends the session and everything it started, and waits for that.
+    pub async fn close(self) {
+        self.handle.close().await;
     }
 }

@@ -107,9 +107,8 @@ impl SdkFace {
         let command = match request {
             ControlRequest::ReloadSkills => Command::Reload(answering(id, |it: Introduction| {
                 let skills = it.skills.iter();
-                let skills: Vec<Value> = skills
-                    .map(|it| json!({"name": it.name, "description": it.description}))
-                    .collect();
+                let skills: Vec<Value> =
+                    skills.map(|it| json!({"name": it.name, "description": it.description})).collect();
                 Ok(json!({"skills": skills}))
             })),
             ControlRequest::ReloadPlugins => {
@@ -266,7 +265,9 @@ impl SdkFace {
     fn set_thinking(&self, budget: SettingChange<u32>, display: SettingChange<haft_model::ThinkingDisplay>) {
         match budget {
             SettingChange::Keep => (),
-            SettingChange::Reset => self.handle.send(Command::Order(SettingsOrder::Thinking(Thinking::Default))),
+            SettingChange::Reset => {
+                self.handle.send(Command::Order(SettingsOrder::Thinking(Thinking::Default)))
+            }
             SettingChange::Set(tokens) => {
                 self.handle.send(Command::Order(SettingsOrder::Thinking(Thinking::of_budget(Some(tokens)))));
             }
@@ -371,9 +372,9 @@ fn agents_json(agents: &[(String, String, Option<String>)]) -> Vec<Value> {
 }
 
 fn models_json(models: &[(String, String)]) -> Vec<Value> {
-    let shown = models.iter().map(|(name, id)| {
-        json!({"value": name, "resolvedModel": id, "displayName": name, "description": id})
-    });
+    let shown = models.iter().map(
+        |(name, id)| json!({"value": name, "resolvedModel": id, "displayName": name, "description": id}),
+    );
     shown.collect()
 }
 
