@@ -11,6 +11,7 @@
 //! unknown parameters, and is stopped when it takes too long.
 
 mod closure;
+mod command_line;
 mod context;
 mod contract;
 mod erased;
@@ -24,6 +25,7 @@ mod render;
 mod schema;
 
 pub use closure::tool;
+pub use command_line::CommandLine;
 pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
 pub use contract::{Exposure, Stage, Tool, Traits};
 pub use erased::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
