@@ -10,6 +10,7 @@
 //! tool that runs alone, counts as a write, asks before it runs, refuses
 //! unknown parameters, and is stopped when it takes too long.
 
+mod change;
 mod closure;
 mod command_line;
 mod context;
@@ -24,6 +25,7 @@ mod reach;
 mod render;
 mod schema;
 
+pub use change::{CallTrace, ContextChange, WorkItem};
 pub use closure::tool;
 pub use command_line::CommandLine;
 pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
@@ -32,7 +34,7 @@ pub use erased::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
 pub use error::{ErrorKind, ToolError};
 pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example};
-pub use outcome::{ContextChange, Outcome, Output};
+pub use outcome::{Outcome, Output};
 pub use permit::{AllowReason, Fence, Fenced, Grant, OpenScope, Permit, ReadScope, Verdict};
 pub use raw::{Claims, RawTool};
 pub use reach::{Access, Reach};

@@ -13,7 +13,7 @@ use haft_shell::{
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},
     sandbox::Confinement,
 };
-use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
+use haft_tool::{CallTrace, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
@@ -332,10 +332,10 @@ impl Run<'_> {
             "session cwd remains {}; directory changes made by the backgrounded command do not apply to later commands",
             start.dir.display()
         ));
-        Output {
+        let output = Output {
             stdout: printed,
             cwd: start.dir.clone(),
-            background_task_id: Some(id),
+            background_task_id: Some(id.clone()),
             background_cwd_hint: Some(start.dir.clone()),
             timed_out_after_ms: match why {
                 Away::TimedOut(limit) => Some(millis(limit)),
@@ -345,8 +345,9 @@ impl Run<'_> {
             dangerously_disable_sandbox: self.input.dangerously_disable_sandbox,
             notes,
             ..Output::default()
-        }
-        .into()
+        };
+        let command = self.input.command.clone();
+        Outcome::from(output).with_trace(CallTrace::BackgroundStarted { id, command })
     }
 
     fn finish_snapshot_later(&self, job: &Job) {
