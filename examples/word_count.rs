@@ -46,7 +46,7 @@ impl Tool for WordCount {
 }
 
 #[tokio::main]
-async fn main() {
+async fn main() -> Result<(), BuildError> {
     let file_path = std::env::args().nth(1).unwrap_or_else(|| String::from("Cargo.toml"));
     let report =
         Tools::new(vec![erase(WordCount)])?.call(WordCount::NAME, json!({"file_path": file_path})).await;
@@ -54,6 +54,7 @@ async fn main() {
     {
         println!("{}", report.content.to_text());
     }
+    Ok(())
 }
 
 #[cfg(test)]

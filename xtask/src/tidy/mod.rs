@@ -3,6 +3,7 @@
 mod files;
 mod layers;
 mod licences;
+mod tool_names;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(layers::check(&root())?);
     problems.extend(files::check(&root())?);
     problems.extend(licences::check()?);
+    problems.extend(tool_names::check(&root())?);
     if problems.is_empty() {
         println!("tidy: no problems");
         return Ok(());

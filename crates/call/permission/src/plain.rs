@@ -1,3 +1,5 @@
+use haft_tool::CommandLine;
+
 use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
 
 /// Understands command lines made of plain words and nothing else.
@@ -10,7 +12,8 @@ use crate::{Analysis, CommandJudge, CommandPart, CommandPlace, Face, Nature};
 pub struct PlainWords;
 
 impl CommandJudge for PlainWords {
-    fn analyse(&self, line: &str, _place: &CommandPlace<'_>) -> Analysis {
+    fn analyse(&self, line: &CommandLine, _place: &CommandPlace<'_>) -> Analysis {
+        let line = line.text();
         let words: Vec<String> =
             line.split([' ', '\t', '\n']).filter(|it| !it.is_empty()).map(String::from).collect();
         let doubt = doubt_about(line, &words);
@@ -32,7 +35,7 @@ impl CommandJudge for PlainWords {
         Analysis { parts: vec![part], doubt }
     }
 
-    fn propose(&self, line: &str, place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
         match self.analyse(line, place) {
             Analysis { parts, doubt: None } => parts.into_iter().map(|part| part.text).collect(),
             Analysis { doubt: Some(_), .. } => Vec::new(),
@@ -86,7 +89,7 @@ mod tests {
             ("a\u{a0}b", false),
             ("", false),
         ] {
-            assert_eq!(PlainWords.analyse(line, &place).doubt.is_none(), certain, "{line:?}");
+            assert_eq!(PlainWords.analyse(&line.into(), &place).doubt.is_none(), certain, "{line:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use haft_tool::CommandLine;
+
 /// Takes a command line apart, so that rules can be compared with what it
 /// does. The analysis knows shells and no rules; the policy knows rules and no
 /// shells.
@@ -7,12 +9,12 @@ pub trait CommandJudge: Send + Sync {
     /// Everything the line runs, reads and writes. What is not understood with
     /// certainty goes into [`Analysis::doubt`]; nothing may be left out in
     /// silence.
-    fn analyse(&self, line: &str, place: &CommandPlace<'_>) -> Analysis;
+    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis;
 
     /// What a person would put between the brackets of `Bash(...)` to let this
     /// line run next time, one text per part, at most five. Nothing where
     /// nothing can be generalised safely.
-    fn propose(&self, _line: &str, _place: &CommandPlace<'_>) -> Vec<String> {
+    fn propose(&self, _line: &CommandLine, _place: &CommandPlace<'_>) -> Vec<String> {
         Vec::new()
     }
 }

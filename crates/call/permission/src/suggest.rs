@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use haft_tool::CallContext;
+use haft_tool::{CallContext, CommandLine};
 use haft_types::PermissionMode;
 
 use crate::{
@@ -61,7 +61,7 @@ fn path_rules(policy: &Policy, tool: &str, forms: &[PathBuf], cx: &CallContext) 
     rules(texts.collect(), Destination::Session)
 }
 
-fn command_rules(policy: &Policy, line: &str, cx: &CallContext) -> Vec<RuleText> {
+fn command_rules(policy: &Policy, line: &CommandLine, cx: &CallContext) -> Vec<RuleText> {
     let anchors = policy.anchors(cx);
     let roots = anchors.root_paths();
     let home = cx.home.as_deref().or_else(|| policy.home());

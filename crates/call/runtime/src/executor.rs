@@ -1,11 +1,10 @@
 use std::{
     collections::{HashMap, VecDeque},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::Instant,
 };
 
-use haft_permission::PermissionUpdate;
 use haft_tool::{CallContext, ContextChange, ErrorKind, ProgressSink, ToolError};
 use haft_types::{AgentId, ToolUse};
 use tokio::task::{Id, JoinSet};
@@ -220,18 +219,13 @@ impl Executor {
 
     fn commit(&mut self, idx: usize) {
         for change in std::mem::take(&mut self.calls[idx].changes) {
-            match &change {
-                ContextChange::Cwd(dir) => self.around.cwd = Arc::from(PathBuf::from(dir)),
-                ContextChange::Mode(mode) => self.pipeline.gate.set_mode(*mode),
-                ContextChange::AddDirectory(dir) => {
-                    let directories = vec![dir.clone()];
-                    let destination = haft_permission::Destination::Session;
-                    self.pipeline.gate.apply(&PermissionUpdate::AddDirectories { directories, destination });
-                }
-                // Goes into the next request, which is the session's business.
-                ContextChange::LoadTools(_) => (),
+            self.pipeline.gate.take_over(&change);
+            if let ContextChange::Cwd(dir) = &change {
+                self.around.cwd = Arc::from(dir.as_path());
             }
-            self.committed.push(change);
+            if change.is_lasting() {
+                self.committed.push(change);
+            }
         }
     }
 

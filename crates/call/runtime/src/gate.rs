@@ -7,7 +7,7 @@ use haft_hooks::BaseInput;
 use haft_permission::{
     AgentRights, Behavior, Decision, Destination, LivePermissions, Opinion, PermissionUpdate, Policy,
 };
-use haft_tool::{CallContext, DynCall, DynTool, ErrorKind, Permit, ToolError};
+use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Permit, ToolError};
 use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
@@ -103,6 +103,24 @@ impl Gate {
     /// The agent goes on in another mode.
     pub fn set_mode(&self, mode: PermissionMode) {
         self.apply(&PermissionUpdate::SetMode { mode, destination: Destination::Session });
+    }
+
+    /// Takes over what a call changed, as far as the gate holds it. Every way a
+    /// call can come in ends here and in [`SessionState::apply`].
+    ///
+    /// [`SessionState::apply`]: crate::SessionState::apply
+    pub fn take_over(&self, change: &ContextChange) {
+        match change {
+            ContextChange::Mode(mode) => self.set_mode(*mode),
+            ContextChange::AddDirectory(dir) => {
+                let (directories, destination) = (vec![dir.clone()], Destination::Session);
+                self.apply(&PermissionUpdate::AddDirectories { directories, destination });
+            }
+            ContextChange::Cwd(_)
+            | ContextChange::LoadTools(_)
+            | ContextChange::Trace(_)
+            | ContextChange::Unknown(_) => (),
+        }
     }
 
     /// The hooks.

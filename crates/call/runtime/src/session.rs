@@ -49,8 +49,9 @@ impl SessionState {
                         }
                     }
                 }
-                // The gate holds these.
+                // The gate holds these: see `Gate::take_over`.
                 ContextChange::Mode(_) | ContextChange::AddDirectory(_) => (),
+                ContextChange::Trace(_) | ContextChange::Unknown(_) => (),
             }
         }
     }

@@ -10,7 +10,9 @@
 //! tool that runs alone, counts as a write, asks before it runs, refuses
 //! unknown parameters, and is stopped when it takes too long.
 
+mod change;
 mod closure;
+mod command_line;
 mod context;
 mod contract;
 mod erased;
@@ -23,14 +25,16 @@ mod reach;
 mod render;
 mod schema;
 
+pub use change::{CallTrace, ContextChange, WorkItem};
 pub use closure::tool;
+pub use command_line::CommandLine;
 pub use context::{CallContext, ProgressEvent, ProgressSink, ToolContext};
 pub use contract::{Exposure, Stage, Tool, Traits};
 pub use erased::{BoxFuture, DynCall, DynTool, ToolSpec, erase};
 pub use error::{ErrorKind, ToolError};
 pub use haft_types::{Block, CallId, Content};
 pub use input::{check as check_input, example};
-pub use outcome::{ContextChange, Outcome, Output};
+pub use outcome::{Outcome, Output};
 pub use permit::{AllowReason, Fence, Fenced, Grant, OpenScope, Permit, ReadScope, Verdict};
 pub use raw::{Claims, RawTool};
 pub use reach::{Access, Reach};

@@ -1,10 +1,8 @@
-use std::path::PathBuf;
-
-use haft_types::{Content, Message, PermissionMode};
-use serde::{Deserialize, Serialize};
+use haft_types::{Content, Message};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::Rendering;
+use crate::{CallTrace, ContextChange, Rendering};
 
 /// What [`crate::Tool::call`] returns on success.
 #[derive(Debug)]
@@ -28,6 +26,11 @@ impl<T> Outcome<T> {
         self
     }
 
+    /// Adds a trace of what was done.
+    pub fn with_trace(self, trace: CallTrace) -> Self {
+        self.with_change(ContextChange::Trace(trace))
+    }
+
     /// Adds a message after the result.
     pub fn with_message(mut self, message: Message) -> Self {
         self.new_messages.push(message);
@@ -39,20 +42,6 @@ impl<T> From<T> for Outcome<T> {
     fn from(data: T) -> Self {
         Self { data, new_messages: Vec::new(), changes: Vec::new(), meta: None }
     }
-}
-
-/// A change to the session that later calls must see.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(tag = "type", content = "value", rename_all = "snake_case")]
-pub enum ContextChange {
-    /// Later calls resolve relative paths against this directory.
-    Cwd(PathBuf),
-    /// The schemas of these deferred tools go into the next request.
-    LoadTools(Vec<String>),
-    /// The session goes on in this permission mode.
-    Mode(PermissionMode),
-    /// This directory counts as part of the workspace from now on.
-    AddDirectory(PathBuf),
 }
 
 /// [`Outcome`] with the type erased.

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use crate::CommandLine;
+
 /// One thing a call touches, in the words of permission rules.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Access {
@@ -8,7 +10,7 @@ pub enum Access {
     /// Creates, changes or removes this file: `Edit(...)` rules.
     Write(PathBuf),
     /// Runs this command line: `Bash(...)` rules, part by part.
-    Command(String),
+    Command(CommandLine),
     /// Fetches this address: `WebFetch(domain:...)` rules.
     Fetch(String),
     /// Uses something with a name of its own, such as a skill or an agent type:

@@ -83,7 +83,7 @@ impl DynCall for Phantom {
 
     fn reach(&self, cx: &CallContext) -> Reach {
         let access = match self.tool.as_str() {
-            "Bash" | "Monitor" => self.text(&["command"]).map(Access::Command),
+            "Bash" | "Monitor" => self.text(&["command"]).map(|line| Access::Command(line.into())),
             "WebFetch" => self.text(&["url"]).map(Access::Fetch),
             "Skill" => self.text(&["skill", "name"]).map(Access::Named),
             "Agent" => self.text(&["subagent_type"]).map(Access::Named),

@@ -206,7 +206,14 @@ async fn looking(top: PathBuf) {
     let files = Arc::new(Files::new(workspace, None, EverythingInContext));
     let snapshots = JournalSnapshots::new(files, None, SnapshotLimits::default());
     let call = CallId::from("call");
-    let about = Upcoming { call: &call, tool: "Bash", command: "./script", cwd: &root, reads_only: false };
+    let about = Upcoming {
+        call: &call,
+        tool: "Bash",
+        command: "./script",
+        cwd: &root,
+        reading: None,
+        reads_only: false,
+    };
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut times = Vec::new();
     for _ in 0..6 {

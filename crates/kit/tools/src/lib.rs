@@ -73,7 +73,6 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
     let tasks = || Arc::clone(&services.tasks);
     let commands = Arc::new(files::seen_commands::SeenCommands {
         facts: Arc::clone(&services.commands),
-        workspace: Arc::clone(&services.roots),
         files: Arc::clone(&services.files),
     });
     let confine = || Arc::clone(&services.confine);

@@ -1,16 +1,13 @@
 //! What must survive when a conversation is made shorter: not as prose of a
-//! model that may forget, but as state.
-//!
-//! The names here are those of the public tools, which are protocol: what a
-//! plan, a to-do list or a skill is, their inputs say.
+//! model that may forget, but as state. Tools tell what they did as
+//! [`CallTrace`]s; which tool it was does not matter here.
 
 use std::collections::BTreeMap;
 
 use haft_runtime::Report;
-use haft_tool::ErrorKind;
+use haft_tool::{CallTrace, ContextChange, ErrorKind, WorkItem};
 use haft_types::{ToolUse, text};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::repeats::Effect;
 
@@ -67,50 +64,36 @@ impl Kept {
         if effect == Effect::Acted {
             self.idle_compactions = 0;
         }
-        let field = |name: &str| call.input[name].as_str().map(str::to_owned);
-        match report.name.as_str() {
-            "ExitPlanMode" => self.plan = field("plan").or(self.plan.take()),
-            "TodoWrite" => self.todos = items(&call.input["todos"]),
-            "TaskCreate" | "TaskUpdate" => self.see_task(call, report),
-            "Skill" => {
-                if let Some(name) = field("skill").or_else(|| field("command")) {
-                    self.skills.insert(name, text::head(&report.content.to_text(), SKILL).to_owned());
-                }
+        for change in &report.changes {
+            if let ContextChange::Trace(trace) = change {
+                self.follow(trace);
             }
-            "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
-                if let Some(path) = field("file_path").or_else(|| field("notebook_path")) {
-                    push(&mut self.files, path);
-                }
-            }
-            _ => self.see_background(call, report),
         }
     }
 
-    fn see_task(&mut self, call: &ToolUse, report: &Report) {
-        let data = report.data.as_ref().unwrap_or(&Value::Null);
-        let candidates = [&call.input["taskId"], &call.input["task_id"], &data["task"]["id"], &data["id"]];
-        let Some(id) = candidates.into_iter().find_map(plain) else { return };
-        let item = self.tasks.entry(id).or_default();
-        let subject = [&call.input["subject"], &call.input["description"]].into_iter().find_map(plain);
-        if let Some(subject) = subject {
-            item.text = subject;
-        }
-        item.status = plain(&call.input["status"]).unwrap_or_else(|| String::from("pending"));
-    }
-
-    fn see_background(&mut self, call: &ToolUse, report: &Report) {
-        let data = report.data.as_ref().unwrap_or(&Value::Null);
-        let started = [&data["background_task_id"], &data["backgroundTaskId"]].into_iter().find_map(plain);
-        if let Some(id) = started {
-            let what = plain(&call.input["command"]).unwrap_or_else(|| call.input.to_string());
-            self.running.insert(id, text::one_line(&what, 200));
-            return;
-        }
-        let asked = [&call.input["task_id"], &call.input["bash_id"], &call.input["shell_id"]];
-        let Some(id) = asked.into_iter().find_map(plain) else { return };
-        let status = plain(&data["status"]).unwrap_or_default();
-        if matches!(report.name.as_str(), "TaskStop") || !matches!(status.as_str(), "" | "running") {
-            self.running.remove(&id);
+    /// Takes in what a call left behind.
+    fn follow(&mut self, trace: &CallTrace) {
+        match trace {
+            CallTrace::Plan(plan) => self.plan = Some(plan.clone()),
+            CallTrace::Todos(items) => {
+                let item = |it: &WorkItem| KeptItem { text: it.text.clone(), status: it.status.clone() };
+                self.todos = items.iter().map(item).collect();
+            }
+            CallTrace::Task { id, text, status } => {
+                let item = self.tasks.entry(id.clone()).or_default();
+                item.text = text.clone().unwrap_or_else(|| std::mem::take(&mut item.text));
+                item.status.clone_from(status);
+            }
+            CallTrace::FileChanged(path) => push(&mut self.files, path.display().to_string()),
+            CallTrace::BackgroundStarted { id, command } => {
+                self.running.insert(id.clone(), text::one_line(command, 200));
+            }
+            CallTrace::BackgroundEnded(id) => {
+                self.running.remove(id);
+            }
+            CallTrace::SkillLoaded { name, text } => {
+                self.skills.insert(name.clone(), text::head(text, SKILL).to_owned());
+            }
         }
     }
 
@@ -154,23 +137,6 @@ impl Kept {
         }
         (!parts.is_empty()).then(|| format!("# State that still holds\n\n{}", parts.join("\n\n")))
     }
-}
-
-fn plain(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-fn items(todos: &Value) -> Vec<KeptItem> {
-    let list = todos.as_array().into_iter().flatten();
-    list.filter_map(|it| {
-        let status = plain(&it["status"]).unwrap_or_else(|| String::from("pending"));
-        Some(KeptItem { text: plain(&it["content"])?, status })
-    })
-    .collect()
 }
 
 fn line_of(item: &KeptItem) -> String {

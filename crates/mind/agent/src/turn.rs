@@ -395,7 +395,7 @@ impl Incoming {
 
     /// Answers a call as it was answered before.
     fn recorded(&mut self, call: ToolUse, report: Report, effect: Effect) {
-        self.changes.extend(report.changes.iter().cloned());
+        self.changes.extend(report.changes.iter().filter(|change| change.is_lasting()).cloned());
         self.done.insert(self.calls.len(), report);
         self.calls.push(Slot { call, effect, ran: true });
     }

@@ -3,11 +3,15 @@
 //! Nothing is judged here: a fact that this crate has no word for becomes one
 //! that is at least as strict.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use haft_shell::analysis::{
     self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
 };
+use haft_tool::CommandLine;
 
 use crate::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
@@ -19,10 +23,9 @@ use crate::{
 pub struct ShellCommands;
 
 impl CommandJudge for ShellCommands {
-    fn analyse(&self, line: &str, place: &CommandPlace<'_>) -> Analysis {
-        let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
-        let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
-        let found = shell::analyse(line, here);
+    fn analyse(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Analysis {
+        let reading = reading(line, place);
+        let found = &reading.analysis;
         let uncertain = found.doubts.iter().find(|doubt| doubt.weight() == Weight::Uncertain);
         let far_reaching = !found.doubts.is_empty();
         let mut parts: Vec<CommandPart> = found.parts.iter().map(|part| command_part(part, place)).collect();
@@ -33,10 +36,9 @@ impl CommandJudge for ShellCommands {
         Analysis { parts, doubt: uncertain.or(lonely).map(Doubt::to_string) }
     }
 
-    fn propose(&self, line: &str, place: &CommandPlace<'_>) -> Vec<String> {
-        let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
-        let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
-        let found = shell::analyse(line, here);
+    fn propose(&self, line: &CommandLine, place: &CommandPlace<'_>) -> Vec<String> {
+        let reading = reading(line, place);
+        let found = &reading.analysis;
         if !found.is_certain() {
             return Vec::new();
         }
@@ -45,6 +47,15 @@ impl CommandJudge for ShellCommands {
         // A rule for some parts would only lead to the next question.
         if proposed.len() == parts.len() { proposed } else { Vec::new() }
     }
+}
+
+/// The reading the tool made when the call was parsed, if it is one of this line
+/// in this place; else a new one.
+fn reading(line: &CommandLine, place: &CommandPlace<'_>) -> Arc<shell::CommandReading> {
+    let roots: Vec<PathBuf> = place.roots.iter().map(|root| root.to_path_buf()).collect();
+    let here = shell::Place { cwd: place.cwd, home: place.home, roots: &roots };
+    let found = line.finding::<shell::CommandReading>().filter(|it| it.is_for(line.text(), here));
+    found.unwrap_or_else(|| Arc::new(shell::CommandReading::new(line.text(), here)))
 }
 
 fn command_part(part: &Part, place: &CommandPlace<'_>) -> CommandPart {

@@ -5,7 +5,7 @@ use std::{
 
 use globset::GlobMatcher;
 use haft_paths::{Located, PathProblem, locate};
-use haft_tool::{Access, CallContext, DynCall, Grant, Reach, Verdict};
+use haft_tool::{Access, CallContext, CommandLine, DynCall, Grant, Reach, Verdict};
 
 use crate::{
     Analysis, CommandPart, FileReach, FileTarget, FileUse, FileUseKind, Opinion, Policy, Through,
@@ -49,7 +49,7 @@ impl Spotted {
 /// One thing a call touches, looked up.
 pub(crate) enum Touch {
     Path { asked: PathBuf, using: PathUse, spotted: Result<Spotted, PathProblem> },
-    Command { line: String, parts: Vec<(CommandPart, Vec<FileSpot>)>, doubt: Option<String> },
+    Command { line: CommandLine, parts: Vec<(CommandPart, Vec<FileSpot>)>, doubt: Option<String> },
     Fetch { address: String, host: Result<String, &'static str> },
     Named(String),
 }
@@ -120,7 +120,7 @@ fn path(policy: &Policy, asked: PathBuf, using: PathUse, cx: &CallContext) -> To
     Touch::Path { asked, using, spotted }
 }
 
-fn command(policy: &Policy, line: String, cx: &CallContext) -> Touch {
+fn command(policy: &Policy, line: CommandLine, cx: &CallContext) -> Touch {
     let anchors = policy.anchors(cx);
     let roots = anchors.root_paths();
     let home = home(policy, cx);

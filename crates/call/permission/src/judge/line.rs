@@ -1,3 +1,4 @@
+use haft_tool::CommandLine;
 use haft_types::PermissionMode;
 
 use super::{FileSpot, FileWhat, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
@@ -13,7 +14,7 @@ impl Level<'_> {
     /// strictest one decides.
     pub(super) fn line(
         &self,
-        line: &str,
+        line: &CommandLine,
         parts: &[(CommandPart, Vec<FileSpot>)],
         doubt: Option<&str>,
         tally: &mut Tally,
@@ -30,11 +31,11 @@ impl Level<'_> {
         }
         if let Some(doubt) = doubt {
             let doubtful = Ruling::new(Standing::Guarded, Why::Doubt(doubt.to_owned()));
-            tally.add(self.settle(doubtful.about(shown::text(line))));
+            tally.add(self.settle(doubtful.about(shown::text(line.text()))));
         }
     }
 
-    fn command(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
+    fn command(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
         let stricter =
             [self.command_concern(part), self.command_plan(part), self.command_forbidden(part, files)];
         stricter.into_iter().flatten().fold(self.command_allowed(part, files, line), Ruling::stricter)
@@ -62,7 +63,7 @@ impl Level<'_> {
 
     /// What is left: what the command does by its nature, allow rules, or a
     /// question.
-    fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &str) -> Ruling {
+    fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
         let operands = files.iter().filter(|file| file.through == Through::Operand);
         let mentions = files.iter().filter(|file| file.through == Through::Mention);
         let rulings =
@@ -138,7 +139,7 @@ impl Level<'_> {
     }
 
     /// Nobody speaks for the command: say what is missing.
-    fn command_open(&self, part: &CommandPart, line: &str) -> Ruling {
+    fn command_open(&self, part: &CommandPart, line: &CommandLine) -> Ruling {
         let why = match self.policy.rules().near_miss(part) {
             Some((rule, word)) => Why::NearMiss {
                 action: action(part),
@@ -147,7 +148,7 @@ impl Level<'_> {
             },
             None => Why::NoRule(action(part)),
         };
-        Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.to_owned()))
+        Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.clone()))
     }
 }
 

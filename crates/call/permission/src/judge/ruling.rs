@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use haft_tool::AllowReason;
+use haft_tool::{AllowReason, CommandLine};
 
 use crate::{Behavior, Part, Source, reason::Why};
 
@@ -39,7 +39,7 @@ pub(crate) enum Wish {
     Fetch(String),
     Read { forms: Vec<PathBuf> },
     Edit { forms: Vec<PathBuf>, inside: bool },
-    Line(String),
+    Line(CommandLine),
 }
 
 /// One decided thing.

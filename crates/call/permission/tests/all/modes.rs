@@ -213,12 +213,12 @@ fn a_classifier_answers_what_would_ask() {
 struct Prepared(Analysis);
 
 impl CommandJudge for Prepared {
-    fn analyse(&self, _line: &str, _place: &CommandPlace<'_>) -> Analysis {
+    fn analyse(&self, _line: &haft_tool::CommandLine, _place: &CommandPlace<'_>) -> Analysis {
         self.0.clone()
     }
 
-    fn propose(&self, line: &str, _place: &CommandPlace<'_>) -> Vec<String> {
-        vec![line.to_owned(); 9]
+    fn propose(&self, line: &haft_tool::CommandLine, _place: &CommandPlace<'_>) -> Vec<String> {
+        vec![line.text().to_owned(); 9]
     }
 }
 

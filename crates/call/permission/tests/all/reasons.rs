@@ -184,8 +184,8 @@ fn nobody_is_there() {
 #[test]
 fn explanations_for_people() {
     let call = Call::touching(vec![
-        Access::Command(String::from("npm publish")),
-        Access::Command(String::from("make x")),
+        Access::Command("npm publish".into()),
+        Access::Command("make x".into()),
         Access::Read("x".into()),
     ]);
     let rules = Rules { deny: &["Read(./.env)"], allow: &["Bash(make:*)"], ..Rules::default() };

@@ -217,7 +217,7 @@ fn every_part_of_a_decision_names_its_rule() {
     let rules = Rules { allow: &["Bash(make:*)"], deny: &["Read(./.env)"], ..Rules::default() };
     let policy = policy(PermissionMode::Default, rules);
     let call = Call::touching(vec![
-        Access::Command(String::from("make test")),
+        Access::Command("make test".into()),
         Access::Read(".env".into()),
         Access::Read("src".into()),
     ]);

@@ -1,6 +1,6 @@
 //! The tool by which a model uses a skill.
 
-use haft_tool::{CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
 use haft_types::{Message, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,7 @@ impl Tool for SkillTool {
         };
         let body = skill.text(input.args.as_deref().unwrap_or_default()).unwrap_or_default();
         let output = SkillOutput { success: true, command_name: skill.name.clone() };
-        Ok(Outcome::from(output).with_message(Message::user(body)))
+        let loaded = CallTrace::SkillLoaded { name: skill.name.clone(), text: body.clone() };
+        Ok(Outcome::from(output).with_message(Message::user(body)).with_trace(loaded))
     }
 }

@@ -1,7 +1,7 @@
 //! What a status that is not zero means.
 
 use super::{
-    Place, analyse,
+    Analysis, Place, analyse,
     facts::{Part, Word},
 };
 
@@ -20,14 +20,17 @@ pub enum ExitMeaning {
 /// What `code` means for a command line. The last command of the last
 /// pipeline decides, as it does for the shell.
 pub fn exit_meaning(command: &str, code: i32) -> ExitMeaning {
+    exit_meaning_of(&analyse(command, Place { cwd: "/".as_ref(), home: None, roots: &[] }), code)
+}
+
+/// The same for a command line that was analysed before.
+pub fn exit_meaning_of(analysis: &Analysis, code: i32) -> ExitMeaning {
     if code == 0 {
         return ExitMeaning::Success;
     }
     if code != 1 {
         return ExitMeaning::Failure;
     }
-    let place = Place { cwd: "/".as_ref(), home: None, roots: &[] };
-    let analysis = analyse(command, place);
     let Some(last) = analysis.parts.last().filter(|_| analysis.doubts.is_empty()) else {
         return ExitMeaning::Failure;
     };

@@ -12,6 +12,7 @@ mod names;
 mod part;
 mod pipe;
 mod propose;
+mod reading;
 mod scan;
 mod screen;
 mod state;
@@ -25,14 +26,17 @@ mod wrapper;
 
 pub use critical::{fits, is_critical, refused_removal, removes_unknown};
 pub use doubt::{Doubt, Weight};
-pub use exit::{ExitMeaning, exit_meaning};
+pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
     Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb,
     Word,
 };
 pub use propose::propose;
+pub use reading::CommandReading;
 pub use screen::MAX_CHARS;
-pub use views::views;
+pub use views::{views, views_of};
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use state::State;
 use syntax::Note;
@@ -41,8 +45,21 @@ use walk::Walker;
 /// Longer texts are not even parsed.
 const MAX_PARSED: usize = 1024 * 1024;
 
+/// How many command lines were analysed, for tests that bound it. Only builds
+/// with debug assertions count.
+static ANALYSED: AtomicUsize = AtomicUsize::new(0);
+
+/// See [`ANALYSED`].
+#[doc(hidden)]
+pub fn analysed() -> usize {
+    ANALYSED.load(Ordering::Relaxed)
+}
+
 /// Finds out what a command line would do, without running anything.
 pub fn analyse(source: &str, place: Place<'_>) -> Analysis {
+    if cfg!(debug_assertions) {
+        ANALYSED.fetch_add(1, Ordering::Relaxed);
+    }
     let mut doubts = screen::screen(source);
     let parsed = if source.len() <= MAX_PARSED {
         syntax::parse(source)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    analyse,
+    Analysis, analyse,
     facts::{Access, Origin, Part, Place, Target, Word},
     field::Field,
     known,
@@ -14,10 +14,14 @@ use super::{
 /// `tail`, `sed -n X,Yp`, and a search in exactly one file. Nothing for a
 /// pipeline, a redirection, or anything else that may change what is shown.
 pub fn views(command: &str, place: Place<'_>) -> Vec<PathBuf> {
+    views_of(command, &analyse(command, place))
+}
+
+/// The same for a command line that was analysed before.
+pub fn views_of(command: &str, analysis: &Analysis) -> Vec<PathBuf> {
     if !is_one_simple_command(command) {
         return Vec::new();
     }
-    let analysis = analyse(command, place);
     match &analysis.parts[..] {
         [part] if analysis.is_certain() => viewed(part),
         _ => Vec::new(),

@@ -1,6 +1,9 @@
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use haft_shell::analysis::{self, Analysis, Class, Doubt, ExitMeaning, Part, Place, Word};
+use haft_shell::analysis::{self, Class, CommandReading, Doubt, ExitMeaning, Part, Place, Word};
 
 use super::{
     ports::{CommandFacts, Unattended},
@@ -16,55 +19,44 @@ pub struct AnalysedFacts {
     pub roots: Vec<PathBuf>,
 }
 
-impl AnalysedFacts {
-    fn analyse(&self, command: &str, cwd: &Path) -> Analysis {
-        analysis::analyse(command, Place { cwd, home: self.home.as_deref(), roots: &self.roots })
-    }
-
-    /// Whether the command whose code the shell returns is this program.
-    fn ends_with(&self, command: &str, program: &str) -> bool {
-        let analysis = self.anywhere(command);
-        analysis.parts.last().is_some_and(|part| words(part).first() == Some(&program))
-    }
-
-    fn anywhere(&self, command: &str) -> Analysis {
-        self.analyse(command, self.roots.first().map_or(Path::new("/"), PathBuf::as_path))
-    }
-}
-
 impl CommandFacts for AnalysedFacts {
-    fn is_read_only(&self, command: &str, cwd: &Path) -> bool {
-        self.analyse(command, cwd).is_read_only()
-    }
-
-    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf> {
+    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading> {
         let place = Place { cwd, home: self.home.as_deref(), roots: &self.roots };
-        let real = |path: &Path| haft_paths::real(path).unwrap_or_else(|_| haft_paths::lexical(path));
-        analysis::refused_removal(&self.analyse(command, cwd), place, &real)
+        Arc::new(CommandReading::new(command, place))
     }
 
-    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf> {
-        match analysis::removes_unknown(&self.analyse(command, cwd)) {
+    fn is_read_only(&self, reading: &CommandReading) -> bool {
+        reading.analysis.is_read_only()
+    }
+
+    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf> {
+        let real = |path: &Path| haft_paths::real(path).unwrap_or_else(|_| haft_paths::lexical(path));
+        analysis::refused_removal(&reading.analysis, reading.place(), &real)
+    }
+
+    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf> {
+        match analysis::removes_unknown(&reading.analysis) {
             true => self.roots.iter().chain(&self.home).cloned().collect(),
             false => Vec::new(),
         }
     }
 
-    fn preview(&self, command: &str, cwd: &Path) -> Option<String> {
-        super::preview::preview(&self.analyse(command, cwd))
+    fn preview(&self, reading: &CommandReading) -> Option<String> {
+        super::preview::preview(&reading.analysis)
     }
 
-    fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str> {
-        match analysis::exit_meaning(command, code) {
+    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str> {
+        let last = reading.analysis.parts.last();
+        match analysis::exit_meaning_of(&reading.analysis, code) {
             // `false` answers nothing: it is how scripts fail.
-            ExitMeaning::Answer(_) if self.ends_with(command, "false") => None,
+            ExitMeaning::Answer(_) if last.is_some_and(|part| words(part).first() == Some(&"false")) => None,
             ExitMeaning::Answer(words) => Some(words),
             ExitMeaning::Success | ExitMeaning::Failure => None,
         }
     }
 
-    fn may_go_on(&self, command: &str) -> bool {
-        let analysis = self.anywhere(command);
+    fn may_go_on(&self, reading: &CommandReading) -> bool {
+        let analysis = &reading.analysis;
         let unclear = |doubt: &Doubt| matches!(doubt, Doubt::Unparsed { .. } | Doubt::Disagreement);
         let starts_with_pause =
             analysis.parts.first().is_some_and(|part| words(part).first() == Some(&"sleep"));
@@ -72,15 +64,14 @@ impl CommandFacts for AnalysedFacts {
         !analysis.doubts.iter().any(unclear) && !starts_with_pause && !uses_git
     }
 
-    fn without_person(&self, command: &str) -> Option<Unattended> {
-        let analysis = self.anywhere(command);
+    fn without_person(&self, reading: &CommandReading) -> Option<Unattended> {
         // The last one is most likely the one that matters.
-        analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
+        reading.analysis.parts.iter().rev().find_map(|part| unattended::of(&words(part)))
     }
 
-    fn is_silent(&self, command: &str) -> bool {
-        let analysis = self.anywhere(command);
-        !analysis.parts.is_empty() && analysis.parts.iter().all(|part| matches!(part.class, Class::Edit(_)))
+    fn is_silent(&self, reading: &CommandReading) -> bool {
+        let parts = &reading.analysis.parts;
+        !parts.is_empty() && parts.iter().all(|part| matches!(part.class, Class::Edit(_)))
     }
 }
 
@@ -113,7 +104,7 @@ mod tests {
             ("false", 1, None),
             ("make; false", 1, None),
         ] {
-            assert_eq!(facts.exit_meaning(command, code), want, "{command}");
+            assert_eq!(facts.exit_meaning(&facts.read(command, Path::new("/w")), code), want, "{command}");
         }
     }
 
@@ -128,8 +119,9 @@ mod tests {
             ("cd a; git pull && make", false),
             ("echo 'unclosed", false),
         ] {
-            assert_eq!(facts.may_go_on(command), want, "{command}");
+            assert_eq!(facts.may_go_on(&facts.read(command, Path::new("/w"))), want, "{command}");
         }
-        assert!(facts.is_silent("mkdir -p a && touch a/b") && !facts.is_silent("ls"));
+        let is_silent = |command: &str| facts.is_silent(&facts.read(command, Path::new("/w")));
+        assert!(is_silent("mkdir -p a && touch a/b") && !is_silent("ls"));
     }
 }

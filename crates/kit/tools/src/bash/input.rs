@@ -1,5 +1,9 @@
-use std::{path::PathBuf, sync::OnceLock};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
+use haft_shell::analysis::CommandReading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,10 +50,10 @@ pub struct Input {
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) cwd: PathBuf,
-    /// Whether it only reads, once that was asked.
+    /// What is known about the line, once that was asked.
     #[serde(skip)]
     #[schemars(skip)]
-    pub(crate) reads_only: OnceLock<bool>,
+    pub(crate) reading: OnceLock<Arc<CommandReading>>,
 }
 
 /// Programs know it without them.

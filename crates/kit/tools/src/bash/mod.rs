@@ -12,10 +12,10 @@ pub mod undo;
 
 use std::sync::Arc;
 
-use haft_shell::run::Tasks;
+use haft_shell::{analysis::CommandReading, run::Tasks};
 use haft_tool::{
-    Access, CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
-    ToolError, Traits, Verdict,
+    Access, CallContext, CommandLine, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
+    ToolContext, ToolError, Traits, Verdict,
 };
 
 pub use facts::AnalysedFacts;
@@ -61,9 +61,10 @@ impl Bash {
         self
     }
 
-    /// Asked several times per call, found out once.
-    fn reads_only(&self, input: &Input) -> bool {
-        *input.reads_only.get_or_init(|| self.facts.is_read_only(&input.command, &input.cwd))
+    /// What is known about the command line: asked many times per call, found
+    /// out once.
+    fn reading<'a>(&self, input: &'a Input) -> &'a Arc<CommandReading> {
+        input.reading.get_or_init(|| self.facts.read(&input.command, &input.cwd))
     }
 
     /// Puts commands behind walls.
@@ -94,7 +95,7 @@ impl Tool for Bash {
     }
 
     fn is_read_only(&self, input: &Input) -> bool {
-        !is_special(input) && self.reads_only(input)
+        !is_special(input) && self.facts.is_read_only(self.reading(input))
     }
 
     fn is_concurrency_safe(&self, input: &Input) -> bool {
@@ -106,7 +107,8 @@ impl Tool for Bash {
     }
 
     fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        Reach::Declared(vec![Access::Command(input.command.clone())])
+        let line = CommandLine::new(&*input.command).with_finding(Arc::clone(self.reading(input)));
+        Reach::Declared(vec![Access::Command(line)])
     }
 
     fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
@@ -142,7 +144,7 @@ impl Tool for Bash {
             Some(words) if !words.trim().is_empty() => format!("{} — {}", input.command, words.trim()),
             _ => input.command.clone(),
         };
-        if let Some(preview) = self.facts.preview(&input.command, &input.cwd) {
+        if let Some(preview) = self.facts.preview(self.reading(input)) {
             shown.push_str(&format!(" [{preview}]"));
         }
         shown
@@ -192,8 +194,7 @@ impl Bash {
         let printed = ports::Printed {
             call: cx.call_id.clone(),
             agent: cx.agent_id.clone(),
-            command: input.command.clone(),
-            cwd: cx.cwd.to_path_buf(),
+            reading: Arc::clone(self.reading(input)),
             output: output.stdout.clone(),
         };
         let facts = Arc::clone(&self.facts);

@@ -3,41 +3,46 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::sandbox::Confinement;
+use haft_shell::{analysis::CommandReading, sandbox::Confinement};
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
-/// What is known about a command line without running it.
+/// What is known about a command line without running it. Everything but the
+/// first is asked of the reading that [`CommandFacts::read`] made, so a line is
+/// analysed once per call.
 pub trait CommandFacts: Send + Sync {
+    /// Analyses a command line that would run in this directory.
+    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading>;
+
     /// Whether it can do nothing but read.
-    fn is_read_only(&self, command: &str, cwd: &Path) -> bool;
+    fn is_read_only(&self, reading: &CommandReading) -> bool;
 
     /// What a code other than zero means, where it is an answer and no failure.
-    fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str>;
+    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str>;
 
     /// Whether it may go on unattended when its time is up. A pause has no
     /// reason to, a half-done repository operation would get in the way of the
     /// next, and what was not understood is stopped.
-    fn may_go_on(&self, command: &str) -> bool;
+    fn may_go_on(&self, reading: &CommandReading) -> bool;
 
     /// What to do instead where it would ask a person at a terminal.
-    fn without_person(&self, command: &str) -> Option<Unattended>;
+    fn without_person(&self, reading: &CommandReading) -> Option<Unattended>;
 
     /// The place it would remove and that nobody may remove: the root of the file
     /// system, the home, a workspace, and what is above these. Links are
     /// followed.
-    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf>;
+    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf>;
 
     /// Directories to guard while it runs, because what it removes is known only
     /// then.
-    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf>;
+    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf>;
 
     /// What a person should see before they say yes: what would be written and
     /// removed. Looks at the disk.
-    fn preview(&self, command: &str, cwd: &Path) -> Option<String>;
+    fn preview(&self, reading: &CommandReading) -> Option<String>;
 
     /// Whether success without a word is how it usually succeeds.
-    fn is_silent(&self, command: &str) -> bool;
+    fn is_silent(&self, reading: &CommandReading) -> bool;
 
     /// A command has ended and printed this. Called beside the runtime, for
     /// whoever keeps track of what was seen; nobody does unless told so.
@@ -71,10 +76,8 @@ pub struct Printed {
     pub call: CallId,
     /// Who called.
     pub agent: haft_types::AgentId,
-    /// The command line.
-    pub command: String,
-    /// Where it ran.
-    pub cwd: PathBuf,
+    /// The command line, and where it ran.
+    pub reading: Arc<CommandReading>,
     /// What of its output is shown.
     pub output: String,
 }
@@ -112,6 +115,8 @@ pub struct Upcoming<'a> {
     pub command: &'a str,
     /// Where it will run.
     pub cwd: &'a Path,
+    /// What is known about the line, where it was analysed for this directory.
+    pub reading: Option<&'a Arc<CommandReading>>,
     /// Whether it can do nothing but read.
     pub reads_only: bool,
 }

@@ -7,12 +7,13 @@ use std::{
 };
 
 use haft_shell::{
+    analysis::CommandReading,
     output::Mark,
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},
     sandbox::Confinement,
 };
-use haft_tool::{ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
+use haft_tool::{CallTrace, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
@@ -66,6 +67,8 @@ enum Away {
 /// Where a command runs, and what to say if that is not where it should.
 struct Start {
     dir: PathBuf,
+    /// What the command line means there.
+    reading: Arc<CommandReading>,
     note: Option<String>,
 }
 
@@ -79,15 +82,16 @@ impl Run<'_> {
                 "Background commands are switched off. Run it without run_in_background and interactive",
             ));
         }
-        self.refuse_removal(&start)?;
+        self.refuse_removal(&start.reading)?;
         let limit = self.limit(goes_on);
         // What will be typed is not known yet.
-        let reads_only = !self.is_interactive() && self.bash.reads_only(self.input);
+        let reads_only = !self.is_interactive() && self.bash.facts.is_read_only(&start.reading);
         let about = Upcoming {
             call: &self.cx.call_id,
             tool: "Bash",
             command: if self.is_interactive() { OPAQUE } else { &self.input.command },
             cwd: &start.dir,
+            reading: (!self.is_interactive()).then_some(&start.reading),
             reads_only,
         };
         let walls = self.walls(&start)?;
@@ -124,11 +128,13 @@ impl Run<'_> {
     fn start(&self) -> Result<Start, ToolError> {
         let cwd = self.cx.cwd.as_ref();
         if cwd.is_dir() {
-            return Ok(Start { dir: cwd.to_owned(), note: None });
+            let reading = Arc::clone(self.bash.reading(self.input));
+            return Ok(Start { dir: cwd.to_owned(), reading, note: None });
         }
         let dir = self.fallback()?;
         let note = format!("the directory {} is gone; this ran in {}", cwd.display(), dir.display());
-        Ok(Start { note: Some(note), dir })
+        let reading = self.bash.facts.read(&self.input.command, &dir);
+        Ok(Start { note: Some(note), reading, dir })
     }
 
     fn fallback(&self) -> Result<PathBuf, ToolError> {
@@ -165,8 +171,8 @@ impl Run<'_> {
 
     /// No mode and no person lets a model remove these: whoever wants that has a
     /// shell of their own.
-    fn refuse_removal(&self, start: &Start) -> Result<(), ToolError> {
-        let refused = self.bash.facts.refused_removal(&self.input.command, &start.dir);
+    fn refuse_removal(&self, reading: &CommandReading) -> Result<(), ToolError> {
+        let refused = self.bash.facts.refused_removal(reading);
         refused.map_or(Ok(()), |path| {
             let message = format!(
                 "This would remove {}, which is never done: it is the root of the file system, the home directory, the workspace, or a directory above these. Name what is to go inside of it",
@@ -204,7 +210,7 @@ impl Run<'_> {
             },
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
             confinement,
-            precious: self.bash.facts.precious(&self.input.command, &start.dir),
+            precious: self.bash.facts.precious(&start.reading),
             channel: None,
             terminal: if self.is_interactive() { Terminal::Own } else { Terminal::None },
         }
@@ -218,7 +224,9 @@ impl Run<'_> {
             OnTimeout::GoOn => true,
             OnTimeout::StopIfAsked => self.input.timeout.is_none(),
         };
-        wanted && settings.background == Background::Allowed && self.bash.facts.may_go_on(&self.input.command)
+        wanted
+            && settings.background == Background::Allowed
+            && self.bash.facts.may_go_on(self.bash.reading(self.input))
     }
 
     /// Waits until a command with a terminal has ended, or has nothing more to
@@ -324,10 +332,10 @@ impl Run<'_> {
             "session cwd remains {}; directory changes made by the backgrounded command do not apply to later commands",
             start.dir.display()
         ));
-        Output {
+        let output = Output {
             stdout: printed,
             cwd: start.dir.clone(),
-            background_task_id: Some(id),
+            background_task_id: Some(id.clone()),
             background_cwd_hint: Some(start.dir.clone()),
             timed_out_after_ms: match why {
                 Away::TimedOut(limit) => Some(millis(limit)),
@@ -337,8 +345,9 @@ impl Run<'_> {
             dangerously_disable_sandbox: self.input.dangerously_disable_sandbox,
             notes,
             ..Output::default()
-        }
-        .into()
+        };
+        let command = self.input.command.clone();
+        Outcome::from(output).with_trace(CallTrace::BackgroundStarted { id, command })
     }
 
     fn finish_snapshot_later(&self, job: &Job) {
@@ -383,7 +392,7 @@ impl Run<'_> {
         let meaning = match end.exit {
             Exit::Code(code) if end.stopped.is_none() => {
                 output.exit_code = Some(code);
-                (code != 0).then(|| self.bash.facts.exit_meaning(&self.input.command, code)).flatten()
+                (code != 0).then(|| self.bash.facts.exit_meaning(&start.reading, code)).flatten()
             }
             _ => None,
         };
@@ -396,7 +405,7 @@ impl Run<'_> {
         output.timed_out = end.stopped == Some(Stop::TimedOut);
         let unattended = match self.is_interactive() {
             true => None,
-            false => self.bash.facts.without_person(&self.input.command),
+            false => self.bash.facts.without_person(&start.reading),
         };
         if failed || lost_output {
             return Err(answer::failure(end, limit, output, unattended));
@@ -406,8 +415,7 @@ impl Run<'_> {
             output.notes.insert(0, format!("exit code {}: {meaning}", output.exit_code.unwrap_or_default()));
             output.return_code_interpretation = Some(meaning.to_owned());
         }
-        output.no_output_expected =
-            output.stdout.is_empty() && self.bash.facts.is_silent(&self.input.command);
+        output.no_output_expected = output.stdout.is_empty() && self.bash.facts.is_silent(&start.reading);
         let mut outcome = Outcome::from(output);
         outcome.changes.extend(change);
         Ok(outcome)

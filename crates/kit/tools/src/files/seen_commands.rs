@@ -3,61 +3,60 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::analysis::{Place, views};
+use haft_shell::analysis::{CommandReading, views_of};
 use haft_workspace::{Files, Viewer};
 
-use crate::bash::{CommandFacts, Printed, Unattended, Workspace};
+use crate::bash::{CommandFacts, Printed, Unattended};
 
 /// Facts about commands, and an eye on what they show: lines that `cat`,
 /// `sed -n` and their kind print count as read.
 pub(crate) struct SeenCommands {
     /// What is known about a command before it runs.
     pub(crate) facts: Arc<dyn CommandFacts>,
-    /// The directories commands may stay in.
-    pub(crate) workspace: Arc<dyn Workspace>,
     /// Whose files they are.
     pub(crate) files: Arc<Files>,
 }
 
 impl CommandFacts for SeenCommands {
-    fn is_read_only(&self, command: &str, cwd: &Path) -> bool {
-        self.facts.is_read_only(command, cwd)
+    fn read(&self, command: &str, cwd: &Path) -> Arc<CommandReading> {
+        self.facts.read(command, cwd)
     }
 
-    fn refused_removal(&self, command: &str, cwd: &Path) -> Option<PathBuf> {
-        self.facts.refused_removal(command, cwd)
+    fn is_read_only(&self, reading: &CommandReading) -> bool {
+        self.facts.is_read_only(reading)
     }
 
-    fn precious(&self, command: &str, cwd: &Path) -> Vec<PathBuf> {
-        self.facts.precious(command, cwd)
+    fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf> {
+        self.facts.refused_removal(reading)
     }
 
-    fn preview(&self, command: &str, cwd: &Path) -> Option<String> {
-        self.facts.preview(command, cwd)
+    fn precious(&self, reading: &CommandReading) -> Vec<PathBuf> {
+        self.facts.precious(reading)
     }
 
-    fn exit_meaning(&self, command: &str, code: i32) -> Option<&'static str> {
-        self.facts.exit_meaning(command, code)
+    fn preview(&self, reading: &CommandReading) -> Option<String> {
+        self.facts.preview(reading)
     }
 
-    fn may_go_on(&self, command: &str) -> bool {
-        self.facts.may_go_on(command)
+    fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str> {
+        self.facts.exit_meaning(reading, code)
     }
 
-    fn without_person(&self, command: &str) -> Option<Unattended> {
-        self.facts.without_person(command)
+    fn may_go_on(&self, reading: &CommandReading) -> bool {
+        self.facts.may_go_on(reading)
     }
 
-    fn is_silent(&self, command: &str) -> bool {
-        self.facts.is_silent(command)
+    fn without_person(&self, reading: &CommandReading) -> Option<Unattended> {
+        self.facts.without_person(reading)
+    }
+
+    fn is_silent(&self, reading: &CommandReading) -> bool {
+        self.facts.is_silent(reading)
     }
 
     fn printed(&self, printed: &Printed) {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let roots = self.workspace.roots();
-        let place = Place { cwd: &printed.cwd, home: home.as_deref(), roots: &roots };
         let viewer = Viewer { agent: printed.agent.clone(), call: printed.call.clone() };
-        for path in views(&printed.command, place) {
+        for path in views_of(printed.reading.line(), &printed.reading.analysis) {
             // What cannot be opened any more was not seen; a Read will say why.
             if let Ok(real) = haft_paths::real(&path) {
                 self.files.printed(&viewer, &real, &printed.output).ok();

@@ -82,7 +82,7 @@ impl Tool for Monitor {
     }
 
     fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
-        let command = input.command.clone().map(Access::Command);
+        let command = input.command.clone().map(|line| Access::Command(line.into()));
         let socket = input.ws.as_ref().map(|it| Access::Fetch(it.url.clone()));
         Reach::Declared(command.into_iter().chain(socket).collect())
     }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use haft_tool::{
-    Access, CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    Access, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+    Traits,
 };
 use haft_workspace::{Files, Hunk};
 use plan::{Job, Verdict};
@@ -217,6 +218,7 @@ impl Tool for MultiEdit {
         for path in input.paths() {
             real.insert(path.clone(), granted(cx, path)?);
         }
+        let changed: Vec<PathBuf> = input.paths().into_iter().cloned().collect();
         let job = Job {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
@@ -226,7 +228,8 @@ impl Tool for MultiEdit {
         };
         let readable = cx.clone();
         let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
-        Ok(output.into())
+        let traces = changed.into_iter().map(CallTrace::FileChanged);
+        Ok(traces.fold(Outcome::from(output), Outcome::with_trace))
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use haft_tool::{CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{
+    CallContext, CallTrace, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+};
 use haft_workspace::{
     Change, FileError, FileEvent, Files, Hunk, Viewer, patch_of_splices,
     text::{Splice, Text},
@@ -181,10 +183,11 @@ impl Tool for NotebookEdit {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.notebook_path)?;
+        let changed = CallTrace::FileChanged(input.notebook_path.clone());
         let job = Job { files: Arc::clone(&self.files), viewer: viewer(cx), input, real };
         let readable = cx.clone();
         let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
-        Ok(output.into())
+        Ok(Outcome::from(output).with_trace(changed))
     }
 
     fn to_content(&self, output: &Output) -> Content {

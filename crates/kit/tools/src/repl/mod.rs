@@ -127,6 +127,7 @@ impl Repl {
             tool: Self::NAME,
             command: OPAQUE,
             cwd: &cx.cwd,
+            reading: None,
             reads_only: false,
         };
         if let Coverage::Partial(what) = self.snapshots.before(about).await? {

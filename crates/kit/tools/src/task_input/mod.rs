@@ -141,7 +141,7 @@ impl Tool for TaskInput {
             () = answered(&job, shown, &input) => {}
             () = cx.cancel.cancelled() => {}
         }
-        fresh(&self.tasks, id, self.shown_chars).map(Outcome::from).ok_or_else(nobody)
+        fresh(&self.tasks, id, self.shown_chars).map(|it| it.outcome(id)).ok_or_else(nobody)
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -4,7 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_shell::run::{Status, TaskInfo, Tasks, Until};
 use haft_tool::{
-    BoxFuture, CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    BoxFuture, CallContext, CallTrace, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
+    ToolError, Traits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,15 @@ impl TaskOutput {
     }
 }
 
+impl Output {
+    /// The result of a call that asked for this id: what has ended is told.
+    pub(crate) fn outcome(self, id: &str) -> Outcome<Self> {
+        let ended = !matches!(self.status.as_str(), "" | "running");
+        let outcome = Outcome::from(self);
+        if ended { outcome.with_trace(CallTrace::BackgroundEnded(id.to_owned())) } else { outcome }
+    }
+}
+
 impl Tool for TaskOutput {
     type Input = Input;
     type Output = Output;
@@ -151,14 +161,16 @@ impl Tool for TaskOutput {
                 other = self.others.output(id, patience) => other,
                 () = cx.cancel.cancelled() => None,
             };
-            return other.map(Outcome::from).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
+            return other
+                .map(|it| it.outcome(id))
+                .ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
         }
         tokio::select! {
             _ = self.tasks.wait(id, Until::Ended, patience) => {}
             () = cx.cancel.cancelled() => {}
         }
         let read = fresh(&self.tasks, id, self.shown_chars);
-        read.map(Outcome::from).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))
+        read.map(|it| it.outcome(id)).ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()))
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use haft_shell::run::Tasks;
-use haft_tool::{CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict};
+use haft_tool::{
+    CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -93,12 +95,14 @@ impl Tool for TaskStop {
                 false => format!("Ended {id}: {}", haft_types::text::one_line(&task.command, 120)),
             };
             let task_type = task.about.kind.name().to_owned();
-            return Ok(Output { message, task_id: task.id, task_type, command: Some(task.command) }.into());
+            let output = Output { message, task_id: task.id, task_type, command: Some(task.command) };
+            return Ok(Outcome::from(output).with_trace(CallTrace::BackgroundEnded(id.to_owned())));
         }
         match self.others.stop(id).await {
             Some(what) => {
                 let message = format!("Ended {id}: {what}");
-                Ok(Output { message, task_id: id.to_owned(), task_type: what, command: None }.into())
+                let output = Output { message, task_id: id.to_owned(), task_type: what, command: None };
+                Ok(Outcome::from(output).with_trace(CallTrace::BackgroundEnded(id.to_owned())))
             }
             None => Err(unknown(id, &self.tasks, self.others.as_ref())),
         }

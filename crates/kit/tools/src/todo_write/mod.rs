@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use haft_tool::{
-    CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
-    Traits,
+    CallContext, CallTrace, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
+    ToolError, Traits, WorkItem,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,16 @@ pub enum Status {
     InProgress,
     /// Done.
     Completed,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+        }
+    }
 }
 
 /// The list before and after.
@@ -91,7 +101,10 @@ impl Tool for TodoWrite {
     async fn call(&self, input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let mut todos = self.todos.lock().unwrap_or_else(PoisonError::into_inner);
         let old_todos = std::mem::replace(&mut *todos, input.todos.clone());
-        Ok(Output { old_todos, new_todos: input.todos }.into())
+        let item =
+            |todo: &Todo| WorkItem { text: todo.content.clone(), status: todo.status.name().to_owned() };
+        let trace = CallTrace::Todos(input.todos.iter().map(item).collect());
+        Ok(Outcome::from(Output { old_todos, new_todos: input.todos }).with_trace(trace))
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use haft_tool::{CallContext, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{
+    CallContext, CallTrace, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+};
 use haft_workspace::{
     Change, FileError, FileEvent, Files, Hunk, Locked, Snapshot, Viewer, WholeSeen, patch, patch_of_splices,
     text::{Bytes, Splice, Text, encode_whole},
@@ -124,6 +126,7 @@ impl Tool for Write {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
+        let changed = CallTrace::FileChanged(input.file_path.clone());
         let job = Job {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
@@ -133,7 +136,7 @@ impl Tool for Write {
         };
         let readable = cx.clone();
         let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
-        Ok(output.into())
+        Ok(Outcome::from(output).with_trace(changed))
     }
 
     fn to_content(&self, output: &Output) -> Content {

@@ -82,10 +82,7 @@ async fn questions_before_it_runs() {
     let writes = parse(json!({"command": "cat f > g"}));
     assert!(!writes.is_read_only() && !writes.is_concurrency_safe());
     assert!(!parse(json!({"command": "ls", "run_in_background": true})).is_read_only());
-    assert_eq!(
-        writes.reach(&rig.context()),
-        Reach::Declared(vec![Access::Command(String::from("cat f > g"))])
-    );
+    assert_eq!(writes.reach(&rig.context()), Reach::Declared(vec![Access::Command("cat f > g".into())]));
     assert_eq!(writes.check_permissions(&rig.context()), Verdict::Passthrough);
     let unboxed = parse(json!({"command": "ls", "dangerouslyDisableSandbox": "true"}));
     assert!(matches!(unboxed.check_permissions(&rig.context()), Verdict::Insist(_)));

@@ -196,6 +196,7 @@ async fn an_unchanged_workspace_is_not_read_again() {
         tool: "Bash",
         command: "./script",
         cwd: &undoable.rig.work,
+        reading: None,
         reads_only: false,
     };
     // Only what has been at rest for a moment is believed.

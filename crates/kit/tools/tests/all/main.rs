@@ -9,6 +9,7 @@
 )]
 
 mod bash;
+mod bash_analysed_once;
 mod bash_limits;
 mod bash_undo;
 mod bash_undo_rest;

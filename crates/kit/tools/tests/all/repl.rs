@@ -170,7 +170,7 @@ async fn a_command_is_watched_line_by_line() {
     let call = Arc::clone(&monitor).parse(input.clone(), &rig.context()).unwrap();
     assert_eq!(
         call.reach(&rig.context()),
-        Reach::Declared(vec![Access::Command(String::from("echo one; echo two; exit 4"))])
+        Reach::Declared(vec![Access::Command("echo one; echo two; exit 4".into())])
     );
     let got = rig.text(&monitor, input).await;
     assert_eq!(

@@ -6,8 +6,8 @@ use std::{
 };
 
 use haft_model::{SystemPart, ToolDef, ToolLoading, ToolOrigin, ToolSet};
-use haft_runtime::Pool;
-use haft_tool::{DynTool, Exposure};
+use haft_runtime::{Pool, ToolSearch};
+use haft_tool::{DynTool, Exposure, Tool as _};
 use haft_types::{Block, Message, MessageBlock, SessionId, text};
 
 use super::news::{changed_tool, goes_on, prompt_news};
@@ -267,7 +267,7 @@ impl Declared {
     fn make_set(&mut self, pool: &Pool) {
         self.weight = self.external().map(size).sum();
         let set = ToolSet::new(self.tools.iter().cloned());
-        let may_grow = pool.get("ToolSearch").is_some();
+        let may_grow = pool.get(ToolSearch::NAME).is_some();
         self.set = Arc::new(if may_grow { set.that_may_grow() } else { set });
     }
 }

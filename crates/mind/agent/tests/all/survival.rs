@@ -248,10 +248,10 @@ async fn compaction_keeps_decisions_and_running_work() {
     ]});
     let mut script = Script::of([
         Turn::of([
-            Piece::tool("ExitPlanMode", json!({"plan": "1. table 2. water 3. tea"})),
+            Piece::tool("Approve", json!({"plan": "1. table 2. water 3. tea"})),
             Piece::tool("TodoWrite", todos),
-            Piece::tool("Skill", json!({"skill": "brewing"})),
-            Piece::tool("Bash", json!({"command": "npm run watch"})),
+            Piece::tool("Learn", json!({"skill": "brewing"})),
+            Piece::tool("Start", json!({"command": "npm run watch"})),
             Piece::tool("Danger", json!({"text": "rm -rf /"})),
             Piece::tool("Write", json!({"file_path": "src/tea.rs", "content": "x"})),
         ]),

@@ -143,6 +143,7 @@ impl ToolServer {
         if report.error == Some(ErrorKind::UnknownTool) {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
+        report.changes.iter().for_each(|change| self.shared.pipeline.gate.take_over(change));
         self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
         let listed = self.listed();
         let named = |name: &str| listed.tools.iter().find(|tool| tool.name == name);

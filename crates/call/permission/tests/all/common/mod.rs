@@ -49,7 +49,7 @@ impl Call {
     }
 
     pub fn command(line: &str) -> Self {
-        Self::touching(vec![Access::Command(line.to_owned())])
+        Self::touching(vec![Access::Command(line.into())])
     }
 
     pub fn fetch(address: &str) -> Self {

@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_shell::analysis::{self, Place};
+use haft_shell::analysis::{CommandReading, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{
     AttributeChange, Attributes, Beside, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
@@ -96,9 +96,12 @@ impl Snapshots for JournalSnapshots {
         }
         let inner = Arc::clone(&self.inner);
         let origin = inner.files.origin(about.call, about.tool);
-        let (command, cwd) = (about.command.to_owned(), about.cwd.to_owned());
+        let place =
+            Place { cwd: about.cwd, home: inner.home.as_deref(), roots: &inner.files.workspace().roots() };
+        let reading = about.reading.cloned();
+        let reading = reading.unwrap_or_else(|| Arc::new(CommandReading::new(about.command, place)));
         Box::pin(async move {
-            let looked = tokio::task::spawn_blocking(move || inner.before(origin, &command, &cwd));
+            let looked = tokio::task::spawn_blocking(move || inner.before(origin, &reading));
             Ok(looked.await.unwrap_or_else(|_| {
                 Coverage::Partial(String::from("this cannot be undone: looking at the workspace failed"))
             }))
@@ -131,15 +134,14 @@ pub fn recover(workspace: &Workspace) {
 }
 
 impl Inner {
-    fn before(&self, origin: Origin, command: &str, cwd: &Path) -> Coverage {
+    fn before(&self, origin: Origin, reading: &CommandReading) -> Coverage {
         let workspace = self.files.workspace();
         let journal = match workspace.journal() {
             Ok(journal) => journal,
             Err(why) => return Coverage::Partial(format!("this cannot be undone: {why}")),
         };
         let roots = workspace.roots();
-        let place = Place { cwd, home: self.home.as_deref(), roots: &roots };
-        let scope = scope::scope(&analysis::analyse(command, place));
+        let scope = scope::scope(&reading.analysis);
         let mut starts = scope.named.clone();
         if scope.anywhere {
             starts.extend(roots);

@@ -14,10 +14,10 @@ use haft_model::{AnthropicLogin, Common, HttpProvider, RetryPolicy};
 use haft_permission::Policy;
 use haft_runtime::{CallSession, Gate, Pipeline, Pool, ResultStore, SessionState, SharedPool, StoreLimits};
 use haft_testkit::{MockModel, Script, Turn};
-use haft_tool::{DynTool, Outcome, ToolError, tool};
+use haft_tool::{CallTrace, DynTool, Outcome, ToolError, WorkItem, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ pub struct EchoArgs {
 #[derive(Deserialize, JsonSchema)]
 pub struct Anything {
     #[serde(flatten)]
-    _rest: serde_json::Map<String, Value>,
+    rest: serde_json::Map<String, Value>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -134,16 +134,26 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
         })
         .read_only()
         .build(),
-        // Stand-ins for tools whose names mean something to compaction.
-        any("TodoWrite", "noted"),
-        any("ExitPlanMode", "the plan is approved"),
-        any("Skill", "How to brew: heat the water."),
-        any("Write", "written"),
-        tool("Bash", "Starts something.", async |_: Anything, _cx| {
-            Ok(Outcome::from(json!({"background_task_id": "bash_7"})))
-        })
-        .read_only()
-        .build(),
+        // Tools that leave a trace for what outlives a compaction.
+        leaving("TodoWrite", "noted", |input| {
+            let field = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+            let item = |it: &Value| WorkItem { text: field(it, "content"), status: field(it, "status") };
+            CallTrace::Todos(input["todos"].as_array().unwrap().iter().map(item).collect())
+        }),
+        leaving("Approve", "the plan is approved", |input| {
+            CallTrace::Plan(input["plan"].as_str().unwrap().to_owned())
+        }),
+        leaving("Learn", "learnt", |input| CallTrace::SkillLoaded {
+            name: input["skill"].as_str().unwrap().to_owned(),
+            text: String::from("How to brew: heat the water."),
+        }),
+        leaving("Write", "written", |input| {
+            CallTrace::FileChanged(input["file_path"].as_str().unwrap().into())
+        }),
+        leaving("Start", "started", |input| CallTrace::BackgroundStarted {
+            id: String::from("bash_7"),
+            command: input["command"].as_str().unwrap().to_owned(),
+        }),
         tool("Danger", "Asks first.", async |args: EchoArgs, _cx| Ok(Outcome::from(args.text))).build(),
         tool("Wait", "Waits to be interrupted.", move |_: EchoArgs, cx: haft_tool::ToolContext<Value>| {
             let waiting = Arc::clone(&waiting);
@@ -158,11 +168,13 @@ fn tools(appended: &Arc<Mutex<Vec<String>>>, waiting: &Arc<Notify>) -> Vec<Arc<d
     ]
 }
 
-/// A tool that takes anything and says this.
-fn any(name: &'static str, answer: &'static str) -> Arc<dyn DynTool> {
-    tool(name, "Does it.", move |_: Anything, _cx| async move { Ok(Outcome::from(answer)) })
-        .read_only()
-        .build()
+/// A tool that takes anything, says this and leaves a trace.
+fn leaving(name: &'static str, answer: &'static str, trace: fn(&Value) -> CallTrace) -> Arc<dyn DynTool> {
+    tool(name, "Does it.", move |input: Anything, _cx| async move {
+        Ok(Outcome::from(answer).with_trace(trace(&Value::Object(input.rest))))
+    })
+    .read_only()
+    .build()
 }
 
 impl Rig {

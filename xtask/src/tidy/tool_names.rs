@@ -1,0 +1,128 @@
+//! The name of a tool stands in its own folder, in documents and in tests.
+//!
+//! Code elsewhere that compares with a name is a second place to touch when a
+//! tool comes, goes or is renamed. A tool tells what it did (`CallTrace`), what
+//! it touches (`Reach`) and what it is (`Traits`) instead.
+
+use std::{fs, path::Path};
+
+use crate::run;
+
+/// Where names may stand all the same, and why. A path that no longer needs its
+/// exception fails.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    (
+        "crates/call/permission/src/",
+        "Read(...), Edit(...) and Bash(...) are families of rules that people write into settings, and a deny must hold under an older name also where the tool is not there",
+    ),
+    ("crates/faces/cli/src/permissions_command/", "judges calls of tools that are not there, by convention"),
+    ("crates/faces/cli/src/ask_terminal.rs", "shows the effects of a command on lines of their own"),
+    ("crates/faces/cli/src/demo_command.rs", "counts what its own script did"),
+    ("crates/faces/cli/src/listing.rs", "prints results the way programs of the shell print them"),
+    ("crates/faces/cli/src/tool_command.rs", "reads a file for the person by calling the tool"),
+    ("crates/faces/cli/src/sdk_command/", "decides which tools a session has"),
+    ("crates/faces/cli/src/wiring/", "decides which tools a session has"),
+    ("crates/engine/session/", "decides which tools a session has"),
+    ("crates/faces/haft/src/built_in.rs", "leaves out the tool that changes the settings of a person"),
+    (
+        "crates/faces/sdk/src/frames.rs",
+        "the protocol says of results of commands alone that they are no errors",
+    ),
+];
+
+/// What comes before the name in a tool's definition.
+const DEFINITION: &str = concat!("const NAME: &'static str", " = \"");
+
+struct SourceFile {
+    path: String,
+    /// Without tests and comments.
+    code: String,
+}
+
+pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
+    let root_text = root.to_string_lossy();
+    let listed =
+        run::output("git", &["-C", &root_text, "ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let sources = listed.lines().filter(|path| is_source(path)).filter_map(|path| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(SourceFile { path: path.to_owned(), code: code_of(&text) })
+    });
+    Ok(problems(&sources.collect::<Vec<_>>()))
+}
+
+fn problems(files: &[SourceFile]) -> Vec<String> {
+    let names: Vec<(&str, &str)> =
+        files.iter().flat_map(|file| defined(&file.code).map(|name| (name, folder(&file.path)))).collect();
+    let mut needed = vec![false; EXCEPTIONS.len()];
+    let mut problems = Vec::new();
+    for file in files {
+        let foreign = names.iter().filter(|(name, home)| {
+            !file.path.starts_with(home) && file.code.contains(&format!("\"{name}\""))
+        });
+        for (name, home) in foreign {
+            match EXCEPTIONS.iter().position(|(path, _)| file.path.starts_with(path)) {
+                Some(idx) => needed[idx] = true,
+                None => {
+                    problems.push(format!("{} names the tool {name}, which belongs to {home}", file.path))
+                }
+            }
+        }
+    }
+    let stale = EXCEPTIONS
+        .iter()
+        .zip(needed)
+        .filter(|((path, _), needed)| !needed && files.iter().any(|file| file.path.starts_with(path)));
+    problems.extend(stale.map(|((path, _), _)| {
+        format!("{path} names no tool any more; take it out of xtask/src/tidy/tool_names.rs")
+    }));
+    problems
+}
+
+fn is_source(path: &str) -> bool {
+    let is_test = ["/tests/", "/benches/", "/examples/", "crates/dev/"].iter().any(|it| path.contains(it))
+        || path.ends_with("_tests.rs")
+        || path.ends_with("/tests.rs");
+    path.starts_with("crates/") && path.ends_with(".rs") && !is_test
+}
+
+/// The code in front of the tests of a file, without its comments.
+fn code_of(text: &str) -> String {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn defined(code: &str) -> impl Iterator<Item = &str> {
+    code.split(DEFINITION).skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+fn folder(path: &str) -> &str {
+    path.rfind('/').map_or(path, |at| &path[..=at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_belongs_to_one_folder() {
+        let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), code: code_of(text) };
+        let tool = file("crates/kit/tools/src/dig/mod.rs", &format!("    {DEFINITION}Dig\";"));
+        let check = |path: &str, text: &str| {
+            problems(&[
+                SourceFile { ..file(path, text) },
+                SourceFile { path: tool.path.clone(), code: tool.code.clone() },
+            ])
+        };
+        for (path, text, allowed) in [
+            ("crates/kit/tools/src/dig/view.rs", "f(\"Dig\")", true),
+            ("crates/mind/agent/src/x.rs", "// \"Dig\"", true),
+            ("crates/mind/agent/src/x.rs", "f(\"Digs\")", true),
+            ("crates/mind/agent/src/x.rs", "#[cfg(test)] f(\"Dig\")", true),
+            ("crates/faces/sdk/src/frames.rs", "f(\"Dig\")", true),
+            ("crates/mind/agent/src/x.rs", "f(\"Dig\")", false),
+            ("crates/faces/sdk/src/frames.rs", "", false),
+        ] {
+            assert_eq!(check(path, text).is_empty(), allowed, "{path} {text}");
+        }
+    }
+}
