@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Gate, Pool, Report, ResultStore, Timing,
+    CallDecision, CallWitness, Gate, Pool, Report, ResultStore, StartingCall, Timing,
     gate::Hooked,
     hooks::{After, Notes, Subject},
     pool::Found,
@@ -56,6 +56,36 @@ struct Finished {
     notes: Notes,
 }
 
+/// Who is told of a call before it runs, and what is known about it afterwards.
+struct CallTrace<'a> {
+    witness: Option<&'a dyn CallWitness>,
+    timing: Timing,
+    decision: Option<Box<CallDecision>>,
+}
+
+impl CallTrace<'_> {
+    /// A call that may act is written down first. One that was interrupted
+    /// meanwhile is not: it does not run.
+    fn starting(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> Result<(), ToolError> {
+        let Some(witness) = self.witness.filter(|_| !call.is_read_only() && !cx.cancel.is_cancelled()) else {
+            return Ok(());
+        };
+        let starting = StartingCall {
+            call_id: &cx.call_id,
+            agent_id: &cx.agent_id,
+            tool: tool.name(),
+            input: call.input(),
+            decision: self.decision.as_deref(),
+        };
+        witness.starting(&starting).map_err(|why| ToolError::new(ErrorKind::NotStarted, why))
+    }
+}
+
 impl Pipeline {
     /// A pipeline with the usual grace period.
     pub fn new(gate: Gate, results: ResultStore) -> Self {
@@ -65,11 +95,23 @@ impl Pipeline {
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
     /// interrupted: the model gets one result it can act on.
     pub async fn run(&self, pool: &Pool, tool_use: ToolUse, cx: CallContext) -> Report {
+        self.run_witnessed(pool, tool_use, cx, None).await
+    }
+
+    /// The same; a call that may act is written down before it runs, or does
+    /// not run.
+    pub async fn run_witnessed(
+        &self,
+        pool: &Pool,
+        tool_use: ToolUse,
+        cx: CallContext,
+        witness: Option<&dyn CallWitness>,
+    ) -> Report {
         let id = tool_use.id.clone();
         let name =
             pool.find(&tool_use.name).map_or_else(|| tool_use.name.clone(), |it| it.tool.name().to_owned());
-        let mut timing = Timing::default();
-        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx, &mut timing)).catch_unwind();
+        let mut trace = CallTrace { witness, timing: Timing::default(), decision: None };
+        let stages = AssertUnwindSafe(self.stages(pool, tool_use, cx, &mut trace)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
@@ -81,7 +123,8 @@ impl Pipeline {
         report.notices = notes.notices;
         report.stop = notes.stop;
         report.denied_by = notes.denied_by;
-        report.timing = timing;
+        report.timing = trace.timing;
+        report.decision = trace.decision;
         report
     }
 
@@ -91,7 +134,7 @@ impl Pipeline {
         pool: &Pool,
         tool_use: ToolUse,
         cx: CallContext,
-        timing: &mut Timing,
+        trace: &mut CallTrace<'_>,
     ) -> Result<Finished, Failure> {
         let mut lap = Lap::start();
         let found = look_up(pool, &tool_use.name)?; //                          1 look up
@@ -101,19 +144,21 @@ impl Pipeline {
         let taken = asked.and_then(|asked| taken_as(&asked, call.input()));
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
-        timing.hooks = lap.next();
+        trace.timing.hooks = lap.next();
         let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
         let observer = self.observer(tool, &hooked, &cx);
-        let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
+        let permitted =
+            unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx, &mut trace.decision));
         let permitted = permitted.await; //                                     4 permission
-        timing.permission = lap.next();
+        trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
+        trace.starting(tool, call.as_ref(), &cx)?; //                           written down, if it may act
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
-        timing.run = lap.next();
+        trace.timing.run = lap.next();
         let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
-        timing.after = lap.next();
+        trace.timing.after = lap.next();
         finished(found, ran, notes, taken) //                                   8 hand back
     }
 

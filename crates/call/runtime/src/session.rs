@@ -11,7 +11,7 @@ use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
+use crate::{CallWitness, Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
 
 /// The part of a session's state that calls see and change.
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ pub struct Session {
     pub progress: ProgressSink,
     /// What calls see and change.
     pub state: SessionState,
+    /// Who writes down calls that act, before they run.
+    pub witness: Option<Arc<dyn CallWitness>>,
 }
 
 impl Session {
@@ -81,6 +83,7 @@ impl Session {
             limits: Limits::from_env(),
             progress: ProgressSink::closed(),
             state,
+            witness: None,
         }
     }
 
@@ -93,6 +96,7 @@ impl Session {
             home: self.state.home.clone(),
             cancel: cancel.child_token(),
             progress: self.progress.clone(),
+            witness: self.witness.clone(),
         };
         Executor::new(Arc::clone(&self.pipeline), self.pool.get(), around, self.limits)
     }

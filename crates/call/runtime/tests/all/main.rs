@@ -14,3 +14,4 @@ mod pool;
 mod results;
 mod schedule;
 mod search_queries;
+mod witness;
