@@ -55,9 +55,9 @@ impl Setup {
         conversation.share_held(self.held.clone().unwrap_or_default());
         self.restore_seen(&restored);
         if !run.sdk.no_session_persistence {
-            let log = LogFile::open(self.log_path(self.session_id.as_str()))
-                .map_err(|err| format!("the session log: {err}"))?;
-            conversation.set_log(log);
+            if conversation.log_path().is_none() {
+                conversation.set_log(self.open_log()?);
+            }
             conversation.mask(Masker::of_env(std::env::vars()));
         }
         if run.sdk.session_mirror {
@@ -81,6 +81,11 @@ impl Setup {
             agent.require_output(schema)?;
         }
         Ok(Built { agent, events, key_source: chosen.key_source, provider_name })
+    }
+
+    pub(super) fn open_log(&self) -> Result<LogFile, Failure> {
+        let log = LogFile::open(self.log_path(self.session_id.as_str()));
+        Ok(log.map_err(|err| format!("the session log: {err}"))?)
     }
 
     /// Writes the run down if somebody wants that. Called when the agent knows

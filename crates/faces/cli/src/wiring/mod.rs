@@ -1,6 +1,7 @@
 //! Builds a session out of flags, settings and the machine.
 
 mod agent;
+mod changed;
 mod confine;
 mod keep;
 mod mcp;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use haft_agent::{Conversation, Restored};
+use haft_types::CallId;
 use serde_json::{Value, json};
 
 use super::Setup;
@@ -49,8 +50,19 @@ impl Setup {
                 path
             }
         };
-        let resumed = Conversation::resume(self.session_id.clone(), &self.cwd, &path, until);
-        Ok(Some(resumed.map_err(|err| format!("{}: {err}", path.display()))?))
+        // The log is ours before it is read: another process may still write it.
+        let log = match run.fork_session || run.sdk.no_session_persistence {
+            true => None,
+            false => Some(self.open_log()?),
+        };
+        let changed = |call: &CallId| self.changed_by(call);
+        let resumed = Conversation::resume_with(self.session_id.clone(), &self.cwd, &path, until, &changed);
+        let (mut conversation, mut restored) = resumed.map_err(|err| format!("{}: {err}", path.display()))?;
+        if let Some(log) = log {
+            restored.report.torn |= log.was_torn();
+            conversation.set_log(log);
+        }
+        Ok(Some((conversation, restored)))
     }
 
     /// A copy of a log under this session's name, up to a line.
