@@ -10,7 +10,7 @@ use haft_types::{AgentId, ToolUse};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CallOutline, Kind, ParsedCall, Pipeline, Pool, Report, Schedule};
+use crate::{CallOutline, CallWitness, Kind, ParsedCall, Pipeline, Pool, Report, Schedule};
 
 /// What bounds a batch.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +37,14 @@ impl Default for Limits {
 }
 
 /// What every call of a message shares.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) agent_id: AgentId,
     pub(crate) cwd: Arc<Path>,
     pub(crate) home: Option<Arc<Path>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) progress: ProgressSink,
+    pub(crate) witness: Option<Arc<dyn CallWitness>>,
 }
 
 /// Runs the calls of one model message.
@@ -209,8 +210,9 @@ impl Executor {
         let cx = self.context(tool_use);
         let pipeline = Arc::clone(&self.pipeline);
         let queue = self.calls[idx].pushed.elapsed();
+        let witness = self.around.witness.clone();
         let task = self.tasks.spawn(async move {
-            let mut report = pipeline.run(parsed, cx).await;
+            let mut report = pipeline.run_witnessed(parsed, cx, witness.as_deref()).await;
             report.timing.queue = queue;
             report
         });

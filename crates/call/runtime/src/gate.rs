@@ -12,7 +12,7 @@ use haft_types::{AgentId, PermissionMode};
 use serde_json::Value;
 
 use crate::{
-    Answer, Ask, DeniedBy, Question, SessionHooks, Unattended,
+    Answer, Ask, AskedAnswer, AskedParty, CallDecision, DeniedBy, Question, SessionHooks, Unattended,
     ask::refusal,
     hooks::{ComparedWith, Notes, RuleAnswers, Subject},
     pipeline::Failure,
@@ -211,16 +211,18 @@ impl Gate {
         Ok(Hooked { call, opinion: before.opinion, notes })
     }
 
-    /// Stage four.
+    /// Stage four. What was decided is left in `decided`, whatever comes of it.
     pub(crate) async fn permitted(
         &self,
         tool: &Arc<dyn DynTool>,
         hooked: Hooked,
         cx: &CallContext,
+        decided: &mut Option<Box<CallDecision>>,
     ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
         let Hooked { call, opinion, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
         let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), cx).await;
+        let told = decided.insert(Box::new(CallDecision::of(&decision)));
         let decision = match decision.permit() {
             Ok(permit) => return Ok((call, permit)),
             Err(decision) => decision,
@@ -229,7 +231,13 @@ impl Gate {
             let by = DeniedBy::from(&decision.source);
             return Err(self.denied(tool, call.as_ref(), cx, by, &decision.reason).await);
         }
-        match self.answer(tool, call.as_ref(), cx, &decision).await {
+        let (who, answer) = self.answer(tool, call.as_ref(), cx, &decision).await;
+        let said = match answer {
+            Answer::Allow { .. } => Behavior::Allow,
+            Answer::Deny { .. } => Behavior::Deny,
+        };
+        told.asked = Some(AskedAnswer { who, said });
+        match answer {
             Answer::Deny { message, interrupt } => {
                 let mut failure = self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message).await;
                 failure.error.message = self.ask.refusal(tool.name(), &message);
@@ -264,7 +272,7 @@ impl Gate {
         call: &dyn DynCall,
         cx: &CallContext,
         decision: &Decision,
-    ) -> Answer {
+    ) -> (AskedParty, Answer) {
         let description = call.describe();
         let question = Question {
             tool: tool.name(),
@@ -276,14 +284,14 @@ impl Gate {
         };
         let subject = self.subject(tool.as_ref(), call, cx);
         match self.hooks.permission_request(&subject, &decision.suggestions).await {
-            Some(answer) => answer,
+            Some(answer) => (AskedParty::Hook, answer),
             None => {
                 let answer = self.ask.ask(question).await;
                 self.permissions.person_answered(match answer {
                     Answer::Allow { .. } => Behavior::Allow,
                     Answer::Deny { .. } => Behavior::Deny,
                 });
-                answer
+                (AskedParty::Person, answer)
             }
         }
     }

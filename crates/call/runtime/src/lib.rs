@@ -8,6 +8,9 @@
 //! **Invariant:** for every `tool_use` that goes in, exactly one [`Report`]
 //! comes out. Failures are reports, never `Err`.
 //!
+//! **Invariant:** a call that may act runs only after its [`CallWitness`], where
+//! there is one, has written that down.
+//!
 //! **Invariant:** what a call sees of the session depends on what the model
 //! wrote, never on which of its neighbours finished first.
 //!
@@ -29,6 +32,7 @@ mod schedule;
 mod search;
 mod session;
 mod timing;
+mod witness;
 
 pub use ask::{Answer, Ask, Question, Unattended};
 pub use executor::{Executor, Limits};
@@ -44,3 +48,4 @@ pub use schedule::{Batch, Kind, Schedule, partition};
 pub use search::{SharedPool, ToolSearch};
 pub use session::{CallSession, SessionState};
 pub use timing::{DeniedBy, Timing};
+pub use witness::{AskedAnswer, AskedParty, CallDecision, CallWitness, StartingCall};

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Gate, ParsedCall, Report, ResultStore, Timing,
+    CallDecision, CallWitness, Gate, ParsedCall, Report, ResultStore, StartingCall, Timing,
     gate::Hooked,
     hooks::{After, Notes, RuleAnswers},
     parsed::{CalledTool, ToolCall},
@@ -57,6 +57,36 @@ struct Finished {
     notes: Notes,
 }
 
+/// Who is told of a call before it runs, and what is known about it afterwards.
+struct CallWatch<'a> {
+    witness: Option<&'a dyn CallWitness>,
+    timing: Timing,
+    decision: Option<Box<CallDecision>>,
+}
+
+impl CallWatch<'_> {
+    /// A call that may act is written down first. One that was interrupted
+    /// meanwhile is not: it does not run.
+    fn starting(
+        &self,
+        tool: &Arc<dyn DynTool>,
+        call: &dyn DynCall,
+        cx: &CallContext,
+    ) -> Result<(), ToolError> {
+        let Some(witness) = self.witness.filter(|_| !call.is_read_only() && !cx.cancel.is_cancelled()) else {
+            return Ok(());
+        };
+        let starting = StartingCall {
+            call_id: &cx.call_id,
+            agent_id: &cx.agent_id,
+            tool: tool.name(),
+            input: call.input(),
+            decision: self.decision.as_deref(),
+        };
+        witness.starting(&starting).map_err(|why| ToolError::new(ErrorKind::NotStarted, why))
+    }
+}
+
 impl Pipeline {
     /// A pipeline with the usual grace period.
     pub fn new(gate: impl Into<Arc<Gate>>, results: ResultStore) -> Self {
@@ -73,9 +103,20 @@ impl Pipeline {
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
     /// interrupted: the model gets one result it can act on.
     pub async fn run(&self, parsed: ParsedCall, cx: CallContext) -> Report {
+        self.run_witnessed(parsed, cx, None).await
+    }
+
+    /// The same; a call that may act is written down before it runs, or does
+    /// not run.
+    pub async fn run_witnessed(
+        &self,
+        parsed: ParsedCall,
+        cx: CallContext,
+        witness: Option<&dyn CallWitness>,
+    ) -> Report {
         let ParsedCall { id, name, outcome, .. } = parsed;
-        let mut timing = Timing::default();
-        let stages = AssertUnwindSafe(self.stages(outcome, cx, &mut timing)).catch_unwind();
+        let mut trace = CallWatch { witness, timing: Timing::default(), decision: None };
+        let stages = AssertUnwindSafe(self.stages(outcome, cx, &mut trace)).catch_unwind();
         let ended = stages.await.unwrap_or_else(|panic| Err(crashed(&name, panic.as_ref()).into()));
         let (mut report, notes) = match ended {
             Ok(Finished { output, notes }) => (Report::success(id, name, output), notes),
@@ -87,7 +128,8 @@ impl Pipeline {
         report.notices = notes.notices;
         report.stop = notes.stop;
         report.denied_by = notes.denied_by;
-        report.timing = timing;
+        report.timing = trace.timing;
+        report.decision = trace.decision;
         report
     }
 
@@ -97,7 +139,7 @@ impl Pipeline {
         &self,
         parsed: Result<ToolCall, Failure>,
         cx: CallContext,
-        timing: &mut Timing,
+        trace: &mut CallWatch<'_>,
     ) -> Result<Finished, Failure> {
         let mut lap = Lap::start();
         let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
@@ -105,21 +147,23 @@ impl Pipeline {
         call.validate(&cx)?; //                                                 2 check the input
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
-        timing.hooks = lap.next();
+        trace.timing.hooks = lap.next();
         let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
         let id = cx.call_id.clone();
         let observer = self.observer(tool, &hooked, &cx);
-        let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
+        let permitted =
+            unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx, &mut trace.decision));
         let permitted = permitted.await; //                                     4 permission
-        timing.permission = lap.next();
+        trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
+        trace.starting(tool, call.as_ref(), &cx)?; //                           written down, if it may act
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
-        timing.run = lap.next();
-        let ran = self.fitted(tool, &id, ran).await; //                6 store if large
+        trace.timing.run = lap.next();
+        let ran = self.fitted(tool, &id, ran).await; //                         6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
-        timing.after = lap.next();
-        finished(&called, ran, notes, taken) //                                   8 hand back
+        trace.timing.after = lap.next();
+        finished(&called, ran, notes, taken) //                                 8 hand back
     }
 
     /// Stage five. The tool runs as a task of its own: one that blocks its

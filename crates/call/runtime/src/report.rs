@@ -3,7 +3,7 @@ use haft_types::{CallId, Content, Message, MessageBlock};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-use crate::{DeniedBy, Timing};
+use crate::{CallDecision, DeniedBy, Timing};
 
 /// What came of a call. There is always exactly one.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Report {
     pub stop: Option<String>,
     /// Who said no, where somebody did.
     pub denied_by: Option<DeniedBy>,
+    /// What permission said, where the call came that far.
+    pub decision: Option<Box<CallDecision>>,
     /// How long it spent where.
     pub timing: Timing,
 }
@@ -54,6 +56,7 @@ impl Report {
             notices: Vec::new(),
             stop: None,
             denied_by: None,
+            decision: None,
             timing: Timing::default(),
         }
     }
@@ -73,6 +76,7 @@ impl Report {
             notices: Vec::new(),
             stop: None,
             denied_by: None,
+            decision: None,
             timing: Timing::default(),
         }
     }

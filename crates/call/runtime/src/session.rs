@@ -12,7 +12,7 @@ use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
+use crate::{CallWitness, Executor, Limits, Pipeline, Report, SharedPool, executor::Surroundings};
 
 /// The part of a session's state that calls see and change.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub struct CallSession {
     pub progress: ProgressSink,
     /// What calls see and change.
     pub state: SessionState,
+    /// Who writes down calls that act, before they run.
+    pub witness: Option<Arc<dyn CallWitness>>,
 }
 
 impl CallSession {
@@ -83,6 +85,7 @@ impl CallSession {
             limits: Limits::from(|name| std::env::var(name).ok()),
             progress: ProgressSink::closed(),
             state,
+            witness: None,
         }
     }
 
@@ -97,6 +100,8 @@ impl CallSession {
             limits: self.limits,
             progress: self.progress.clone(),
             state,
+            // A child has a log of its own.
+            witness: None,
         }
     }
 
@@ -109,6 +114,7 @@ impl CallSession {
             home: self.state.home.clone(),
             cancel: cancel.child_token(),
             progress: self.progress.clone(),
+            witness: self.witness.clone(),
         };
         Executor::new(Arc::clone(&self.pipeline), self.pool.get(), around, self.limits)
     }

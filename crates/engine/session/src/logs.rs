@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_agent::{Conversation, Restored};
+use haft_agent::{Conversation, Restored, log::LogFile};
 use haft_config::Places;
-use haft_types::SessionId;
+use haft_types::{CallId, SessionId};
 use serde_json::{Value, json};
 
-use crate::{LogKept, LogSpec, LogStart, OpenError, PlaceSpec};
+use crate::{LogKept, LogSpec, LogStart, OpenError, PlaceSpec, premises::Premises};
 
 /// The directories with logs of the sessions of one working directory. Logs of
 /// new sessions go to the first; old ones are found in any of them.
@@ -132,14 +132,33 @@ impl LogChoice {
         }
     }
 
-    /// The conversation the session goes on with.
-    pub(crate) fn conversation(&self, cwd: &Path) -> Result<(Conversation, Restored), OpenError> {
-        match &self.from {
-            None => Ok((Conversation::new(self.id.clone(), cwd, None), Restored::default())),
-            Some(from) => Conversation::resume(self.id.clone(), cwd, from, self.until.as_deref())
-                .map_err(|source| OpenError::Log { path: from.clone(), source }),
+    /// The conversation the session goes on with. Its log is the session's own
+    /// before it is read: another process may still write it.
+    pub(crate) fn conversation(&self, premises: &Premises) -> Result<(Conversation, Restored), OpenError> {
+        let log = match &self.path {
+            None => None,
+            Some(path) => Some(open_log(path)?),
+        };
+        let (mut conversation, mut restored) = match &self.from {
+            None => (Conversation::new(self.id.clone(), &premises.cwd, None), Restored::default()),
+            Some(from) => {
+                let (id, until) = (self.id.clone(), self.until.as_deref());
+                let changed = |call: &CallId| premises.changed_by(call);
+                Conversation::resume_with(id, &premises.cwd, from, until, &changed)
+                    .map_err(|source| OpenError::Log { path: from.clone(), source })?
+            }
+        };
+        if let Some(log) = log {
+            restored.report.torn |= log.was_torn() && self.from == self.path;
+            conversation.set_log(log);
         }
+        Ok((conversation, restored))
     }
+}
+
+/// Opens a log for writing. There is one writer per log.
+pub(crate) fn open_log(path: &Path) -> Result<LogFile, OpenError> {
+    LogFile::open(path).map_err(|source| OpenError::Log { path: path.to_owned(), source })
 }
 
 /// Copies a log under another session's name, line by line: logs may be longer

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::SystemTime};
 
-use haft_agent::log::{self, Entry, sessions};
+use haft_agent::log::{self, CallLine, Entry, State, sessions};
 use haft_session::SessionLogs;
 use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
@@ -113,7 +113,11 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
         let line = serde_json::to_string(entry).map_err(|err| Failure::Message(err.to_string()))?;
         return print_line(&line);
     }
-    let (Entry::User(line) | Entry::Assistant(line)) = entry else { return Ok(()) };
+    let line = match entry {
+        Entry::User(line) | Entry::Assistant(line) => line,
+        Entry::Haft(State::Call(call)) => return shown_call(call).map_or(Ok(()), |it| print_line(&it)),
+        _ => return Ok(()),
+    };
     let role = line.message.message.role;
     for block in &line.message.message.content {
         let shown = match block {
@@ -139,6 +143,29 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
         print_line(&shown)?;
     }
     Ok(())
+}
+
+/// What is worth knowing about how a call went: who was asked or said no, and
+/// where it took long.
+fn shown_call(call: &CallLine) -> Option<String> {
+    const LONG: u64 = 1_000_000;
+    let seconds = |micros: u64| format!("{:.1} s", std::time::Duration::from_micros(micros).as_secs_f64());
+    let times = [
+        ("waited", call.micros.queue),
+        ("hooks", call.micros.hooks),
+        ("permission", call.micros.permission),
+        ("ran", call.micros.run),
+        ("afterwards", call.micros.after),
+    ];
+    let mut parts: Vec<String> = Vec::new();
+    let decision = call.decision.as_ref();
+    parts.extend(call.denied_by.as_ref().map(|by| format!("denied by {by}")));
+    parts.extend(decision.and_then(|it| it.rule.as_ref()).map(|rule| format!("rule {rule}")));
+    parts.extend(decision.and_then(|it| it.asked).map(|asked| format!("asked: {}", asked.said)));
+    parts.extend(
+        times.iter().filter(|it| LONG <= it.1).map(|(what, micros)| format!("{what} {}", seconds(*micros))),
+    );
+    (!parts.is_empty()).then(|| painted(&clean(&format!("    {}", parts.join(", "))), "2", colours()))
 }
 
 fn search(logs: &SessionLogs, wanted: &str, options: &Options) -> Ended {

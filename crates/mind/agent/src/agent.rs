@@ -482,8 +482,15 @@ impl Agent {
     }
 
     pub(crate) fn add(&mut self, lines: Vec<NewLine>) {
-        if let Err(err) = self.conversation.add(lines) {
+        self.add_with(lines, Vec::new());
+    }
+
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<State>) {
+        if let Err(err) = self.conversation.add_with(lines, states) {
             self.tell(AgentEvent::Notice(format!("the session log could not be written: {err}")));
+        }
+        if let Some(notice) = self.conversation.take_recovery() {
+            self.tell(AgentEvent::Notice(notice));
         }
     }
 

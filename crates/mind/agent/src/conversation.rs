@@ -2,20 +2,24 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
+use haft_runtime::CallWitness;
 use haft_tool::ContextChange;
-use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage, text};
+use haft_types::{CallId, Content, Message, MessageBlock, Role, SessionId, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LoggedMessage, ReadReport, State, Stub,
-        SystemLine,
+        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LogWriter, LoggedMessage, ReadReport, State,
+        Stub, SystemLine, WriterLine,
     },
+    logged_results::{shorten_texts, unchanged_results},
+    unfinished::CallsInLog,
+    witness::LogWitness,
 };
 
 /// The mark that everything before it is summed up in what follows.
@@ -30,9 +34,10 @@ pub struct Conversation {
     messages: Vec<Arc<Message>>,
     last_uuid: Option<String>,
     cwd: String,
-    log: Option<LogFile>,
-    /// Entries as they were written, for whoever mirrors the log.
-    mirror: Option<Vec<Entry>>,
+    log: LogWriter,
+    log_path: Option<PathBuf>,
+    /// Results that reading the log added, until they are in it.
+    settled: Vec<Entry>,
     /// What every line says beside the rest.
     stamp: Map<String, Value>,
     /// Where lines of a log that is being read end: messages, and blocks of the
@@ -68,6 +73,7 @@ pub struct Restored {
     last_answer: Option<String>,
     /// The last of them.
     pub asked: Option<Box<Asked>>,
+    calls: CallsInLog,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -95,19 +101,24 @@ pub(crate) enum Origin {
 impl Conversation {
     /// An empty one; without a log nothing is kept.
     pub fn new(session_id: SessionId, cwd: &Path, log: Option<LogFile>) -> Self {
-        Self {
+        let mut conversation = Self {
             session_id,
             messages: Vec::new(),
             last_uuid: None,
             cwd: cwd.display().to_string(),
-            log,
-            mirror: None,
+            log: LogWriter::default(),
+            log_path: None,
+            settled: Vec::new(),
             stamp: Map::new(),
             ends: HashMap::new(),
             held: Held::default(),
             stubbed: HashSet::new(),
             masker: Masker::default(),
+        };
+        if let Some(log) = log {
+            conversation.set_log(log);
         }
+        conversation
     }
 
     /// One that goes on from a log. With `until` only up to the line of that
@@ -117,6 +128,20 @@ impl Conversation {
         cwd: &Path,
         from: &Path,
         until: Option<&str>,
+    ) -> std::io::Result<(Self, Restored)> {
+        Self::resume_with(session_id, cwd, from, until, &|_| None)
+    }
+
+    /// The same. Calls at the end that have no result get one, which the log
+    /// gets too: a call that was said to start may have had its effect, and one
+    /// that was not has none. `seen` says what is known about the effects of such
+    /// a call, in words for the model without a full stop.
+    pub fn resume_with(
+        session_id: SessionId,
+        cwd: &Path,
+        from: &Path,
+        until: Option<&str>,
+        seen: &dyn Fn(&CallId) -> Option<String>,
     ) -> std::io::Result<(Self, Restored)> {
         let mut conversation = Self::new(session_id, cwd, None);
         let mut restored = Restored::default();
@@ -140,6 +165,9 @@ impl Conversation {
             }
         })?;
         conversation.ends = HashMap::new();
+        if until.is_none() {
+            conversation.settle(&restored.calls, seen);
+        }
         conversation.hold_again();
         Ok((conversation, restored))
     }
@@ -187,22 +215,56 @@ impl Conversation {
 
     /// Goes on writing to this log.
     pub fn set_log(&mut self, log: LogFile) {
-        self.log = Some(log);
+        self.log_path = Some(log.path().to_owned());
+        let writer = WriterLine::of_this_process(self.session_id.as_str());
+        self.log.attach(log, Entry::Haft(State::Writer(writer)));
+        let settled = std::mem::take(&mut self.settled);
+        // What cannot be written waits, and the next line that fails is reported.
+        self.log.append(settled).ok();
+    }
+
+    /// Writes down calls that act before they run, in this log. Without a log it
+    /// lets them run.
+    pub fn witness(&self) -> Arc<dyn CallWitness> {
+        Arc::new(LogWitness { log: self.log.downgrade() })
+    }
+
+    /// Says once that a log that could not be written is written again.
+    pub(crate) fn take_recovery(&self) -> Option<String> {
+        self.log.take_recovery()
+    }
+
+    /// Calls that the end of a process left without a result get one.
+    fn settle(&mut self, calls: &CallsInLog, seen: &dyn Fn(&CallId) -> Option<String>) {
+        let results = calls.results(&self.messages, self.session_id.as_str(), seen);
+        if results.is_empty() {
+            return;
+        }
+        let lines = results.into_iter().map(|(tool_use_id, text)| NewLine {
+            uuid: uuid(),
+            tool_use_result: Some(format!("Error: {text}").into()),
+            message: Message {
+                role: Role::User,
+                content: vec![MessageBlock::ToolResult { tool_use_id, content: text.into(), is_error: true }],
+            },
+            origin: Origin::User,
+        });
+        self.settled = self.entries(lines.collect());
     }
 
     /// Keeps what is written from now on for [`Conversation::take_mirrored`].
     pub fn mirror(&mut self) {
-        self.mirror.get_or_insert_default();
+        self.log.mirror();
     }
 
     /// Whether what is written is kept for somebody.
     pub fn is_mirrored(&self) -> bool {
-        self.mirror.is_some()
+        self.log.is_mirrored()
     }
 
     /// What was written since the last time.
     pub fn take_mirrored(&mut self) -> Vec<Entry> {
-        self.mirror.as_mut().map(std::mem::take).unwrap_or_default()
+        self.log.take_mirrored()
     }
 
     /// The session.
@@ -212,7 +274,7 @@ impl Conversation {
 
     /// Where the log is.
     pub fn log_path(&self) -> Option<&Path> {
-        self.log.as_ref().map(LogFile::path)
+        self.log_path.as_deref()
     }
 
     /// What the next request holds.
@@ -240,6 +302,7 @@ impl Conversation {
                     restored.last_answer.clone_from(&line.message.id);
                 }
                 self.branch_at(line.head.parent_uuid.as_deref());
+                restored.calls.said(&line.message.message);
                 self.join(line.message.message);
                 let blocks = self.messages.last().map_or(0, |message| message.content.len());
                 self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
@@ -259,6 +322,8 @@ impl Conversation {
                 self.messages.clear();
                 self.ends.clear();
             }
+            Entry::Haft(State::Writer(writer)) => restored.calls.writer(writer),
+            Entry::Haft(State::Started(line)) => restored.calls.started(*line),
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
             Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
             Entry::Haft(State::Kept { kept }) => restored.kept = *kept,
@@ -316,8 +381,20 @@ impl Conversation {
     }
 
     /// Adds lines to conversation and log. A log that cannot be written is
-    /// reported; the conversation goes on.
+    /// reported once; the conversation goes on, and the lines wait.
     pub(crate) fn add(&mut self, lines: Vec<NewLine>) -> std::io::Result<()> {
+        self.add_with(lines, Vec::new())
+    }
+
+    /// The same, and state that goes with them, in one write.
+    pub(crate) fn add_with(&mut self, lines: Vec<NewLine>, states: Vec<State>) -> std::io::Result<()> {
+        let mut entries = self.entries(lines);
+        entries.extend(states.into_iter().map(Entry::Haft));
+        self.write(entries)
+    }
+
+    /// Adds lines to the conversation; the entries are for the log.
+    fn entries(&mut self, lines: Vec<NewLine>) -> Vec<Entry> {
         let mut entries = Vec::new();
         for line in lines {
             let head = self.head(line.uuid);
@@ -350,7 +427,7 @@ impl Conversation {
             }
             self.join(line.message);
         }
-        self.write(entries)
+        entries
     }
 
     /// Shows what a prompt named; the log says what that was.
@@ -454,15 +531,8 @@ impl Conversation {
         }
     }
 
-    fn write(&mut self, entries: Vec<Entry>) -> std::io::Result<()> {
-        let written = match &mut self.log {
-            Some(log) => log.append(&entries),
-            None => Ok(()),
-        };
-        if let Some(mirror) = &mut self.mirror {
-            mirror.extend(entries);
-        }
-        written
+    fn write(&self, entries: Vec<Entry>) -> std::io::Result<()> {
+        self.log.append(entries)
     }
 }
 
@@ -474,36 +544,6 @@ fn answers_the_same(a: &MessageBlock, b: &MessageBlock) -> bool {
         ) => a == b,
         _ => false,
     }
-}
-
-/// Long texts of a structured result are in the message already; a log that held
-/// them twice would be twice as long.
-fn shorten_texts(value: &mut Value) {
-    const LONG: usize = 1_000;
-    match value {
-        Value::String(long) if LONG < long.len() => {
-            let (all, head) = (long.chars().count(), text::head(long, 200));
-            *long = format!("{head}… [{all} characters]");
-        }
-        Value::Array(items) => items.iter_mut().for_each(shorten_texts),
-        Value::Object(fields) => fields.values_mut().for_each(shorten_texts),
-        _ => (),
-    }
-}
-
-/// Results that are the same before and after.
-fn unchanged_results(before: &[Arc<Message>], after: &[Message]) -> HashSet<CallId> {
-    fn results<'a>(
-        content: impl Iterator<Item = &'a MessageBlock>,
-    ) -> impl Iterator<Item = (&'a CallId, &'a Content)> {
-        content.filter_map(|block| match block {
-            MessageBlock::ToolResult { tool_use_id, content, .. } => Some((tool_use_id, content)),
-            _ => None,
-        })
-    }
-    let old: HashMap<_, _> = results(before.iter().flat_map(|message| &message.content)).collect();
-    let new = results(after.iter().flat_map(|message| &message.content));
-    new.filter(|(id, content)| old.get(id) == Some(content)).map(|(id, _)| id.clone()).collect()
 }
 
 /// A fresh name for a line.

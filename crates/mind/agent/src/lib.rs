@@ -8,6 +8,9 @@
 //! **Invariant:** what is sent to the model is derived from the log, never from
 //! process memory; any prefix of the log, cut at any byte, can be resumed.
 //!
+//! **Invariant:** a call that may act is in the log before it runs; while the log
+//! cannot be written, such calls do not run.
+//!
 //! **Invariant:** every run ends: by the model, by a bound, by an interrupt, or
 //! with an error that says why.
 //!
@@ -30,6 +33,7 @@ mod keep;
 mod ledger;
 mod limits;
 pub mod log;
+mod logged_results;
 mod mask;
 mod on_demand;
 mod prefix;
@@ -39,6 +43,8 @@ mod request;
 mod settings;
 mod structured;
 mod turn;
+mod unfinished;
+mod witness;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
 pub use conversation::{Conversation, Restored};

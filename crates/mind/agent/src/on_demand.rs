@@ -79,6 +79,7 @@ impl Agent {
         self.repeats.reset();
         self.tell(AgentEvent::Started);
         let calls = self.left_for_later();
+        self.tools.witness = Some(self.conversation.witness());
         let reports = self.tools.run_message(calls.clone(), cancel).await;
         let done: Vec<_> = calls.into_iter().zip(reports).collect();
         run.count(&done);

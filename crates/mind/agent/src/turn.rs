@@ -14,7 +14,7 @@ use crate::{
     Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent, Saying,
     agent::ReplayCalls,
     conversation::{NewLine, Origin, uuid},
-    log::Purpose,
+    log::{CallLine, Purpose, State},
     prefix::Reason,
     repeats::{Effect, Repeated},
     structured::{STRUCTURED_OUTPUT, Structured},
@@ -84,6 +84,7 @@ impl Agent {
         let mut answer = Incoming::new(&self.settings.model);
         request.sent = Some(answer.sent.clone());
         let mut stream = self.provider.stream(request);
+        self.tools.witness = Some(self.conversation.witness());
         let mut executor = self.tools.executor(cancel);
         let mut streaming = true;
         loop {
@@ -266,19 +267,20 @@ impl Agent {
             None => report.data.clone(),
             Some(_) => Some(format!("Error: {}", report.content.to_text()).into()),
         };
-        self.add(vec![NewLine {
+        let line = NewLine {
             uuid: uuid.clone(),
             message: Message { role: haft_types::Role::User, content: vec![report.to_block()] },
             origin: Origin::User,
             tool_use_result,
-        }]);
+        };
+        let mut states = vec![State::Call(Box::new(CallLine::of(&report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {
             let ours = meta.iter().filter(|(key, _)| key.starts_with("haft/"));
             ours.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>()
         });
-        if let Some(meta) = ours.filter(|it| !it.is_empty()) {
-            self.note(crate::log::State::Meta { call: call.id.clone(), meta });
-        }
+        states
+            .extend(ours.filter(|it| !it.is_empty()).map(|meta| State::Meta { call: call.id.clone(), meta }));
+        self.add_with(vec![line], states);
         for notice in &report.notices {
             self.tell(AgentEvent::Notice(notice.clone()));
         }
@@ -291,7 +293,7 @@ impl Agent {
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
         if !changes.is_empty() {
-            self.note(crate::log::State::Changes { changes });
+            self.note(State::Changes { changes });
         }
         let mut reports: Vec<Report> = std::mem::take(&mut answer.done).into_values().collect();
         let calls: Vec<ToolUse> = answer.calls.into_iter().map(|slot| slot.call).collect();
@@ -336,7 +338,7 @@ impl Agent {
         changes.append(&mut answer.changes);
         self.tools.state.apply(&changes);
         if !changes.is_empty() {
-            self.note(crate::log::State::Changes { changes });
+            self.note(State::Changes { changes });
         }
         let reports = std::mem::take(&mut answer.done).into_values();
         answer.calls.into_iter().map(|slot| slot.call).zip(reports).collect()

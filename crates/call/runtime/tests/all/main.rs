@@ -17,3 +17,4 @@ mod pool;
 mod results;
 mod schedule;
 mod search_queries;
+mod witness;

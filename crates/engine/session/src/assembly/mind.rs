@@ -6,7 +6,6 @@ use haft_agent::{
     Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
     Prompt, Restored,
     cassette::{Tape, TapeHeader},
-    log::LogFile,
 };
 use haft_model::Catalog;
 use haft_runtime::CallSession;
@@ -30,9 +29,9 @@ pub(crate) struct Memories {
 impl Memories {
     /// Reads the log the session goes on from, and opens the one it writes.
     pub(crate) fn recall(premises: &Premises, spec: &LogSpec, choice: &LogChoice) -> Result<Self, OpenError> {
-        let (mut conversation, restored) = choice.conversation(&premises.cwd)?;
+        let (mut conversation, restored) = choice.conversation(premises)?;
+        conversation.mask(masker(premises));
         let held = conversation.held();
-        open_log(&mut conversation, premises, choice.path.as_deref())?;
         if spec.mirror {
             conversation.mirror();
         }
@@ -41,21 +40,8 @@ impl Memories {
     }
 }
 
-/// Makes a conversation write its lines, without secrets, to a log.
-pub(crate) fn open_log(
-    conversation: &mut Conversation,
-    premises: &Premises,
-    path: Option<&std::path::Path>,
-) -> Result<(), OpenError> {
-    let Some(path) = path else { return Ok(()) };
-    let log = LogFile::open(path).map_err(|source| OpenError::Log { path: path.to_owned(), source })?;
-    conversation.set_log(log);
-    conversation.mask(masker(premises));
-    Ok(())
-}
-
 /// Knows the secrets of the session's environment.
-fn masker(premises: &Premises) -> Masker {
+pub(crate) fn masker(premises: &Premises) -> Masker {
     let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
     let texts = premises.variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
     Masker::of_env(texts.collect::<Vec<_>>())

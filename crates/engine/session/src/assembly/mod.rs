@@ -22,7 +22,7 @@ use haft_runtime::{
 use haft_tool::{DynTool, Exposure, ProgressSink, erase};
 
 pub(crate) use self::{
-    mind::{Memories, model_of, open_log, record, stamp},
+    mind::{Memories, masker, model_of, record, stamp},
     provider::ChosenProvider,
     services::{Readers, SessionServices, media_work},
 };

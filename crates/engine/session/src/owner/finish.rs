@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{
     Activity, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded, TurnFacts,
-    assembly::{Seat, open_log, stamp},
+    assembly::{Seat, masker, stamp},
     extensions::LocalCommand,
+    logs::open_log,
     usage::ContextUsage,
     watch::TurnTrace,
 };
@@ -170,8 +171,12 @@ impl Owner {
         let (keeps, mirrors) = (agent.conversation.log_path().is_some(), agent.conversation.is_mirrored());
         let path = self.logs.path(id.as_str());
         let mut fresh = Conversation::new(id.clone(), &self.premises.cwd, None);
-        if keeps && let Err(problem) = open_log(&mut fresh, &self.premises, Some(&path)) {
-            self.events.notice(problem.to_string());
+        if keeps {
+            match open_log(&path) {
+                Ok(log) => fresh.set_log(log),
+                Err(problem) => self.events.notice(problem.to_string()),
+            }
+            fresh.mask(masker(&self.premises));
         }
         if mirrors {
             fresh.mirror();

@@ -1,6 +1,7 @@
 //! What is known of a session before anything of it runs: directories,
 //! settings, rules, walls. Reading it starts nothing and asks nobody.
 
+mod changed;
 mod policy;
 mod rules_text;
 mod scratch;

@@ -19,6 +19,7 @@ mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
+mod log_lines;
 mod mcp;
 mod mcp_host;
 mod mcp_hostile;

@@ -4,6 +4,7 @@ use haft_types::{CallId, Message, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::{CallLine, StartedLine, WriterLine};
 use crate::{Bust, Kept, LastSent, Prompt};
 
 /// One line of a session log.
@@ -205,6 +206,13 @@ pub enum State {
     },
     /// A request was answered.
     Asked(Box<Asked>),
+    /// Who writes what follows. From here on, calls that act are said to start
+    /// before they run.
+    Writer(WriterLine),
+    /// A call that may act is about to run.
+    Started(Box<StartedLine>),
+    /// A call is done.
+    Call(Box<CallLine>),
     /// The system prompt from here on.
     Prompt {
         /// All of it.

@@ -1,13 +1,14 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
-use super::Entry;
+use super::{Entry, lock};
 
-/// A session's log: JSON lines, appended to and never rewritten.
+/// A session's log: JSON lines, appended to and never rewritten. While it is
+/// open, no other process and no other session of this process can open it.
 ///
 /// **Invariant:** any prefix of it, cut at any byte, can be read; what cannot
 /// be read is counted and passed over, and the next line starts on a fresh
@@ -16,6 +17,10 @@ use super::Entry;
 pub struct LogFile {
     path: PathBuf,
     file: File,
+    was_torn: bool,
+    /// How many more bytes a disk takes, in tests.
+    #[cfg(test)]
+    pub(super) room: Option<u64>,
 }
 
 /// What reading a log found.
@@ -34,17 +39,26 @@ const MAX_LINE: u64 = 256 << 20;
 
 impl LogFile {
     /// Opens a log for appending, and makes it if it is not there. Only the
-    /// owner may read it.
+    /// owner may read it. A log that another session writes is an error of the
+    /// kind `ResourceBusy` that names the process; one that ends is waited for.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         if let Some(dir) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
-        if ends_torn(&mut file)? {
+        lock::take(&file, &path)?;
+        let was_torn = ends_torn(&mut file)?;
+        if was_torn {
             file.write_all(b"\n")?;
         }
-        Ok(Self { path, file })
+        Ok(Self {
+            path,
+            file,
+            was_torn,
+            #[cfg(test)]
+            room: None,
+        })
     }
 
     /// Where it is.
@@ -52,20 +66,71 @@ impl LogFile {
         &self.path
     }
 
-    /// Appends entries in one write, so that two processes never mix lines.
-    pub fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for entry in entries {
-            serde_json::to_writer(&mut bytes, entry).map_err(io::Error::other)?;
-            bytes.push(b'\n');
-        }
-        let written = self.file.write_all(&bytes);
-        if written.is_err() && ends_torn(&mut self.file).unwrap_or(false) {
-            // A full disk cut the line; the next one must not continue it.
-            self.file.write_all(b"\n").ok();
-        }
-        written
+    /// Whether the last line had no end when the log was opened: its writer was
+    /// cut off. It has one now.
+    pub fn was_torn(&self) -> bool {
+        self.was_torn
     }
+
+    /// Hands bytes to the kernel, as many as it takes.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(test)]
+        if let Some(room) = &mut self.room {
+            let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes.len());
+            if fits == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            *room -= fits as u64;
+            return self.file.write(&bytes[..fits]);
+        }
+        self.file.write(bytes)
+    }
+
+    pub(super) fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    pub(super) fn ends_torn(&mut self) -> io::Result<bool> {
+        ends_torn(&mut self.file)
+    }
+
+    /// Whether the file has no name any more: nobody will ever read it.
+    pub(super) fn is_deleted(&self) -> bool {
+        let Ok(about) = self.file.metadata() else { return false };
+        // Some file systems do not count names.
+        about.nlink() == 0
+            && std::fs::metadata(&self.path)
+                .map_or(true, |named| (named.dev(), named.ino()) != (about.dev(), about.ino()))
+    }
+
+    /// The file that has the name now, if there is one again.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        match self.path.exists() {
+            true => Self::open(&self.path),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, "the file was deleted")),
+        }
+    }
+}
+
+impl Drop for LogFile {
+    /// A child that is between its start and its program has the file open too,
+    /// so closing it is not enough.
+    fn drop(&mut self) {
+        self.file.unlock().ok();
+    }
+}
+
+/// Appends one entry to a log that another session may be writing: it is one
+/// write, and lines of two writers do not mix.
+pub(super) fn append_beside(path: &Path, entry: &Entry) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    let mut bytes = Vec::new();
+    if ends_torn(&mut file)? {
+        bytes.push(b'\n');
+    }
+    serde_json::to_writer(&mut bytes, entry).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    file.write_all(&bytes)
 }
 
 fn ends_torn(file: &mut File) -> io::Result<bool> {

@@ -1,14 +1,19 @@
 //! The session log: what happened, line by line, and nothing but that.
 
+mod call_lines;
 pub(crate) mod clock;
 pub mod cost;
 mod entry;
 mod file;
+mod lock;
 mod recent;
 pub mod sessions;
+mod writer;
 
+pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
 pub use clock::now;
 pub use entry::{Asked, AttachmentLine, Entry, Head, Line, LoggedMessage, Purpose, State, Stub, SystemLine};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};
 pub(crate) use recent::{Recent, recent};
+pub(crate) use writer::{LogWriter, WeakLogWriter};

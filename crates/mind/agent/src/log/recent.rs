@@ -112,7 +112,11 @@ impl Scan {
         }
         let head = &line[..line.len().min(HEAD)];
         if head.starts_with(b"{\"type\":\"haft\"") {
-            if ended && let Ok(Entry::Haft(state)) = serde_json::from_slice(line) {
+            // What only speaks of single calls counts for the newest lines.
+            if ended
+                && let Ok(Entry::Haft(state)) = serde_json::from_slice(line)
+                && !matches!(state, State::Call(_) | State::Started(_))
+            {
                 self.states.push((start, state));
             }
         } else if head.starts_with(b"{\"type\":\"user\"") || head.starts_with(b"{\"type\":\"assistant\"") {

@@ -13,7 +13,7 @@ use std::{
 use haft_types::{MessageBlock, Role, text};
 use memchr::memmem;
 
-use super::{Entry, LogFile, read};
+use super::{Entry, file::append_beside, read};
 
 /// One session.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,13 +62,13 @@ pub fn list(dir: &Path) -> io::Result<Vec<SessionInfo>> {
     Ok(found)
 }
 
-/// Gives a session a name.
+/// Gives a session a name, also while it is being written.
 pub fn rename(path: &Path, id: &str, title: &str) -> io::Result<()> {
     if !path.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
     let title = Entry::CustomTitle { custom_title: title.to_owned(), session_id: id.to_owned() };
-    LogFile::open(path)?.append(&[title])
+    append_beside(path, &title)
 }
 
 /// A place where a text was said.

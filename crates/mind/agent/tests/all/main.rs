@@ -9,6 +9,8 @@
 )]
 
 mod common;
+mod log;
 mod prefix;
 mod survival;
+mod turn_time;
 mod turns;

@@ -279,6 +279,7 @@ async fn garbage_in_a_log_is_passed_over() {
     );
     assert_eq!(conversation.messages().len(), 4);
     // The next line starts on a fresh line.
+    drop(first.agent);
     drop(haft_agent::log::LogFile::open(&path).unwrap());
     assert!(std::fs::read_to_string(&path).unwrap().ends_with('\n'));
 }

@@ -1,0 +1,80 @@
+use haft_permission::{Behavior, Decision, Source};
+use haft_types::{AgentId, CallId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Writes down that a call is about to act.
+///
+/// The pipeline asks the witness after permission was given and before the tool
+/// runs, for every call that is not read-only. The call runs only if the witness
+/// returns `Ok`. The witness must not wait for anything but a write: all calls
+/// of a batch pass here.
+pub trait CallWitness: Send + Sync {
+    /// Writes down that this call starts. An error is a sentence for the model:
+    /// why the call did not run, and what to do about it.
+    fn starting(&self, call: &StartingCall<'_>) -> Result<(), String>;
+}
+
+/// A call that may act and was allowed to.
+#[derive(Clone, Copy, Debug)]
+pub struct StartingCall<'a> {
+    /// The `tool_use` id.
+    pub call_id: &'a CallId,
+    /// The agent that made the call.
+    pub agent_id: &'a AgentId,
+    /// The tool's name.
+    pub tool: &'a str,
+    /// The input the tool gets: canonical, after all rewrites.
+    pub input: &'a Value,
+    /// Why it may run.
+    pub decision: Option<&'a CallDecision>,
+}
+
+/// What stage four decided about a call, for logs.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct CallDecision {
+    /// What hooks, rules and mode said together.
+    pub behavior: Behavior,
+    /// Which of them decided: `rule`, `mode`, `hook`, `check` or `classifier`;
+    /// `none` where nothing spoke for or against the call.
+    pub source: String,
+    /// The rule, as written, where a rule decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What came of the question, where one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AskedAnswer>,
+}
+
+/// What came of a permission question.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AskedAnswer {
+    /// Who answered.
+    pub who: AskedParty,
+    /// What the answer was.
+    pub said: Behavior,
+}
+
+/// Who answers permission questions.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedParty {
+    /// A hook for permission requests.
+    Hook,
+    /// The person, the host in their place, or nobody, which is a no.
+    Person,
+}
+
+impl CallDecision {
+    pub(crate) fn of(decision: &Decision) -> Self {
+        let (source, rule) = match &decision.source {
+            Source::Rule(rule) => ("rule", Some(rule.clone())),
+            Source::Mode => ("mode", None),
+            Source::Hook => ("hook", None),
+            Source::SafetyCheck | Source::WorkingDir => ("check", None),
+            Source::Classifier => ("classifier", None),
+            Source::Other => ("none", None),
+        };
+        Self { behavior: decision.behavior, source: source.to_owned(), rule, asked: None }
+    }
+}

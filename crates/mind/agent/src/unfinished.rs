@@ -1,0 +1,109 @@
+//! Calls that the end of a process left without a result.
+
+use std::{collections::HashSet, sync::Arc};
+
+use haft_types::{CallId, Message, MessageBlock, Role};
+
+use crate::log::{StartedLine, WriterLine};
+
+/// What a log says about the calls in it, while it is read.
+#[derive(Debug, Default)]
+pub(crate) struct CallsInLog {
+    /// Who writes the lines that are being read.
+    writer: Option<WriterLine>,
+    /// Who wrote the newest call.
+    asked_by: Option<WriterLine>,
+    started: HashSet<CallId>,
+}
+
+/// What became of a call without a result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Unfinished {
+    /// It may have had its effect.
+    Unknown,
+    /// It cannot have had one: it was not said to start, and its process would
+    /// have said so.
+    WithoutEffect,
+}
+
+impl CallsInLog {
+    pub(crate) fn writer(&mut self, writer: WriterLine) {
+        self.writer = Some(writer);
+    }
+
+    pub(crate) fn started(&mut self, line: StartedLine) {
+        self.started.insert(line.call);
+    }
+
+    /// A line of the model.
+    pub(crate) fn said(&mut self, message: &Message) {
+        if message.content.iter().any(|block| matches!(block, MessageBlock::ToolUse(_))) {
+            self.asked_by.clone_from(&self.writer);
+        }
+    }
+
+    /// Results for the calls at the end of a conversation that have none.
+    /// `session` is the session of the log, `seen` says what is known about the
+    /// effects of a call.
+    pub(crate) fn results(
+        &self,
+        messages: &[Arc<Message>],
+        session: &str,
+        seen: &dyn Fn(&CallId) -> Option<String>,
+    ) -> Vec<(CallId, String)> {
+        let open = open_calls(messages);
+        if open.is_empty() {
+            return Vec::new();
+        }
+        let tells_all = self.asked_by.as_ref().is_some_and(|writer| writer.has_told_all(session));
+        let result = |id: CallId| {
+            let became = match tells_all && !self.started.contains(&id) {
+                true => Unfinished::WithoutEffect,
+                false => Unfinished::Unknown,
+            };
+            let text = became.text(seen(&id).as_deref());
+            (id, text)
+        };
+        open.into_iter().map(result).collect()
+    }
+}
+
+impl Unfinished {
+    fn text(self, seen: Option<&str>) -> String {
+        match (self, seen) {
+            (_, Some(seen)) => format!(
+                "interrupted while it ran: it may be done in part or whole. What is known of its effects: {seen}. \
+                 Check before doing it again."
+            ),
+            // The words of the request linter, which answers calls in the middle of a conversation.
+            (Self::Unknown, None) => String::from(
+                "interrupted, outcome unknown: the call may or may not have had its effect. \
+                 Check before doing it again.",
+            ),
+            (Self::WithoutEffect, None) => String::from(
+                "interrupted before it ran: the call had no effect. Make it again if it is still needed.",
+            ),
+        }
+    }
+}
+
+/// Calls of the last answer without a result, if nothing else was said since.
+fn open_calls(messages: &[Arc<Message>]) -> Vec<CallId> {
+    let (asked, results) = match messages {
+        [.., asked] if asked.role == Role::Assistant => (asked, &[][..]),
+        [.., asked, answered] if asked.role == Role::Assistant => (asked, &answered.content[..]),
+        _ => return Vec::new(),
+    };
+    let mut done = HashSet::new();
+    for block in results {
+        match block {
+            MessageBlock::ToolResult { tool_use_id, .. } => done.insert(tool_use_id),
+            _ => return Vec::new(),
+        };
+    }
+    let calls = asked.content.iter().filter_map(|block| match block {
+        MessageBlock::ToolUse(call) if !done.contains(&call.id) => Some(call.id.clone()),
+        _ => None,
+    });
+    calls.collect()
+}

@@ -1,0 +1,45 @@
+//! Calls that act are in the log before they run.
+
+use haft_runtime::{CallWitness, StartingCall};
+use serde_json::Value;
+
+use crate::log::{Entry, StartedLine, State, WeakLogWriter};
+
+/// Writes the `started` lines of a conversation's log.
+pub(crate) struct LogWitness {
+    pub(crate) log: WeakLogWriter,
+}
+
+impl CallWitness for LogWitness {
+    fn starting(&self, call: &StartingCall<'_>) -> Result<(), String> {
+        let Some(log) = self.log.upgrade() else {
+            return Err(format!("{} did not run: its session is over", call.tool));
+        };
+        let line = StartedLine {
+            call: call.call_id.clone(),
+            tool: call.tool.to_owned(),
+            agent: call.agent_id.clone(),
+            timestamp: crate::log::now(),
+            input: digest(call.input),
+            decision: call.decision.cloned(),
+        };
+        let written = log.acknowledge(Entry::Haft(State::Started(Box::new(line))));
+        written.map_err(|(path, err)| {
+            format!(
+                "{} did not run: the session log {} cannot be written ({err}), and a call that may change something \
+                 runs only when the log has it. Calls that only read still run. Tell the user that the log needs room \
+                 or has to be put back, and make the call again then",
+                call.tool,
+                path.display(),
+            )
+        })
+    }
+}
+
+/// The first 16 digits of the input's hash: enough to see that it is the same.
+fn digest(input: &Value) -> String {
+    let mut hasher = blake3::Hasher::new();
+    // A hasher takes everything, and a value can always be written.
+    serde_json::to_writer(&mut hasher, input).ok();
+    hasher.finalize().to_hex()[..16].to_owned()
+}
