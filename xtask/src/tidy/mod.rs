@@ -1,5 +1,6 @@
 //! Rules about the repository itself.
 
+mod documents;
 mod files;
 mod layers;
 mod licences;
@@ -11,6 +12,7 @@ pub(crate) fn check() -> Result<(), String> {
     let mut problems = Vec::new();
     problems.extend(layers::check(&root())?);
     problems.extend(files::check(&root())?);
+    problems.extend(documents::check(&root())?);
     problems.extend(licences::check()?);
     if problems.is_empty() {
         println!("tidy: no problems");
