@@ -33,6 +33,7 @@ mod mcp_terminal;
 mod peer;
 mod prefix;
 mod print;
+mod readme;
 mod replay;
 mod sandbox;
 mod sdk;
