@@ -81,6 +81,7 @@ impl Pipeline {
         report.notices = notes.notices;
         report.stop = notes.stop;
         report.denied_by = notes.denied_by;
+        tracing::debug!(call = %report.id, tool = report.name, ?timing, error = ?report.error, "the call has ended");
         report.timing = timing;
         report
     }
@@ -94,6 +95,7 @@ impl Pipeline {
         timing: &mut Timing,
     ) -> Result<Finished, Failure> {
         let mut lap = Lap::start();
+        tracing::debug!(call = %tool_use.id, tool = tool_use.name, "a call begins");
         let found = look_up(pool, &tool_use.name)?; //                          1 look up
         let tool = found.tool;
         let asked = found.deferred.then(|| tool_use.input.clone());
@@ -105,12 +107,15 @@ impl Pipeline {
         let mut hooked = hooked?;
         let notes = std::mem::take(&mut hooked.notes);
         let observer = self.observer(tool, &hooked, &cx);
+        tracing::debug!(call = %tool_use.id, tool = tool.name(), "waits for permission");
         let permitted = unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx));
         let permitted = permitted.await; //                                     4 permission
         timing.permission = lap.next();
         let (call, permit) = permitted?;
+        tracing::debug!(call = %tool_use.id, tool = tool.name(), "runs");
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
         timing.run = lap.next();
+        tracing::debug!(call = %tool_use.id, tool = tool.name(), "has run; its result is stored and observed");
         let ran = self.fitted(tool, &tool_use.id, ran).await; //                6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
         timing.after = lap.next();

@@ -42,14 +42,6 @@ impl ToolDef {
             extra: Map::new(),
         }
     }
-
-    /// The same, with its input streamed as the model writes it: for tools with
-    /// large inputs, which else come in one piece after a long silence.
-    #[must_use]
-    pub fn with_eager_input(mut self) -> Self {
-        self.extra.insert("eager_input_streaming".to_owned(), json!(true));
-        self
-    }
 }
 
 /// Where a tool comes from. Built-in ones come first and share a cache

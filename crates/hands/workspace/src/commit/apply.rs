@@ -52,6 +52,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
         }
     }
     if let Err(err) = batch.carry_out(&mut record) {
+        tracing::warn!(files = changes.len(), error = ?err, "a change of files is taken back");
         remove_created(&batch.created);
         if let Some(active) = record.active {
             Journal::abort(active);
@@ -71,6 +72,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
             Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
         }
     }
+    tracing::debug!(files = changes.len(), ?entry, "files changed");
     setting.later.sync(unsynced);
     batch.forget_replaced();
     Ok(Committed { entry, files, notes })

@@ -132,14 +132,6 @@ impl Text {
         }
     }
 
-    /// Gives the bytes of the file back.
-    pub fn into_raw(self) -> Vec<u8> {
-        match self.source {
-            Source::Plain(text) => text.into_bytes(),
-            Source::Mapped(mapped) => mapped.raw,
-        }
-    }
-
     /// How the file is spelt.
     pub fn encoding(&self) -> Encoding {
         self.encoding
