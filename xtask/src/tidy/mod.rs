@@ -4,6 +4,7 @@ mod documents;
 mod files;
 mod layers;
 mod licences;
+mod names;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(layers::check(&root())?);
     problems.extend(files::check(&root())?);
     problems.extend(documents::check(&root())?);
+    problems.extend(names::check(&root())?);
     problems.extend(licences::check()?);
     if problems.is_empty() {
         println!("tidy: no problems");
