@@ -1,9 +1,9 @@
 //! Rules about the repository itself.
 
+mod dependencies;
 mod documents;
 mod files;
 mod layers;
-mod licences;
 mod names;
 
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(crate) fn check() -> Result<(), String> {
     problems.extend(files::check(&root())?);
     problems.extend(documents::check(&root())?);
     problems.extend(names::check(&root())?);
-    problems.extend(licences::check()?);
+    problems.extend(dependencies::check()?);
     if problems.is_empty() {
         println!("tidy: no problems");
         return Ok(());

@@ -11,7 +11,7 @@ use crate::run;
 
 /// How many names of types stand in the sources of two or more crates. Lower
 /// this when fewer do; nobody raises it.
-const MOST_SHARED: usize = 228;
+const MOST_SHARED: usize = 171;
 
 /// How many shared names a message shows.
 const SHOWN: usize = 12;
@@ -65,7 +65,12 @@ fn defined_type(line: &str) -> Option<&str> {
     if word == "unsafe" {
         word = words.next()?;
     }
-    let is_definition = matches!(word, "struct" | "enum" | "trait" | "type");
+    // An indented `type` is what an implementation calls one of its types.
+    let is_definition = match word {
+        "struct" | "enum" | "trait" => true,
+        "type" => !line.starts_with(' '),
+        _ => false,
+    };
     let name = words.next().filter(|_| is_definition)?;
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
     Some(&name[..end]).filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()))
@@ -82,7 +87,7 @@ mod tests {
             ("    enum Kind {", Some("Kind")),
             ("pub(crate) trait Sink: Send {", Some("Sink")),
             ("type Made<'a> = Box<dyn Any>;", Some("Made")),
-            ("    type Input = Value;", Some("Input")),
+            ("    type Input = Value;", None),
             ("pub unsafe trait Raw {", Some("Raw")),
             ("/// struct Pool", None),
             ("let kind = 1;", None),
