@@ -82,7 +82,7 @@ pub struct ToolSet {
     repairs: Vec<Repair>,
     weight: OnceLock<usize>,
     may_grow: bool,
-    encoded: Mutex<HashMap<Encoding, Bytes>>,
+    encoded: Mutex<HashMap<ToolEncoding, Bytes>>,
 }
 
 /// A definition and what it is on the wire.
@@ -116,7 +116,7 @@ impl WireTool {
 
 /// What the serialised form of a set depends on besides its definitions.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Encoding {
+pub(crate) struct ToolEncoding {
     pub(crate) form: &'static str,
     pub(crate) cache: crate::CachePolicy,
     /// Whether deferred tools are sent as such.
@@ -235,7 +235,7 @@ impl ToolSet {
     }
 
     /// The bytes of a form, made once by `encode`.
-    pub(crate) fn encoded(&self, key: Encoding, encode: impl FnOnce() -> Vec<Value>) -> Bytes {
+    pub(crate) fn encoded(&self, key: ToolEncoding, encode: impl FnOnce() -> Vec<Value>) -> Bytes {
         let mut cache = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = cache.get(&key) {
             return bytes.clone();
