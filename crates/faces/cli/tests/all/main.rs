@@ -12,6 +12,7 @@ mod common;
 mod corpora;
 mod cost;
 mod demo;
+mod diagnostic_log;
 mod file_rows;
 mod files;
 #[path = "common/flapping.rs"]
