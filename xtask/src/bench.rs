@@ -63,8 +63,8 @@ fn start() -> Result<(), String> {
 
 /// The binary as it is shipped.
 pub(crate) fn release_binary() -> Result<std::path::PathBuf, String> {
-    run::cargo(&["build", "--release", "--quiet"])?;
-    Ok(run::target_dir()?.join("release/haft"))
+    run::cargo(&["build", "--profile", "dist", "--quiet"])?;
+    Ok(run::target_dir()?.join("dist/haft"))
 }
 
 fn time(program: &Path, args: &[&str]) -> Result<Duration, String> {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test    set up what the tests need, then format check, lints, repository rules and every test
 cargo xtask bench   benchmarks, reported as ratios against something run beside it
-cargo xtask tidy    repository rules only: layers, registry hosts, licences, long files, docs
+cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
 cargo xtask docs    write the generated pages under docs/ again";
 
 fn main() -> ExitCode {

@@ -1,8 +1,10 @@
 //! Rules about the repository itself.
 
+mod dependencies;
+mod documents;
 mod files;
 mod layers;
-mod licences;
+mod names;
 mod tool_names;
 
 use std::path::PathBuf;
@@ -12,8 +14,10 @@ pub(crate) fn check() -> Result<(), String> {
     let mut problems = Vec::new();
     problems.extend(layers::check(&root())?);
     problems.extend(files::check(&root())?);
-    problems.extend(licences::check()?);
     problems.extend(tool_names::check(&root())?);
+    problems.extend(documents::check(&root())?);
+    problems.extend(names::check(&root())?);
+    problems.extend(dependencies::check()?);
     if problems.is_empty() {
         println!("tidy: no problems");
         return Ok(());

@@ -17,12 +17,12 @@ pub(crate) struct Answer {
     /// Set when it broke.
     pub(crate) failure: Option<Failure>,
     /// What it wrote, for the report.
-    pub(crate) transcript: Transcript,
+    pub(crate) transcript: CommandTranscript,
 }
 
 /// What a handler wrote, and how it ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Transcript {
+pub(crate) struct CommandTranscript {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -36,8 +36,8 @@ impl Answer {
 
     /// Whatever was said, plus the fact that the handler broke: its yes is not
     /// worth anything, its no is.
-    fn broken_after(failure: Failure, said: Option<Said>) -> Self {
-        let output = said.map(Said::strict_part).unwrap_or_default();
+    fn broken_after(failure: Failure, said: Option<SaidVerdict>) -> Self {
+        let output = said.map(SaidVerdict::strict_part).unwrap_or_default();
         Self { output, failure: Some(failure), ..Self::default() }
     }
 
@@ -51,10 +51,10 @@ impl Answer {
 
     /// The answer of a server: its body on success.
     pub(crate) fn of_body(body: &str, event: HookEvent, policy: ErrorPolicy) -> Self {
-        let mut answer = match Said::read(body, event, 0) {
-            Said::Answer(output) => Self { output: *output, ..Self::default() },
-            Said::Bad(bad) => Self::of_bad(*bad),
-            Said::Text(text) => Self::of_text(text, event, policy),
+        let mut answer = match SaidVerdict::read(body, event, 0) {
+            SaidVerdict::Answer(output) => Self { output: *output, ..Self::default() },
+            SaidVerdict::Bad(bad) => Self::of_bad(*bad),
+            SaidVerdict::Text(text) => Self::of_text(text, event, policy),
         };
         answer.transcript.stdout = body.to_owned();
         answer
@@ -95,14 +95,14 @@ pub(crate) struct Finished<'a> {
 /// The answer of a command.
 pub(crate) fn of_process(finished: Finished<'_>, event: HookEvent, policy: ErrorPolicy) -> Answer {
     let Finished { end, stdout, stderr, limit, never_ran } = finished;
-    let said = Said::read(&stdout.text, event, stdout.dropped);
+    let said = SaidVerdict::read(&stdout.text, event, stdout.dropped);
     let mut answer = match end {
         End::TimedOut => Answer::broken_after(Failure::TimedOut(limit), Some(said)),
         End::Signal(signal) => Answer::broken_after(Failure::Signal(signal), Some(said)),
         End::Status(0) => match said {
-            Said::Answer(output) => Answer { output: *output, ..Answer::default() },
-            Said::Bad(bad) => Answer::of_bad(*bad),
-            Said::Text(text) => Answer::of_text(text, event, policy),
+            SaidVerdict::Answer(output) => Answer { output: *output, ..Answer::default() },
+            SaidVerdict::Bad(bad) => Answer::of_bad(*bad),
+            SaidVerdict::Text(text) => Answer::of_text(text, event, policy),
         },
         End::Status(status) => of_status(status, said, &stderr.text, event, never_ran),
     };
@@ -110,21 +110,21 @@ pub(crate) fn of_process(finished: Finished<'_>, event: HookEvent, policy: Error
         End::Status(status) => Some(status),
         End::Signal(_) | End::TimedOut => None,
     };
-    answer.transcript = Transcript { status, stdout: stdout.text, stderr: stderr.text };
+    answer.transcript = CommandTranscript { status, stdout: stdout.text, stderr: stderr.text };
     answer
 }
 
 fn of_status(
     status: i32,
-    said: Said<'_>,
+    said: SaidVerdict<'_>,
     stderr: &str,
     event: HookEvent,
     never_ran: &dyn Fn(i32, &str) -> Option<String>,
 ) -> Answer {
     let blocks = status == 2 && event.block_effect() != BlockEffect::Nothing;
     match said {
-        Said::Answer(output) if blocks => refused(*output, stderr),
-        Said::Answer(output) if output.decides() => Answer { output: *output, ..Answer::default() },
+        SaidVerdict::Answer(output) if blocks => refused(*output, stderr),
+        SaidVerdict::Answer(output) if output.decides() => Answer { output: *output, ..Answer::default() },
         said => match never_ran(status, stderr) {
             Some(why) => Answer::broken_after(Failure::NotStarted(why), Some(said)),
             None if blocks => refused(said.strict_part(), stderr),
@@ -156,13 +156,13 @@ fn refused(mut output: HookOutput, stderr: &str) -> Answer {
 }
 
 /// Standard output, read.
-enum Said<'a> {
+enum SaidVerdict<'a> {
     Answer(Box<HookOutput>),
     Bad(Box<BadOutput>),
     Text(&'a str),
 }
 
-impl<'a> Said<'a> {
+impl<'a> SaidVerdict<'a> {
     fn read(stdout: &'a str, event: HookEvent, dropped: u64) -> Self {
         let text = stdout.trim().trim_start_matches('\u{feff}');
         if !text.starts_with('{') {

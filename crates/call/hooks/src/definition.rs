@@ -83,7 +83,7 @@ impl fmt::Display for HookSource {
 /// One configured hook.
 #[derive(Clone, Debug)]
 pub struct HookDefinition {
-    /// Its name.
+    /// Names the hook in reports and in `disabledHooks`.
     pub id: HookId,
     /// When it runs.
     pub event: HookEvent,
@@ -161,16 +161,16 @@ pub enum HandlerKind {
 pub enum CommandHandler {
     /// A line for a shell.
     Shell {
-        /// The line.
+        /// The line for the shell.
         line: String,
         /// The shell; without one, bash, or sh where there is no bash.
         shell: Option<String>,
     },
     /// A program with its arguments, no shell between.
     Exec {
-        /// The program.
+        /// The program, looked up in the search path.
         program: String,
-        /// Its arguments.
+        /// The arguments, with variables not yet filled in.
         args: Vec<String>,
     },
 }
@@ -191,7 +191,7 @@ pub struct HttpHandler {
 pub struct Callback {
     /// Distinguishes it from other callbacks.
     pub name: String,
-    /// The code.
+    /// The code that answers in this process.
     pub code: Arc<dyn HookCallback>,
 }
 
@@ -211,7 +211,7 @@ pub struct ExternalHandler {
 }
 
 impl Handler {
-    /// Its kind.
+    /// The `type` of the handler in settings.
     pub fn kind(&self) -> HandlerKind {
         match self {
             Self::Command(_) => HandlerKind::Command,

@@ -11,7 +11,7 @@ pub enum Failure {
     Signal(i32),
     /// It ended with a status that is neither 0 nor 2.
     ExitStatus {
-        /// The status.
+        /// The exit status of the process.
         status: i32,
         /// What it wrote to standard error, shortened.
         said: String,

@@ -187,10 +187,13 @@ impl Hooks {
             });
         }
         let started = Instant::now();
+        let (hook, event) = (&definition.id, definition.event.as_str());
+        tracing::debug!(%hook, event, mode = ?definition.mode, limit = ?definition.timeout, "a hook begins");
         let waited = match definition.mode {
             RunMode::Wait => self.core.answer(&chosen, call, Announcement::Watch).await,
             RunMode::Background | RunMode::BackgroundRewake => Waited::Detached(Detached::Unstarted),
         };
+        tracing::debug!(%hook, event, took = ?started.elapsed(), "the hook is waited for no longer");
         match waited {
             Waited::Answer(answer, remains) => {
                 if let Some(remains) = remains {

@@ -22,7 +22,7 @@ pub struct HookInput {
 /// The fields every event carries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaseInput {
-    /// The session.
+    /// The session in which the event happened.
     pub session_id: SessionId,
     /// The session's log.
     #[serde(serialize_with = "lossy")]
@@ -150,7 +150,7 @@ inputs! {
         tool_name: String,
         /// Its input, checked and with absolute paths.
         tool_input: Value,
-        /// The call.
+        /// The id of the call.
         tool_use_id: CallId,
         /// The server, for a tool of an MCP server.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ inputs! {
         tool_input: Value,
         /// What it returned.
         tool_response: Value,
-        /// The call.
+        /// The id of the call.
         tool_use_id: CallId,
         /// How long it ran.
         duration_ms: u64,
@@ -178,7 +178,7 @@ inputs! {
         tool_name: String,
         /// The input it ran with.
         tool_input: Value,
-        /// The call.
+        /// The id of the call.
         tool_use_id: CallId,
         /// What went wrong, as the model reads it.
         error: String,
@@ -196,7 +196,7 @@ inputs! {
     PermissionRequest {
         /// The tool's name.
         tool_name: String,
-        /// Its input.
+        /// The input as the tool will get it.
         tool_input: Value,
         /// Rule updates the person would be offered.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -206,26 +206,26 @@ inputs! {
     PermissionDenied {
         /// The tool's name.
         tool_name: String,
-        /// Its input.
+        /// The input as the tool will get it.
         tool_input: Value,
-        /// The call.
+        /// The id of the call.
         tool_use_id: CallId,
-        /// Why.
+        /// Why the call was denied, as the model reads it.
         reason: String,
     }
     /// The person is told something.
     Notification {
-        /// The message.
+        /// What the person is told.
         message: String,
-        /// Its title.
+        /// The headline of the message.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// Its kind.
+        /// The sort of notification, for matchers.
         notification_type: String,
     }
     /// The person has sent a prompt.
     UserPromptSubmit {
-        /// The prompt.
+        /// What the person said.
         prompt: String,
         /// Where it came from.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,9 +236,9 @@ inputs! {
     }
     /// A session begins.
     SessionStart {
-        /// How.
+        /// How the session began.
         source: SessionSource,
-        /// The model.
+        /// The model the session begins with.
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     }
@@ -261,20 +261,20 @@ inputs! {
     }
     /// A sub-agent begins.
     SubagentStart {
-        /// The sub-agent.
+        /// The id of the sub-agent.
         agent_id: AgentId,
-        /// Its kind.
+        /// The type of the sub-agent, for matchers.
         agent_type: String,
     }
     /// A sub-agent is about to stop.
     SubagentStop {
         /// Whether it goes on only because of a hook like this one.
         stop_hook_active: bool,
-        /// The sub-agent.
+        /// The id of the sub-agent.
         agent_id: AgentId,
-        /// Its kind.
+        /// The type of the sub-agent, for matchers.
         agent_type: String,
-        /// Its log.
+        /// The path of the sub-agent's log.
         #[serde(serialize_with = "lossy")]
         agent_transcript_path: PathBuf,
         /// The last thing it said.
@@ -290,9 +290,9 @@ inputs! {
     }
     /// An MCP server asks the person something.
     Elicitation {
-        /// The server.
+        /// The name of the server that asks.
         mcp_server_name: String,
-        /// Its question.
+        /// The server's question for the person.
         message: String,
         /// `form` or `url`.
         mode: String,
@@ -308,7 +308,7 @@ inputs! {
     }
     /// An MCP server is about to be answered.
     ElicitationResult {
-        /// The server.
+        /// The name of the server that asks.
         mcp_server_name: String,
         /// `accept`, `decline` or `cancel`.
         action: String,
@@ -330,7 +330,7 @@ pub struct BatchCall {
     pub tool_name: String,
     /// The input it ran with.
     pub tool_input: Value,
-    /// The call.
+    /// The id of the call.
     pub tool_use_id: CallId,
     /// What it returned, if it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -374,11 +374,11 @@ pub enum CompactTrigger {
 /// An event that has no typed input yet: it runs through the same machinery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherInput {
-    /// The event.
+    /// The event that happened.
     pub event: HookEvent,
     /// What matchers look at; without one every hook of the event runs.
     pub subject: Option<String>,
-    /// Its fields.
+    /// The fields of the event beside the common ones.
     pub fields: Map<String, Value>,
 }
 

@@ -7,11 +7,11 @@ use fancy_regex::Regex;
 #[derive(Clone, Debug)]
 pub struct Matcher {
     text: Arc<str>,
-    form: Form,
+    form: MatcherForm,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum MatcherForm {
     All,
     Names(Vec<String>),
     Regex(Arc<Regex>),
@@ -30,9 +30,9 @@ pub enum Match {
 }
 
 impl Matcher {
-    /// Matches everything.
+    /// A matcher that every subject fits.
     pub fn all() -> Self {
-        Self { text: Arc::from(""), form: Form::All }
+        Self { text: Arc::from(""), form: MatcherForm::All }
     }
 
     /// Reads a matcher. Nothing and `*` match everything; words, with `|` or
@@ -41,17 +41,17 @@ impl Matcher {
     pub fn parse(text: &str) -> Self {
         let trimmed = text.trim();
         let form = if trimmed.is_empty() || trimmed == "*" {
-            Form::All
+            MatcherForm::All
         } else if trimmed.chars().all(|it| it.is_ascii_alphanumeric() || "_-, |".contains(it)) {
-            Form::Names(names(trimmed))
+            MatcherForm::Names(names(trimmed))
         } else {
             // The public syntax is that of JavaScript, whose patterns look ahead
             // (`^(?!mcp__)`); `regex` alone would refuse them and shut the gate.
             match Regex::new(trimmed) {
-                Ok(regex) => Form::Regex(Arc::new(regex)),
-                Err(error) => {
-                    Form::Broken(format!("the matcher {trimmed:?} is not a regular expression: {error}"))
-                }
+                Ok(regex) => MatcherForm::Regex(Arc::new(regex)),
+                Err(error) => MatcherForm::Broken(format!(
+                    "the matcher {trimmed:?} is not a regular expression: {error}"
+                )),
             }
         };
         Self { text: Arc::from(trimmed), form }
@@ -65,7 +65,7 @@ impl Matcher {
     /// Why it cannot be used, if it cannot.
     pub fn problem(&self) -> Option<&str> {
         match &self.form {
-            Form::Broken(problem) => Some(problem),
+            MatcherForm::Broken(problem) => Some(problem),
             _ => None,
         }
     }
@@ -73,13 +73,13 @@ impl Matcher {
     /// Whether it matches any of these names of one subject.
     pub fn matches<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Match {
         match &self.form {
-            Form::All => Match::Yes,
-            Form::Broken(problem) => Match::Unknown(problem.clone()),
-            Form::Names(list) => {
+            MatcherForm::All => Match::Yes,
+            MatcherForm::Broken(problem) => Match::Unknown(problem.clone()),
+            MatcherForm::Names(list) => {
                 let found = names.into_iter().any(|name| list.iter().any(|it| it == name));
                 if found { Match::Yes } else { Match::No }
             }
-            Form::Regex(regex) => matches_regex(regex, names),
+            MatcherForm::Regex(regex) => matches_regex(regex, names),
         }
     }
 }

@@ -11,14 +11,14 @@ use crate::{
 /// One hook's part in the outcome.
 pub(crate) struct Contribution {
     pub(crate) report: HookReport,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdict: Option<MergedVerdict>,
     pub(crate) output: HookOutput,
     pub(crate) on_error: OnError,
 }
 
 /// One hook's verdict.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct MergedVerdict {
     pub(crate) kind: PermissionDecision,
     pub(crate) reason: String,
     pub(crate) cause: BlockCause,
@@ -158,7 +158,7 @@ fn merge_permission(before: PermissionAnswer, after: PermissionAnswer) -> Permis
 }
 
 /// What a hook's answer says about the question, if anything.
-pub(crate) fn verdict_of(output: &HookOutput, refusal: Option<&str>) -> Option<Verdict> {
+pub(crate) fn verdict_of(output: &HookOutput, refusal: Option<&str>) -> Option<MergedVerdict> {
     let specific = &output.specific;
     let general = output.decision.map(|it| match it {
         GeneralDecision::Approve => PermissionDecision::Allow,
@@ -174,7 +174,7 @@ pub(crate) fn verdict_of(output: &HookOutput, refusal: Option<&str>) -> Option<V
         }
         None => output.reason.as_deref().unwrap_or_default(),
     };
-    Some(Verdict { kind, reason: reason.to_owned(), cause: BlockCause::SaidNo })
+    Some(MergedVerdict { kind, reason: reason.to_owned(), cause: BlockCause::SaidNo })
 }
 
 #[cfg(test)]

@@ -32,24 +32,24 @@ pub enum Decision {
     NoOpinion,
     /// Allowed as far as hooks are concerned; rules may still say otherwise.
     Allow {
-        /// Why.
+        /// The reasons of the hooks that say so, joined.
         reason: String,
     },
     /// The person must be asked.
     Ask {
-        /// Why.
+        /// The reasons of the hooks that say so, joined.
         reason: String,
     },
-    /// To be decided by whoever started us.
+    /// To be decided by the host that started us.
     Defer {
-        /// Why.
+        /// The reasons of the hooks that say so, joined.
         reason: String,
     },
     /// Refused. At events that come after the fact, a reason for the model.
     Block {
         /// Why, for the model and the person.
         reason: String,
-        /// Whether somebody said no, or nobody could.
+        /// Whether a hook said no, or none could answer.
         cause: BlockCause,
     },
 }
@@ -118,7 +118,7 @@ pub struct Extras {
 /// What happened to one hook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookReport {
-    /// Which hook.
+    /// The hook that ran.
     pub id: HookId,
     /// At which event.
     pub event: HookEvent,
@@ -145,9 +145,9 @@ pub enum Happened {
     Ran,
     /// It ran, and said no.
     SaidNo,
-    /// It broke.
+    /// The hook could not give an answer.
     Broke {
-        /// How.
+        /// What kept it from answering.
         failure: Failure,
         /// How often in a row, this time included.
         in_a_row: u32,

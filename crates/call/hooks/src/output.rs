@@ -46,7 +46,7 @@ pub struct BackgroundRequest {
 pub enum GeneralDecision {
     /// Nothing against it.
     Approve,
-    /// Against it.
+    /// The hook is against it.
     Block,
 }
 
@@ -58,9 +58,9 @@ pub enum PermissionDecision {
     Allow,
     /// Ask the person.
     Ask,
-    /// Hand the call to whoever started us.
+    /// Hand the call to the host that started us.
     Defer,
-    /// Refuse.
+    /// The call must not run.
     Deny,
 }
 
@@ -140,7 +140,7 @@ pub enum PermissionBehavior {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Wire {
+struct OutputWire {
     r#continue: Option<bool>,
     stop_reason: Option<String>,
     system_message: Option<String>,
@@ -167,7 +167,7 @@ impl HookOutput {
     /// of the wrong shape makes the whole answer bad.
     pub fn parse(answer: &Value, event: HookEvent) -> Result<Self, Box<BadOutput>> {
         let bad = |problem: String| Box::new(BadOutput { problem, strict_part: strict_part(answer, event) });
-        let wire: Wire = match answer {
+        let wire: OutputWire = match answer {
             Value::Object(_) => serde_json::from_value(answer.clone()).map_err(|e| bad(e.to_string()))?,
             _ => return Err(bad("the answer is not a JSON object".to_owned())),
         };

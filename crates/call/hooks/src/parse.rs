@@ -31,25 +31,25 @@ pub fn parse_definitions(
     hooks: &Value,
     source: &Arc<HookSource>,
 ) -> (Vec<HookDefinition>, Vec<DefinitionProblem>) {
-    let mut reader = Reader { source, definitions: Vec::new(), problems: Vec::new() };
+    let mut reader = DefinitionReader { source, definitions: Vec::new(), problems: Vec::new() };
     reader.read_all(hooks);
     (reader.definitions, reader.problems)
 }
 
-struct Reader<'a> {
+struct DefinitionReader<'a> {
     source: &'a Arc<HookSource>,
     definitions: Vec<HookDefinition>,
     problems: Vec<DefinitionProblem>,
 }
 
 /// Where a definition stands: its event, its matcher and its pointer.
-struct Place<'a> {
+struct DefinitionPlace<'a> {
     event: HookEvent,
     matcher: &'a Matcher,
     pointer: String,
 }
 
-impl Reader<'_> {
+impl DefinitionReader<'_> {
     fn problem(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
         self.problems.push(DefinitionProblem { pointer: pointer.into(), message: message.into() });
     }
@@ -92,12 +92,13 @@ impl Reader<'_> {
             self.problem(format!("{pointer}/matcher"), problem.to_owned());
         }
         for (index, hook) in hooks.iter().enumerate() {
-            let place = Place { event, matcher: &matcher, pointer: format!("{pointer}/hooks/{index}") };
+            let place =
+                DefinitionPlace { event, matcher: &matcher, pointer: format!("{pointer}/hooks/{index}") };
             self.read_hook(&place, hook);
         }
     }
 
-    fn read_hook(&mut self, place: &Place<'_>, hook: &Value) {
+    fn read_hook(&mut self, place: &DefinitionPlace<'_>, hook: &Value) {
         let empty = Map::new();
         let fields = hook.as_object().unwrap_or(&empty);
         let handler = match read_handler(fields) {
@@ -124,7 +125,12 @@ impl Reader<'_> {
         self.definitions.push(definition);
     }
 
-    fn read_when(&mut self, place: &Place<'_>, fields: &Map<String, Value>, into: &mut HookDefinition) {
+    fn read_when(
+        &mut self,
+        place: &DefinitionPlace<'_>,
+        fields: &Map<String, Value>,
+        into: &mut HookDefinition,
+    ) {
         if let Some(condition) = fields.get("if") {
             match condition.as_str() {
                 Some(rule) => into.condition = Some(rule.to_owned()),
@@ -147,7 +153,7 @@ impl Reader<'_> {
         }
     }
 
-    fn flag(&mut self, place: &Place<'_>, fields: &Map<String, Value>, name: &str) -> bool {
+    fn flag(&mut self, place: &DefinitionPlace<'_>, fields: &Map<String, Value>, name: &str) -> bool {
         match fields.get(name) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(set)) => *set,
@@ -158,7 +164,12 @@ impl Reader<'_> {
         }
     }
 
-    fn read_timeout(&mut self, place: &Place<'_>, fields: &Map<String, Value>, into: &mut HookDefinition) {
+    fn read_timeout(
+        &mut self,
+        place: &DefinitionPlace<'_>,
+        fields: &Map<String, Value>,
+        into: &mut HookDefinition,
+    ) {
         let Some(value) = fields.get("timeout").filter(|value| !value.is_null()) else { return };
         let seconds = value.as_f64().filter(|seconds| 0.0 < *seconds);
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
@@ -171,7 +182,12 @@ impl Reader<'_> {
         }
     }
 
-    fn read_on_error(&mut self, place: &Place<'_>, fields: &Map<String, Value>, into: &mut HookDefinition) {
+    fn read_on_error(
+        &mut self,
+        place: &DefinitionPlace<'_>,
+        fields: &Map<String, Value>,
+        into: &mut HookDefinition,
+    ) {
         let mut said: Vec<OnError> = Vec::new();
         for (name, open, closed) in [
             ("on_error", "open", "closed"),

@@ -8,7 +8,7 @@ use crate::{
     HookOutput, HookReport, OnError, PermissionAnswer, PermissionBehavior, PermissionDecision, Ports,
     answer::Answer,
     cut,
-    merge::{Contribution, Verdict, verdict_of},
+    merge::{Contribution, MergedVerdict, verdict_of},
     state::{State, Trouble},
 };
 
@@ -64,7 +64,7 @@ pub(crate) fn settle(answered: Answered<'_>, ports: &Ports, state: &State) -> Co
     Contribution { report, verdict, output: answer.output, on_error }
 }
 
-fn says_no(verdict: Option<&Verdict>, output: &HookOutput) -> bool {
+fn says_no(verdict: Option<&MergedVerdict>, output: &HookOutput) -> bool {
     verdict.is_some_and(|it| it.kind == PermissionDecision::Deny)
         || output.specific.decision.as_ref().is_some_and(|it| it.behavior == PermissionBehavior::Deny)
 }
@@ -74,7 +74,7 @@ fn can_close(event: HookEvent) -> bool {
     event.block_effect() == BlockEffect::Prevents || event == HookEvent::PermissionRequest
 }
 
-fn counts(verdict: &Verdict, event: HookEvent) -> bool {
+fn counts(verdict: &MergedVerdict, event: HookEvent) -> bool {
     match event.block_effect() {
         _ if event == HookEvent::PreToolUse => true,
         BlockEffect::Prevents | BlockEffect::TellsModel => verdict.kind == PermissionDecision::Deny,
@@ -82,7 +82,7 @@ fn counts(verdict: &Verdict, event: HookEvent) -> bool {
     }
 }
 
-fn with_reason(mut verdict: Verdict, definition: &HookDefinition) -> Verdict {
+fn with_reason(mut verdict: MergedVerdict, definition: &HookDefinition) -> MergedVerdict {
     if verdict.kind == PermissionDecision::Deny && verdict.reason.trim().is_empty() {
         let (id, label) = (&definition.id, definition.handler.label());
         verdict.reason = format!("the hook {id} ({label}) said no and gave no reason");
@@ -107,7 +107,7 @@ fn keep_what_counts(output: &mut HookOutput, event: HookEvent) {
     }
 }
 
-fn close(event: HookEvent, reason: String, verdict: &mut Option<Verdict>, output: &mut HookOutput) {
+fn close(event: HookEvent, reason: String, verdict: &mut Option<MergedVerdict>, output: &mut HookOutput) {
     if event == HookEvent::PermissionRequest {
         let said_no = output.specific.decision.take().filter(|it| it.behavior == PermissionBehavior::Deny);
         output.specific.decision = Some(said_no.unwrap_or(PermissionAnswer {
@@ -118,7 +118,8 @@ fn close(event: HookEvent, reason: String, verdict: &mut Option<Verdict>, output
             interrupt: None,
         }));
     } else if verdict.as_ref().is_none_or(|it| it.kind < PermissionDecision::Deny) {
-        *verdict = Some(Verdict { kind: PermissionDecision::Deny, reason, cause: BlockCause::CouldNotRun });
+        *verdict =
+            Some(MergedVerdict { kind: PermissionDecision::Deny, reason, cause: BlockCause::CouldNotRun });
     }
 }
 

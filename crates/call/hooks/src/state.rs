@@ -9,7 +9,7 @@ use crate::HookId;
 /// read anew.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    memory: Mutex<Memory>,
+    memory: Mutex<HookMemory>,
 }
 
 /// The two ways in which a hook can be broken. They are counted apart: a hook
@@ -21,13 +21,13 @@ pub(crate) enum Trouble {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct HookMemory {
     failures_in_a_row: HashMap<(HookId, Trouble), u32>,
     done_once: HashSet<HookId>,
 }
 
 impl State {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, HookMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

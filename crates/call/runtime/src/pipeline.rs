@@ -128,6 +128,8 @@ impl Pipeline {
         report.notices = notes.notices;
         report.stop = notes.stop;
         report.denied_by = notes.denied_by;
+        let (timing, error) = (&trace.timing, &report.error);
+        tracing::debug!(call = %report.id, tool = report.name, ?timing, ?error, "the call has ended");
         report.timing = trace.timing;
         report.decision = trace.decision;
         report
@@ -144,6 +146,7 @@ impl Pipeline {
         let mut lap = Lap::start();
         let ToolCall { tool: called, call, taken } = parsed?; //                1 look up
         let tool = &called.tool;
+        tracing::debug!(call = %cx.call_id, tool = tool.name(), "a call begins");
         call.validate(&cx)?; //                                                 2 check the input
         let hooked = unless_interrupted(tool, &cx, self.gate.hooked(tool, call, &cx));
         let hooked = hooked.await; //                                           3 pre-hooks
@@ -152,14 +155,17 @@ impl Pipeline {
         let notes = std::mem::take(&mut hooked.notes);
         let id = cx.call_id.clone();
         let observer = self.observer(tool, &hooked, &cx);
+        tracing::debug!(call = %id, tool = tool.name(), "waits for permission");
         let permitted =
             unless_interrupted(tool, &cx, self.gate.permitted(tool, hooked, &cx, &mut trace.decision));
         let permitted = permitted.await; //                                     4 permission
         trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
         trace.starting(tool, call.as_ref(), &cx)?; //                           written down, if it may act
+        tracing::debug!(call = %id, tool = tool.name(), "runs");
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
         trace.timing.run = lap.next();
+        tracing::debug!(call = %id, tool = tool.name(), "has run; its result is stored and observed");
         let ran = self.fitted(tool, &id, ran).await; //                         6 store if large
         let ran = self.observed(observer, ran).await; //                        7 post-hooks
         trace.timing.after = lap.next();

@@ -5,53 +5,57 @@ use serde_json::{Value, json};
 
 use crate::{
     Form, Recorded, Turn,
-    forms::{self, Asked},
-    route::{Ask, Route},
-    rules::{self, Judge, Refusal},
-    select::{self, Seen},
-    server::{Live, Shared},
+    forms::{self, AskedRequest},
+    route::{Route, RoutedAsk},
+    rules::{self, MockRefusal, RequestJudge},
+    select::{self, SeenRequest},
+    server::{Live, ServerShared},
     signature_of, sigv4,
-    steps::{self, Step},
+    steps::{self, StreamStep},
     turn::{ErrorReply, Piece},
 };
 
 /// What a request is answered with.
-pub(crate) enum Reply {
-    Refused(Refusal),
+pub(crate) enum MockReply {
+    Refused(MockRefusal),
     Error(ErrorReply),
     Json(Value),
-    Stream { content_type: &'static str, steps: Vec<Step> },
+    Stream { content_type: &'static str, steps: Vec<StreamStep> },
     Drop,
 }
 
 /// Judges a request and picks its turn.
 pub(crate) fn answer(
-    shared: &Shared,
+    shared: &ServerShared,
     route: &Route,
     request: &Recorded,
     index: usize,
-) -> (Reply, Option<Turn>) {
+) -> (MockReply, Option<Turn>) {
     match judged(shared, route, request) {
-        Err(refusal) => (Reply::Refused(refusal), None),
-        Ok(_) if route.ask == Ask::Models => {
-            (Reply::Json(json!({"data": [{"type": "model", "id": "mock"}], "has_more": false})), None)
+        Err(refusal) => (MockReply::Refused(refusal), None),
+        Ok(_) if route.ask == RoutedAsk::Models => {
+            (MockReply::Json(json!({"data": [{"type": "model", "id": "mock"}], "has_more": false})), None)
         }
-        Ok((_, _, count)) if route.ask == Ask::Count => {
+        Ok((_, _, count)) if route.ask == RoutedAsk::Count => {
             let name = if route.form == Form::Bedrock { "inputTokens" } else { "input_tokens" };
-            (Reply::Json(json!({name: count})), None)
+            (MockReply::Json(json!({name: count})), None)
         }
         Ok((model, body, count)) => played(shared, route, index, &model, &body, count),
     }
 }
 
 /// The model, the body and its tokens, if the request is right.
-fn judged(shared: &Shared, route: &Route, request: &Recorded) -> Result<(String, Value, u64), Refusal> {
+fn judged(
+    shared: &ServerShared,
+    route: &Route,
+    request: &Recorded,
+) -> Result<(String, Value, u64), MockRefusal> {
     check_key(shared, route, request)?;
-    if route.ask == Ask::Models {
+    if route.ask == RoutedAsk::Models {
         return Ok((String::new(), Value::Null, 0));
     }
     let mut body = rules::parse(&shared.script, &request.body)?;
-    if route.ask == Ask::Count && route.form == Form::Bedrock {
+    if route.ask == RoutedAsk::Count && route.form == Form::Bedrock {
         let inner = body["input"]["invokeModel"]["body"].as_str().unwrap_or_default();
         let inner = base64::engine::general_purpose::STANDARD.decode(inner).unwrap_or_default();
         body = rules::parse(&shared.script, &inner)?;
@@ -62,9 +66,9 @@ fn judged(shared: &Shared, route: &Route, request: &Recorded) -> Result<(String,
         (Some(_), Some(_)) => return rules::refuse("model", "Extra inputs are not permitted"),
         (None, None) => String::new(),
     };
-    let judge = Judge { script: &shared.script, issued: &shared.issued, forced: &shared.forced };
+    let judge = RequestJudge { script: &shared.script, issued: &shared.issued, forced: &shared.forced };
     let count = judge.judge(route.form, &model, &body)?;
-    if shared.script.strict && route.ask == Ask::Answer && route.form == Form::Messages {
+    if shared.script.strict && route.ask == RoutedAsk::Answer && route.form == Form::Messages {
         if request.header("anthropic-version").is_none() {
             return rules::refuse("anthropic-version", "header is required");
         }
@@ -75,7 +79,7 @@ fn judged(shared: &Shared, route: &Route, request: &Recorded) -> Result<(String,
     Ok((model, body, count))
 }
 
-fn check_key(shared: &Shared, route: &Route, request: &Recorded) -> Result<(), Refusal> {
+fn check_key(shared: &ServerShared, route: &Route, request: &Recorded) -> Result<(), MockRefusal> {
     if let (Form::Bedrock, Some(key)) = (route.form, &shared.script.aws) {
         return sigv4::check(key, request);
     }
@@ -85,30 +89,30 @@ fn check_key(shared: &Shared, route: &Route, request: &Recorded) -> Result<(), R
     if given == Some(key.as_str()) {
         return Ok(());
     }
-    Err(Refusal { status: 401, kind: "authentication_error", message: "invalid x-api-key".to_owned() })
+    Err(MockRefusal { status: 401, kind: "authentication_error", message: "invalid x-api-key".to_owned() })
 }
 
 fn played(
-    shared: &Shared,
+    shared: &ServerShared,
     route: &Route,
     index: usize,
     model: &str,
     body: &Value,
     count: u64,
-) -> (Reply, Option<Turn>) {
-    let seen = Seen::of(route.form, model, body);
+) -> (MockReply, Option<Turn>) {
+    let seen = SeenRequest::of(route.form, model, body);
     let mut state = shared.state();
     let Live { turns, used, .. } = &mut *state;
     let Some(at) = select::take(turns, used, &seen) else {
         let message =
             format!("mock-model: no turn left for request {index} (last user text: {:?})", seen.last_user);
-        return (Reply::Refused(Refusal::invalid(message)), None);
+        return (MockReply::Refused(MockRefusal::invalid(message)), None);
     };
     let turn = turns[at].clone();
     drop(state);
     shared.update(index, |request| request.turn = Some(at));
     remember_thinking(shared, &turn, model, body);
-    let asked = Asked {
+    let asked = AskedRequest {
         index,
         model,
         input_tokens: count,
@@ -116,19 +120,19 @@ fn played(
         delta_chars: shared.script.delta_chars,
     };
     let streamed = match route.ask {
-        Ask::Stream => true,
-        Ask::Answer => body["stream"] == true,
+        RoutedAsk::Stream => true,
+        RoutedAsk::Answer => body["stream"] == true,
         _ => false,
     };
     (reply_of(&turn, route.form, &asked, streamed), Some(turn))
 }
 
-fn reply_of(turn: &Turn, form: Form, asked: &Asked<'_>, streamed: bool) -> Reply {
+fn reply_of(turn: &Turn, form: Form, asked: &AskedRequest<'_>, streamed: bool) -> MockReply {
     if turn.drop {
-        return Reply::Drop;
+        return MockReply::Drop;
     }
     if let Some(error) = &turn.error {
-        return Reply::Error(error.clone());
+        return MockReply::Error(error.clone());
     }
     let content_type = match form {
         _ if !streamed => "application/json",
@@ -136,7 +140,7 @@ fn reply_of(turn: &Turn, form: Form, asked: &Asked<'_>, streamed: bool) -> Reply
         _ => "text/event-stream; charset=utf-8",
     };
     let steps = match (&turn.raw, form) {
-        (Some(raw), _) => vec![Step::Bytes(raw.clone().into_bytes())],
+        (Some(raw), _) => vec![StreamStep::Bytes(raw.clone().into_bytes())],
         (None, Form::Messages) if streamed => forms::messages::stream(turn, asked),
         (None, Form::Bedrock) if streamed => forms::bedrock::stream(turn, asked),
         (None, Form::Chat) if streamed => forms::chat::stream(turn, asked),
@@ -147,14 +151,14 @@ fn reply_of(turn: &Turn, form: Form, asked: &Asked<'_>, streamed: bool) -> Reply
                 Form::Chat => forms::chat::whole(turn, asked),
                 Form::Responses => forms::responses::whole(turn, asked),
             };
-            vec![Step::Bytes(whole.to_string().into_bytes())]
+            vec![StreamStep::Bytes(whole.to_string().into_bytes())]
         }
     };
-    Reply::Stream { content_type, steps: steps::with_faults(steps, turn) }
+    MockReply::Stream { content_type, steps: steps::with_faults(steps, turn) }
 }
 
 /// What was signed, and what stood before it.
-fn remember_thinking(shared: &Shared, turn: &Turn, model: &str, body: &Value) {
+fn remember_thinking(shared: &ServerShared, turn: &Turn, model: &str, body: &Value) {
     let length = body["messages"].as_array().map_or(0, Vec::len);
     for piece in &turn.reply {
         if let Piece::Thinking(text) = piece {

@@ -22,9 +22,9 @@ use tokio::{
 
 /// Breaks one connection: nothing more is written to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Breaker(Arc<AtomicBool>);
+pub(crate) struct ConnectionBreaker(Arc<AtomicBool>);
 
-impl Breaker {
+impl ConnectionBreaker {
     pub(crate) fn trip(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -37,13 +37,13 @@ impl Breaker {
     }
 }
 
-impl Connected<IncomingStream<'_, Breakable>> for Breaker {
+impl Connected<IncomingStream<'_, Breakable>> for ConnectionBreaker {
     fn connect_info(stream: IncomingStream<'_, Breakable>) -> Self {
         stream.io().breaker.clone()
     }
 }
 
-/// A listener whose connections have a [`Breaker`].
+/// A listener whose connections have a [`ConnectionBreaker`].
 pub(crate) struct Breakable(pub(crate) TcpListener);
 
 impl Listener for Breakable {
@@ -54,7 +54,7 @@ impl Listener for Breakable {
         let (stream, addr) = Listener::accept(&mut self.0).await;
         // Without it, small pieces wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
-        (Io { stream, breaker: Breaker::default() }, addr)
+        (Io { stream, breaker: ConnectionBreaker::default() }, addr)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -64,7 +64,7 @@ impl Listener for Breakable {
 
 pub(crate) struct Io {
     stream: TcpStream,
-    breaker: Breaker,
+    breaker: ConnectionBreaker,
 }
 
 impl AsyncRead for Io {

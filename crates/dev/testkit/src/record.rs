@@ -12,7 +12,7 @@ pub struct Recorded {
     pub index: usize,
     /// The wire form; `None` for paths that are none.
     pub form: Option<Form>,
-    /// The path.
+    /// The path of the request, without the host.
     pub path: String,
     /// The headers, names in lower case, in order.
     pub headers: Vec<(String, String)>,

@@ -1,7 +1,7 @@
 use crate::{
     Form, Script, Turn,
-    forms::{self, Asked},
-    steps::Step,
+    forms::{self, AskedRequest},
+    steps::StreamStep,
 };
 
 impl Turn {
@@ -9,7 +9,7 @@ impl Turn {
     /// decoders without a network.
     pub fn bytes(&self, form: Form, model: &str) -> Vec<u8> {
         let defaults = Script::default();
-        let asked = Asked {
+        let asked = AskedRequest {
             index: 0,
             model,
             input_tokens: 10,
@@ -23,8 +23,8 @@ impl Turn {
             Form::Responses => forms::responses::stream(self, &asked),
         };
         let bytes = steps.into_iter().filter_map(|step| match step {
-            Step::Bytes(bytes) => Some(bytes),
-            Step::Stall(_) | Step::Cut(_) => None,
+            StreamStep::Bytes(bytes) => Some(bytes),
+            StreamStep::Stall(_) | StreamStep::Cut(_) => None,
         });
         bytes.flatten().collect()
     }

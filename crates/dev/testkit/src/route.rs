@@ -18,13 +18,13 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Route {
     pub(crate) form: Form,
-    pub(crate) ask: Ask,
+    pub(crate) ask: RoutedAsk,
     /// Where the path names the model, and the body does not.
     pub(crate) model: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ask {
+pub(crate) enum RoutedAsk {
     /// An answer, streamed if the body says so.
     Answer,
     /// An answer, streamed because the path says so.
@@ -44,7 +44,7 @@ impl Route {
         if method == "GET" {
             return path.ends_with("/models").then_some(Self {
                 form: Form::Messages,
-                ask: Ask::Models,
+                ask: RoutedAsk::Models,
                 model: None,
             });
         }
@@ -52,16 +52,16 @@ impl Route {
             return None;
         }
         if path.ends_with("/messages") {
-            return route(Form::Messages, Ask::Answer);
+            return route(Form::Messages, RoutedAsk::Answer);
         }
         if path.ends_with("/messages/count_tokens") || path.ends_with("/models/count-tokens:rawPredict") {
-            return route(Form::Messages, Ask::Count);
+            return route(Form::Messages, RoutedAsk::Count);
         }
         if path.ends_with("/chat/completions") {
-            return route(Form::Chat, Ask::Answer);
+            return route(Form::Chat, RoutedAsk::Answer);
         }
         if path.ends_with("/responses") {
-            return route(Form::Responses, Ask::Answer);
+            return route(Form::Responses, RoutedAsk::Answer);
         }
         Self::vertex(path).or_else(|| Self::bedrock(path))
     }
@@ -70,8 +70,8 @@ impl Route {
         let (_, last) = path.rsplit_once("/publishers/anthropic/models/")?;
         let (model, verb) = last.rsplit_once(':')?;
         let ask = match verb {
-            "streamRawPredict" => Ask::Stream,
-            "rawPredict" => Ask::Whole,
+            "streamRawPredict" => RoutedAsk::Stream,
+            "rawPredict" => RoutedAsk::Whole,
             _ => return None,
         };
         Some(Self { form: Form::Messages, ask, model: Some(percent_decode(model)) })
@@ -81,9 +81,9 @@ impl Route {
         let (_, rest) = path.split_once("/model/")?;
         let (model, verb) = rest.rsplit_once('/')?;
         let ask = match verb {
-            "invoke-with-response-stream" => Ask::Stream,
-            "invoke" => Ask::Whole,
-            "count-tokens" => Ask::Count,
+            "invoke-with-response-stream" => RoutedAsk::Stream,
+            "invoke" => RoutedAsk::Whole,
+            "count-tokens" => RoutedAsk::Count,
             _ => return None,
         };
         Some(Self { form: Form::Bedrock, ask, model: Some(percent_decode(model)) })
@@ -119,23 +119,27 @@ mod tests {
     #[test]
     fn paths_name_form_and_model() {
         for (method, path, want) in [
-            ("POST", "/v1/messages", Some((Form::Messages, Ask::Answer, None))),
-            ("POST", "/anthropic/v1/messages", Some((Form::Messages, Ask::Answer, None))),
-            ("POST", "/v1/messages/count_tokens", Some((Form::Messages, Ask::Count, None))),
+            ("POST", "/v1/messages", Some((Form::Messages, RoutedAsk::Answer, None))),
+            ("POST", "/anthropic/v1/messages", Some((Form::Messages, RoutedAsk::Answer, None))),
+            ("POST", "/v1/messages/count_tokens", Some((Form::Messages, RoutedAsk::Count, None))),
             (
                 "POST",
                 "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x@1:streamRawPredict",
-                Some((Form::Messages, Ask::Stream, Some("claude-x@1"))),
+                Some((Form::Messages, RoutedAsk::Stream, Some("claude-x@1"))),
             ),
             (
                 "POST",
                 "/model/anthropic.claude%3A0/invoke-with-response-stream",
-                Some((Form::Bedrock, Ask::Stream, Some("anthropic.claude:0"))),
+                Some((Form::Bedrock, RoutedAsk::Stream, Some("anthropic.claude:0"))),
             ),
-            ("POST", "/model/arn:aws:x%2Fy/invoke", Some((Form::Bedrock, Ask::Whole, Some("arn:aws:x/y")))),
-            ("POST", "/v1/chat/completions", Some((Form::Chat, Ask::Answer, None))),
-            ("POST", "/v1/responses", Some((Form::Responses, Ask::Answer, None))),
-            ("GET", "/v1/models", Some((Form::Messages, Ask::Models, None))),
+            (
+                "POST",
+                "/model/arn:aws:x%2Fy/invoke",
+                Some((Form::Bedrock, RoutedAsk::Whole, Some("arn:aws:x/y"))),
+            ),
+            ("POST", "/v1/chat/completions", Some((Form::Chat, RoutedAsk::Answer, None))),
+            ("POST", "/v1/responses", Some((Form::Responses, RoutedAsk::Answer, None))),
+            ("GET", "/v1/models", Some((Form::Messages, RoutedAsk::Models, None))),
             ("GET", "/v1/messages", None),
             ("POST", "/v1/embeddings", None),
         ] {

@@ -77,15 +77,15 @@ pub enum ScriptError {
     /// The file could not be read.
     #[error("{path}: {source}")]
     Read {
-        /// Which file.
+        /// The file that was to be read.
         path: String,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
     /// The file is not a script.
     #[error("{path}: {source}")]
     Parse {
-        /// Which file.
+        /// The file that was to be read.
         path: String,
         /// Where and why.
         source: serde_json::Error,

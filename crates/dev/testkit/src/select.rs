@@ -9,14 +9,14 @@ use crate::{
 
 /// The parts of a request that turns are chosen by.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) last_user: String,
     pub(crate) tool_result: String,
     pub(crate) system: String,
     pub(crate) model: String,
 }
 
-impl Seen {
+impl SeenRequest {
     pub(crate) fn of(form: Form, model: &str, body: &Value) -> Self {
         let model = model.to_owned();
         match form {
@@ -95,7 +95,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-fn fits(when: &When, seen: &Seen) -> bool {
+fn fits(when: &When, seen: &SeenRequest) -> bool {
     let tests = [
         (&when.last_user, &seen.last_user),
         (&when.tool_result, &seen.tool_result),
@@ -106,7 +106,7 @@ fn fits(when: &When, seen: &Seen) -> bool {
 }
 
 /// Takes the first turn that fits and may still be used.
-pub(crate) fn take(turns: &[Turn], used: &mut Vec<usize>, seen: &Seen) -> Option<usize> {
+pub(crate) fn take(turns: &[Turn], used: &mut Vec<usize>, seen: &SeenRequest) -> Option<usize> {
     used.resize(turns.len(), 0);
     let at = turns.iter().zip(used.iter()).position(|(turn, used)| {
         let left = match turn.times {

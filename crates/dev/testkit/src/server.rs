@@ -16,25 +16,25 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
     Form, Recorded, Script, Turn,
-    answer::{Reply, answer},
-    connection::{Breakable, Breaker},
+    answer::{MockReply, answer},
+    connection::{Breakable, ConnectionBreaker},
     forms,
     route::Route,
-    rules::{ForceCounts, Issued, Refusal},
-    steps::{self, End},
+    rules::{ForceCounts, Issued, MockRefusal},
+    steps::{self, StreamEnd},
     turn::Matcher,
 };
 
 /// A scripted model server on loopback. Dropping it stops it.
 #[derive(Debug)]
 pub struct MockModel {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     address: SocketAddr,
     task: JoinHandle<io::Result<()>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     pub(crate) script: Script,
     started: Instant,
     state: Mutex<Live>,
@@ -63,7 +63,7 @@ impl MockModel {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let state = Live { turns: script.turns.clone(), ..Live::default() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             script,
             started: Instant::now(),
             state: Mutex::new(state),
@@ -75,7 +75,7 @@ impl MockModel {
             .fallback(handle)
             .layer(DefaultBodyLimit::disable())
             .with_state(Arc::clone(&shared))
-            .into_make_service_with_connect_info::<Breaker>();
+            .into_make_service_with_connect_info::<ConnectionBreaker>();
         let task = tokio::spawn(async move { axum::serve(Breakable(listener), app).await });
         Ok(Self { shared, address, task })
     }
@@ -148,7 +148,7 @@ fn check_patterns(script: &Script) -> io::Result<()> {
     Ok(())
 }
 
-impl Shared {
+impl ServerShared {
     pub(crate) fn state(&self) -> MutexGuard<'_, Live> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,8 +178,8 @@ impl Shared {
 }
 
 async fn handle(
-    State(shared): State<Arc<Shared>>,
-    ConnectInfo(breaker): ConnectInfo<Breaker>,
+    State(shared): State<Arc<ServerShared>>,
+    ConnectInfo(breaker): ConnectInfo<ConnectionBreaker>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -224,26 +224,26 @@ async fn handle(
 }
 
 fn respond(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerShared>,
     form: Form,
     index: usize,
-    reply: Reply,
-    breaker: &Breaker,
+    reply: MockReply,
+    breaker: &ConnectionBreaker,
 ) -> Response<Body> {
     match reply {
-        Reply::Drop => {
+        MockReply::Drop => {
             shared.update(index, |request| request.status = 0);
             breaker.trip();
             plain(StatusCode::OK, "text/plain", String::new())
         }
-        Reply::Refused(Refusal { status, kind, message }) => {
+        MockReply::Refused(MockRefusal { status, kind, message }) => {
             shared.update(index, |request| {
                 request.status = status;
                 request.refusal = Some(message.clone());
             });
             error_response(form, status, kind, &message)
         }
-        Reply::Error(error) => {
+        MockReply::Error(error) => {
             shared.update(index, |request| request.status = error.status);
             let mut response = error_response(form, error.status, &error.kind, &error.message);
             for (name, value) in &error.headers {
@@ -254,14 +254,14 @@ fn respond(
             }
             response
         }
-        Reply::Json(value) => plain(StatusCode::OK, "application/json", value.to_string()),
-        Reply::Stream { content_type, steps } => {
+        MockReply::Json(value) => plain(StatusCode::OK, "application/json", value.to_string()),
+        MockReply::Stream { content_type, steps } => {
             let shared = Arc::clone(shared);
-            let tell = move |end: End| {
+            let tell = move |end: StreamEnd| {
                 let now = shared.started.elapsed();
                 shared.update(index, |request| match end {
-                    End::Played => request.answered = Some(now),
-                    End::Abandoned => request.abandoned = true,
+                    StreamEnd::Played => request.answered = Some(now),
+                    StreamEnd::Abandoned => request.abandoned = true,
                 });
                 shared.changed.notify_waiters();
             };

@@ -4,10 +4,10 @@
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::{Recorded, rules::Refusal, script::AwsKey};
+use crate::{Recorded, rules::MockRefusal, script::AwsKey};
 
 /// Whether the signature of a request is right.
-pub(crate) fn check(key: &AwsKey, request: &Recorded) -> Result<(), Refusal> {
+pub(crate) fn check(key: &AwsKey, request: &Recorded) -> Result<(), MockRefusal> {
     let given = request.header("authorization").unwrap_or_default();
     match expected(key, request, given) {
         Some(wanted) if wanted == given => Ok(()),
@@ -16,8 +16,8 @@ pub(crate) fn check(key: &AwsKey, request: &Recorded) -> Result<(), Refusal> {
     }
 }
 
-fn denied(message: &str) -> Result<(), Refusal> {
-    Err(Refusal { status: 403, kind: "permission_error", message: message.to_owned() })
+fn denied(message: &str) -> Result<(), MockRefusal> {
+    Err(MockRefusal { status: 403, kind: "permission_error", message: message.to_owned() })
 }
 
 /// The header a right request would have, given which headers it signs.

@@ -13,7 +13,7 @@ const IMAGE: u64 = 1600;
 
 /// Tokens of what a request in the Messages form asks the model to read.
 pub(crate) fn of_messages_request(body: &Value, bytes_per_token: f64) -> u64 {
-    let mut total = Count::default();
+    let mut total = TokenCount::default();
     for key in ["system", "messages"] {
         total.add(&body[key]);
     }
@@ -27,7 +27,7 @@ pub(crate) fn of_messages_request(body: &Value, bytes_per_token: f64) -> u64 {
 
 /// Tokens of a request in any other form: everything that is text.
 pub(crate) fn of_request(body: &Value, bytes_per_token: f64) -> u64 {
-    let mut total = Count::default();
+    let mut total = TokenCount::default();
     for key in ["instructions", "input", "messages", "tools"] {
         total.add(&body[key]);
     }
@@ -36,16 +36,16 @@ pub(crate) fn of_request(body: &Value, bytes_per_token: f64) -> u64 {
 
 /// Tokens of a text.
 pub(crate) fn of_text(text: &str, bytes_per_token: f64) -> u64 {
-    Count { bytes: text.len() as u64, extra: 0 }.tokens(bytes_per_token)
+    TokenCount { bytes: text.len() as u64, extra: 0 }.tokens(bytes_per_token)
 }
 
 #[derive(Default)]
-struct Count {
+struct TokenCount {
     bytes: u64,
     extra: u64,
 }
 
-impl Count {
+impl TokenCount {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -102,9 +102,9 @@ impl Turn {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Times {
-    /// Without end.
+    /// The turn answers every request that fits.
     Always,
-    /// So often.
+    /// The turn answers this many requests.
     #[serde(untagged)]
     Count(usize),
 }
@@ -146,9 +146,9 @@ impl When {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
-    /// Holds this.
+    /// The text holds this part.
     Contains(String),
-    /// Is this.
+    /// The text is exactly this.
     Equals(String),
     /// Matches this regular expression somewhere.
     Regex(String),
@@ -158,7 +158,7 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// Holds this.
+    /// Fits texts that hold this part.
     pub fn contains(text: &str) -> Self {
         Self::Contains(text.to_owned())
     }
@@ -176,7 +176,7 @@ impl Matcher {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorReply {
-    /// HTTP status.
+    /// The HTTP status of the answer.
     pub status: u16,
     /// Error type, as in the Messages form (`overloaded_error`, …).
     #[serde(rename = "type")]
@@ -235,11 +235,11 @@ impl Piece {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolPiece {
-    /// Its name.
+    /// The name of the tool that is called.
     pub name: String,
     /// Its id; without it, one made from the numbers of request and block.
     pub id: Option<String>,
-    /// Its input.
+    /// The input of the call.
     pub input: Value,
     /// The input as text, when it is not to be JSON.
     pub json: Option<String>,
@@ -272,7 +272,7 @@ impl ToolPiece {
 pub struct ByteFault<T> {
     /// After how many bytes.
     pub byte: usize,
-    /// What.
+    /// What happens at that byte.
     pub what: T,
 }
 

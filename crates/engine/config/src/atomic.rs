@@ -33,7 +33,7 @@ pub(crate) fn replace(target: &Path, bytes: &[u8], mode_if_new: u32, when: Durab
     let directory = target.parent().ok_or_else(|| io::Error::other("a file needs a directory"))?;
     let old = fs::metadata(target).ok();
     let mode = old.as_ref().map_or(mode_if_new, |old| old.mode() & 0o7777);
-    let unfinished = Unfinished::create(directory, target)?;
+    let unfinished = UnfinishedFile::create(directory, target)?;
     let mut file = &unfinished.file;
     file.write_all(bytes)?;
     if let Some(old) = &old {
@@ -82,14 +82,14 @@ fn unfinished_name(target: &Path) -> OsString {
 }
 
 /// A file that is being written. Dropping it unfinished removes it.
-struct Unfinished {
+struct UnfinishedFile {
     file: File,
     /// Its name, if it has one: a file without a name cannot be left behind.
     named: Option<PathBuf>,
     directory: PathBuf,
 }
 
-impl Unfinished {
+impl UnfinishedFile {
     fn create(directory: &Path, target: &Path) -> io::Result<Self> {
         let private = Mode::RUSR | Mode::WUSR;
         let directory = directory.to_owned();
@@ -128,7 +128,7 @@ fn link(file: &File, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::linkat(CWD, path, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if let Some(name) = &self.named {
             // What cannot be removed now is swept by the next writer.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     UpdateError,
-    keys::{KEYS, Key, Shape, find},
+    keys::{KEYS, SettingKey, SettingShape, find},
 };
 
 /// Why a setting was not set.
@@ -16,7 +16,7 @@ pub enum SetError {
     Unknown(String),
     /// The value is not what the setting takes.
     Misfit {
-        /// The setting.
+        /// The setting that was to be changed.
         name: String,
         /// What it takes.
         expected: String,
@@ -38,13 +38,13 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 /// The key of a setting that can be set as a whole.
-pub(crate) fn key_of(name: &str) -> Option<&'static Key> {
+pub(crate) fn key_of(name: &str) -> Option<&'static SettingKey> {
     let (mut keys, mut path) = (KEYS, name.split('.').peekable());
     while let Some(step) = path.next() {
         let key = find(keys, step)?;
         match (key.shape, path.peek()) {
             (_, None) => return Some(key),
-            (Shape::Object(inner), Some(_)) => keys = inner,
+            (SettingShape::Object(inner), Some(_)) => keys = inner,
             (_, Some(_)) => return None,
         }
     }

@@ -6,7 +6,7 @@ use crate::span;
 
 /// A text that has been understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Document {
+pub(crate) struct SettingsDocument {
     /// Without the byte order mark.
     pub(crate) text: Arc<str>,
     pub(crate) value: Map<String, Value>,
@@ -22,7 +22,7 @@ pub(crate) struct Broken {
 /// Marks the beginning of UTF-8 files of some editors.
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-impl Document {
+impl SettingsDocument {
     /// Reads the bytes of a settings file.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Broken> {
         let text = match std::str::from_utf8(bytes) {
@@ -57,7 +57,7 @@ impl Document {
     /// Keys that stand twice, with where the one that counts stands.
     pub(crate) fn repeated_keys(&self) -> Vec<(String, (usize, usize))> {
         let Some(root) = span::scan(&self.text) else { return Vec::new() };
-        let place = |member: &span::Member| span::line_and_column(&self.text, member.key_range.start);
+        let place = |member: &span::ObjectMember| span::line_and_column(&self.text, member.key_range.start);
         root.repeated_keys().into_iter().map(|member| (member.key.clone(), place(member))).collect()
     }
 }
@@ -78,12 +78,12 @@ mod tests {
             (b"{\"a\": 1} x", (1, 10), "trailing characters"),
             (b"{\"a\": 1", (1, 7), "EOF"),
         ] {
-            let broken = Document::parse(bytes).unwrap_err();
+            let broken = SettingsDocument::parse(bytes).unwrap_err();
             assert_eq!(broken.position, position, "{broken:?}");
             assert!(broken.message.contains(words), "{broken:?}");
         }
         let deep = "[".repeat(200);
-        Document::parse(format!("{{\"a\": {deep}").as_bytes()).unwrap_err();
-        assert!(Document::parse("\u{feff}{}".as_bytes()).is_ok());
+        SettingsDocument::parse(format!("{{\"a\": {deep}").as_bytes()).unwrap_err();
+        assert!(SettingsDocument::parse("\u{feff}{}".as_bytes()).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range};
 
 use serde_json::{Map, Value};
 
-use crate::span::{Kind, Member, Node, scan};
+use crate::span::{JsonNode, NodeKind, ObjectMember, scan};
 
 /// The text with its meaning changed from `old` to `new`. Nothing where the
 /// text does not mean `old`, or where the result would not mean `new`.
@@ -14,8 +14,8 @@ pub(crate) fn rewrite(text: &str, old: &Map<String, Value>, new: &Map<String, Va
     let mut editor =
         Editor { text, unit: indent_unit(text, &root), newline: newline_of(text), edits: Vec::new() };
     match &root.kind {
-        Kind::Object(members) => editor.object(&root, members, old, new),
-        Kind::Array(_) | Kind::Scalar => return None,
+        NodeKind::Object(members) => editor.object(&root, members, old, new),
+        NodeKind::Array(_) | NodeKind::Scalar => return None,
     }
     let changed = editor.spliced()?;
     let means: Value = serde_json::from_str(&changed).ok()?;
@@ -36,7 +36,7 @@ struct Editor<'a> {
 
 /// How the things in a list or object are separated.
 #[derive(Clone, Debug)]
-enum Layout {
+enum ObjectLayout {
     OneLine,
     /// Each on a line of its own, with this before it.
     Lines(String),
@@ -58,15 +58,15 @@ impl Editor<'_> {
         Some(out)
     }
 
-    fn value(&mut self, node: &Node, old: &Value, new: &Value) {
+    fn value(&mut self, node: &JsonNode, old: &Value, new: &Value) {
         if old == new {
             return;
         }
         match (&node.kind, old, new) {
-            (Kind::Object(members), Value::Object(old), Value::Object(new)) => {
+            (NodeKind::Object(members), Value::Object(old), Value::Object(new)) => {
                 self.object(node, members, old, new);
             }
-            (Kind::Array(elements), Value::Array(old), Value::Array(new)) => {
+            (NodeKind::Array(elements), Value::Array(old), Value::Array(new)) => {
                 self.array(node, elements, old, new);
             }
             _ => {
@@ -78,8 +78,8 @@ impl Editor<'_> {
 
     fn object(
         &mut self,
-        node: &Node,
-        members: &[Member],
+        node: &JsonNode,
+        members: &[ObjectMember],
         old: &Map<String, Value>,
         new: &Map<String, Value>,
     ) {
@@ -100,7 +100,7 @@ impl Editor<'_> {
             self.edits.push((node.range.clone(), whole));
             return;
         }
-        let places: Vec<Range<usize>> = members.iter().map(Member::range).collect();
+        let places: Vec<Range<usize>> = members.iter().map(ObjectMember::range).collect();
         self.remove(&places, &keep);
         for (member, _) in members.iter().zip(&keep).filter(|(_, keep)| **keep) {
             if let (Some(old), Some(new)) = (old.get(&member.key), new.get(&member.key)) {
@@ -111,7 +111,7 @@ impl Editor<'_> {
         self.append(last.unwrap_or(node.range.end), &fresh, &layout);
     }
 
-    fn array(&mut self, node: &Node, elements: &[Node], old: &[Value], new: &[Value]) {
+    fn array(&mut self, node: &JsonNode, elements: &[JsonNode], old: &[Value], new: &[Value]) {
         if old.len() == new.len() {
             for ((element, old), new) in elements.iter().zip(old).zip(new) {
                 self.value(element, old, new);
@@ -168,7 +168,7 @@ impl Editor<'_> {
         }
     }
 
-    fn append(&mut self, at: usize, fresh: &[String], layout: &Layout) {
+    fn append(&mut self, at: usize, fresh: &[String], layout: &ObjectLayout) {
         let separator = self.separator(layout);
         let text: String = fresh.iter().map(|it| format!(",{separator}{it}")).collect();
         if !text.is_empty() {
@@ -176,15 +176,15 @@ impl Editor<'_> {
         }
     }
 
-    fn separator(&self, layout: &Layout) -> String {
+    fn separator(&self, layout: &ObjectLayout) -> String {
         match layout {
-            Layout::OneLine => " ".to_owned(),
-            Layout::Lines(indent) => format!("{}{indent}", self.newline),
+            ObjectLayout::OneLine => " ".to_owned(),
+            ObjectLayout::Lines(indent) => format!("{}{indent}", self.newline),
         }
     }
 
     /// An object or list made anew.
-    fn container(&self, (open, close): (char, char), items: &[String], node: &Node) -> String {
+    fn container(&self, (open, close): (char, char), items: &[String], node: &JsonNode) -> String {
         if items.is_empty() {
             return format!("{open}{close}");
         }
@@ -195,25 +195,25 @@ impl Editor<'_> {
     }
 
     /// How the things in this container are laid out, judged by the first.
-    fn layout(&self, node: &Node, first: Option<usize>) -> Layout {
+    fn layout(&self, node: &JsonNode, first: Option<usize>) -> ObjectLayout {
         match first {
-            None => Layout::Lines(format!("{}{}", self.indent_at(node.range.start), self.unit)),
+            None => ObjectLayout::Lines(format!("{}{}", self.indent_at(node.range.start), self.unit)),
             Some(first) if self.text[node.range.start..first].contains('\n') => {
-                Layout::Lines(self.indent_at(first))
+                ObjectLayout::Lines(self.indent_at(first))
             }
-            Some(_) => Layout::OneLine,
+            Some(_) => ObjectLayout::OneLine,
         }
     }
 
     /// The indentation of values inside a container.
-    fn inner_indent(&self, layout: &Layout, node: &Node) -> String {
+    fn inner_indent(&self, layout: &ObjectLayout, node: &JsonNode) -> String {
         match layout {
-            Layout::OneLine => self.indent_at(node.range.start),
-            Layout::Lines(indent) => indent.clone(),
+            ObjectLayout::OneLine => self.indent_at(node.range.start),
+            ObjectLayout::Lines(indent) => indent.clone(),
         }
     }
 
-    fn rendered_member(&self, key: &str, value: &Value, layout: &Layout, node: &Node) -> String {
+    fn rendered_member(&self, key: &str, value: &Value, layout: &ObjectLayout, node: &JsonNode) -> String {
         let indent = self.inner_indent(layout, node);
         format!("{}: {}", Value::from(key), self.rendered(value, &indent))
     }
@@ -246,10 +246,10 @@ fn newline_of(text: &str) -> &'static str {
 }
 
 /// One level of indentation, as the text does it.
-fn indent_unit(text: &str, root: &Node) -> String {
+fn indent_unit(text: &str, root: &JsonNode) -> String {
     let first = match &root.kind {
-        Kind::Object(members) => members.first().map(|it| it.key_range.start),
-        Kind::Array(_) | Kind::Scalar => None,
+        NodeKind::Object(members) => members.first().map(|it| it.key_range.start),
+        NodeKind::Array(_) | NodeKind::Scalar => None,
     };
     let line = first.and_then(|first| Some(&text[text[..first].rfind('\n')? + 1..first]));
     match line {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     Notice, Place,
     atomic::{self, Durability},
-    document::{BYTE_ORDER_MARK, Document},
+    document::{BYTE_ORDER_MARK, SettingsDocument},
     edit,
     lock::{LockFailure, lock},
     read::{LARGEST, Unread, read},
@@ -167,7 +167,7 @@ impl JsonFile<'_> {
         }
     }
 
-    fn current(&self, target: &Path) -> Result<(Option<Document>, &'static str), UpdateError> {
+    fn current(&self, target: &Path) -> Result<(Option<SettingsDocument>, &'static str), UpdateError> {
         let bytes = match read(target, LARGEST) {
             Ok(contents) => contents.bytes,
             Err(Unread::Absent) => return Ok((None, "")),
@@ -176,7 +176,7 @@ impl JsonFile<'_> {
             Err(Unread::Failed(error)) => return Err(self.io(error)),
         };
         let mark = if bytes.starts_with(BYTE_ORDER_MARK.as_bytes()) { BYTE_ORDER_MARK } else { "" };
-        match Document::parse(&bytes) {
+        match SettingsDocument::parse(&bytes) {
             Ok(document) => Ok((Some(document), mark)),
             Err(broken) => Err(UpdateError::Broken(Notice {
                 place: Place::File(self.path.to_owned()),

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     atomic::{self, Durability},
-    document::Document,
+    document::SettingsDocument,
     lock::lock,
     read::{LARGEST, read},
 };
@@ -62,7 +62,7 @@ impl LastGood {
         // Somebody may have kept a newer version while we waited: what counts is
         // what the file holds now.
         let Ok(newest) = read(path, LARGEST) else { return };
-        if Document::parse(&newest.bytes).is_ok()
+        if SettingsDocument::parse(&newest.bytes).is_ok()
             && atomic::replace(&place, &newest.bytes, 0o600, Durability::Whenever).is_err()
         {
             // An old copy must not stand in for what we know to be newer.
@@ -71,12 +71,12 @@ impl LastGood {
     }
 
     /// The last good version of a file.
-    pub(crate) fn of(&self, path: &Path) -> Option<Document> {
+    pub(crate) fn of(&self, path: &Path) -> Option<SettingsDocument> {
         if let Some(bytes) = self.memory().get(path) {
-            return Document::parse(bytes).ok();
+            return SettingsDocument::parse(bytes).ok();
         }
         let kept = read(&self.place(path)?, LARGEST).ok()?;
-        Document::parse(&kept.bytes).ok()
+        SettingsDocument::parse(&kept.bytes).ok()
     }
 
     /// A file that was removed on purpose has no last good version.

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::{
     Layer, McpScope, Notice, PendingTrust, Place, Places, Settings, Source, TrustMode,
-    document::Document,
+    document::SettingsDocument,
     last_good::LastGood,
     mcp,
     places::Candidate,
     read::{LARGEST, Print, Unread, read},
     settings::Speech,
-    trust::{Admitted, TrustList, admit, folder_key},
+    trust::{AdmittedSettings, TrustList, admit, folder_key},
     units::take_apart,
 };
 
@@ -26,7 +26,7 @@ pub struct LoadOptions {
     pub layers: Vec<Layer>,
     /// Settings from the command line, from the weakest.
     pub arguments: Vec<Argument>,
-    /// Whether somebody is asked about the project's content.
+    /// Whether a person is asked about the project's content.
     pub trust: TrustMode,
 }
 
@@ -89,7 +89,7 @@ impl ArgumentContent {
 /// What was loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// What counts.
+    /// The settings of all layers together.
     pub settings: Settings,
     /// What a person may want to know: unknown keys, keys that stand twice.
     pub warnings: Vec<Notice>,
@@ -153,7 +153,7 @@ impl Loader<'_> {
         self.trust = TrustList::read(&file, &folder_key(&self.folder));
     }
 
-    fn read_files(&mut self) -> Vec<(Arc<Source>, Document)> {
+    fn read_files(&mut self) -> Vec<(Arc<Source>, SettingsDocument)> {
         for directory in self.places.listed_directories() {
             self.loaded.watched.push((directory.clone(), Print::at(&directory)));
         }
@@ -170,13 +170,13 @@ impl Loader<'_> {
         texts
     }
 
-    fn read_arguments(&mut self) -> Vec<(Arc<Source>, Document)> {
+    fn read_arguments(&mut self) -> Vec<(Arc<Source>, SettingsDocument)> {
         let mut texts = Vec::new();
         for argument in &self.options.arguments {
             let (place, document) = match &argument.content {
                 ArgumentContent::File(path) => {
                     let (document, state) = self.read_file(path, LARGEST, Fallback::LastGood);
-                    if state == FileState::Absent {
+                    if state == LoadedFileState::Absent {
                         self.problem(
                             Place::File(path.clone()),
                             None,
@@ -187,7 +187,7 @@ impl Loader<'_> {
                 }
                 ArgumentContent::Json(json) => {
                     let place = Place::Argument(argument.name.clone());
-                    let document = match Document::parse(json.as_bytes()) {
+                    let document = match SettingsDocument::parse(json.as_bytes()) {
                         Ok(document) => Some(document),
                         Err(broken) => {
                             self.problem(place.clone(), Some(broken.position), broken.message);
@@ -211,10 +211,15 @@ impl Loader<'_> {
     }
 
     /// Reads a file, falling back to its last good version when it is broken.
-    fn read_file(&mut self, path: &Path, largest: u64, fallback: Fallback) -> (Option<Document>, FileState) {
+    fn read_file(
+        &mut self,
+        path: &Path,
+        largest: u64,
+        fallback: Fallback,
+    ) -> (Option<SettingsDocument>, LoadedFileState) {
         let (parsed, print) = match read(path, largest) {
             Ok(contents) => {
-                let parsed = Document::parse(&contents.bytes);
+                let parsed = SettingsDocument::parse(&contents.bytes);
                 if let (Ok(_), Fallback::LastGood) = (&parsed, fallback) {
                     self.last_good.keep(path, &contents.bytes);
                 }
@@ -223,7 +228,7 @@ impl Loader<'_> {
             Err(Unread::Absent) => {
                 self.loaded.watched.push((path.to_owned(), Print::Absent));
                 self.last_good.forget(path);
-                return (None, FileState::Absent);
+                return (None, LoadedFileState::Absent);
             }
             Err(Unread::NotAFile) => (Err((None, "this is not a regular file".to_owned())), Print::at(path)),
             Err(Unread::TooLarge(size)) => {
@@ -234,7 +239,7 @@ impl Loader<'_> {
         };
         self.loaded.watched.push((path.to_owned(), print));
         match parsed {
-            Ok(document) => (Some(document), FileState::Good),
+            Ok(document) => (Some(document), LoadedFileState::Good),
             Err((position, message)) => {
                 let good = match fallback {
                     Fallback::LastGood => self.last_good.of(path),
@@ -248,13 +253,13 @@ impl Loader<'_> {
                     (None, Fallback::NoTrust) => "nothing is trusted until it is repaired",
                 };
                 self.problem(Place::File(path.to_owned()), position, format!("{message}; {counts}"));
-                (good, FileState::Broken)
+                (good, LoadedFileState::Broken)
             }
         }
     }
 
     /// Takes a text apart and keeps what counts of it.
-    fn speak(&mut self, source: Arc<Source>, document: &Document) {
+    fn speak(&mut self, source: Arc<Source>, document: &SettingsDocument) {
         let findings = take_apart(document, &source);
         self.loaded.warnings.extend(findings.warnings);
         self.loaded.problems.extend(findings.problems);
@@ -267,11 +272,11 @@ impl Loader<'_> {
 
     fn admit(
         &mut self,
-        units: Vec<crate::units::Unit>,
+        units: Vec<crate::units::SettingUnit>,
         source: &Arc<Source>,
-        document: &Document,
-    ) -> Vec<crate::units::Unit> {
-        let Admitted { units, pending, refused, scripts } =
+        document: &SettingsDocument,
+    ) -> Vec<crate::units::SettingUnit> {
+        let AdmittedSettings { units, pending, refused, scripts } =
             admit(units, source, &self.trust, &self.folder, self.options.trust);
         for (name, pointer) in refused {
             let message = format!("{name} cannot be set like this by a project; it does not count");
@@ -314,7 +319,7 @@ impl Loader<'_> {
         servers
     }
 
-    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<Source>, Document)> {
+    fn server_file(&mut self, path: &Path, layer: Layer) -> Option<(Arc<Source>, SettingsDocument)> {
         let (largest, fallback) = match self.places.claude_json.as_deref() == Some(path) {
             true => (LARGEST_FOREIGN, Fallback::Nothing),
             false => (LARGEST, Fallback::LastGood),
@@ -347,7 +352,7 @@ enum Fallback {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum FileState {
+enum LoadedFileState {
     Good,
     Broken,
     Absent,

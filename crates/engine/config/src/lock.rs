@@ -1,7 +1,7 @@
 //! A lock that dies with its owner.
 //!
 //! The directory itself is locked, so there is no lock file that could be left
-//! behind, deleted by somebody tidy, or committed. The kernel lets go when the
+//! behind, deleted by a tidy person, or committed. The kernel lets go when the
 //! process ends, however it ends.
 
 use std::{
@@ -30,7 +30,7 @@ pub(crate) struct DirectoryLock {
 /// Why there is no lock.
 #[derive(Debug)]
 pub(crate) enum LockFailure {
-    /// Somebody else had it all the time.
+    /// Another process had it all the time.
     Busy,
     Failed(io::Error),
 }

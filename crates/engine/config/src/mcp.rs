@@ -1,5 +1,5 @@
 //! The MCP servers people and projects name. What a server's entry means is
-//! the affair of whoever starts it.
+//! the affair of the caller that starts it.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 
 use crate::{
     Notice, Origin, Source,
-    document::Document,
-    keys::{FromProject, Key, Shape, Speakers},
+    document::SettingsDocument,
+    keys::{FromProject, SettingKey, SettingShape, Speakers},
     span::step,
-    units::{Entry, Unit},
+    units::{SettingUnit, UnitEntry},
 };
 
 /// A configured server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpServer {
-    /// Its name.
+    /// The server's name in its file.
     pub name: String,
     /// Its entry, as written.
     pub config: Value,
     /// Who named it.
     pub scope: McpScope,
-    /// Where.
+    /// The file and line that declare it.
     pub origin: Origin,
 }
 
@@ -38,15 +38,19 @@ pub enum McpScope {
 }
 
 /// Servers need a yes like every other code of a project.
-static SERVERS: Key =
-    Key { name: "mcpServers", shape: Shape::Map, from_project: FromProject::NeedsTrust, from: Speakers::All };
+static SERVERS: SettingKey = SettingKey {
+    name: "mcpServers",
+    shape: SettingShape::Map,
+    from_project: FromProject::NeedsTrust,
+    from: Speakers::All,
+};
 
 /// The servers in an object that has `mcpServers`, as units.
-pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<Unit> {
+pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<SettingUnit> {
     let servers = within.get("mcpServers").and_then(Value::as_object);
-    let unit = |(name, config): (&String, &Value)| Unit {
+    let unit = |(name, config): (&String, &Value)| SettingUnit {
         path: vec!["mcpServers".to_owned()],
-        entry: Entry::Named(name.clone()),
+        entry: UnitEntry::Named(name.clone()),
         value: config.clone(),
         pointer: format!("{at}/mcpServers{}", step(name)),
         key: &SERVERS,
@@ -55,7 +59,7 @@ pub(crate) fn units(within: &Map<String, Value>, at: &str) -> Vec<Unit> {
 }
 
 /// What is wrong with a file of servers.
-pub(crate) fn problems(document: &Document, source: &Source) -> Vec<Notice> {
+pub(crate) fn problems(document: &SettingsDocument, source: &Source) -> Vec<Notice> {
     let notice = |pointer: &str, message: &str| Notice {
         place: source.place.clone(),
         position: document.position(pointer),
@@ -74,9 +78,14 @@ pub(crate) fn problems(document: &Document, source: &Source) -> Vec<Notice> {
 }
 
 /// Adds servers; one of a stronger scope takes the whole place of a weaker one.
-pub(crate) fn add(servers: &mut Vec<McpServer>, units: Vec<Unit>, scope: McpScope, source: &Arc<Source>) {
+pub(crate) fn add(
+    servers: &mut Vec<McpServer>,
+    units: Vec<SettingUnit>,
+    scope: McpScope,
+    source: &Arc<Source>,
+) {
     for unit in units {
-        let Entry::Named(name) = unit.entry else { continue };
+        let UnitEntry::Named(name) = unit.entry else { continue };
         if !unit.value.is_object() {
             continue;
         }

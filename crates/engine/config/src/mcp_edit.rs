@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Loaded, McpScope, SettingsStore, UpdateError,
-    document::Document,
+    document::SettingsDocument,
     json_file::JsonFile,
     mcp,
     read::{LARGEST, read},
@@ -46,7 +46,8 @@ impl SettingsStore {
     /// Whether the file of a scope names this server.
     pub fn names_server(&self, scope: McpScope, name: &str) -> bool {
         let Some(path) = self.server_file(scope) else { return false };
-        let Some(document) = read(&path, LARGEST).ok().and_then(|it| Document::parse(&it.bytes).ok()) else {
+        let Some(document) = read(&path, LARGEST).ok().and_then(|it| SettingsDocument::parse(&it.bytes).ok())
+        else {
             return false;
         };
         let folder = folder_key(&self.real_project());
@@ -81,7 +82,7 @@ impl SettingsStore {
             let known = self.server_items(&updated.before);
             let mut items = self.server_items(&updated.after);
             items.retain(|it| !known.contains(it));
-            // If this fails the server waits for a yes, as if somebody else had named it.
+            // If this fails the server waits for a yes, as if another person had named it.
             let _waits = self.agree(&items);
         }
         Ok(updated.result)

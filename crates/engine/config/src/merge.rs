@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     Origin, Source, Sourced,
     span::step,
-    units::{Entry, Unit},
+    units::{SettingUnit, UnitEntry},
 };
 
 /// All layers together.
@@ -26,22 +26,22 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// Adds what one text says. Texts come from the weakest to the strongest.
-    pub(crate) fn add(&mut self, units: &[Unit], source: &Arc<Source>) {
+    pub(crate) fn add(&mut self, units: &[SettingUnit], source: &Arc<Source>) {
         for unit in units {
             let origin = Origin { source: Arc::clone(source), pointer: unit.pointer.clone() };
             match &unit.entry {
-                Entry::Whole => self.set(&unit.path, unit.value.clone(), origin),
-                Entry::Named(name) => {
+                UnitEntry::Whole => self.set(&unit.path, unit.value.clone(), origin),
+                UnitEntry::Named(name) => {
                     let path = [&unit.path[..], std::slice::from_ref(name)].concat();
                     self.set(&path, unit.value.clone(), origin);
                 }
-                Entry::NoElements => {
+                UnitEntry::NoElements => {
                     if self.get(&unit.name()).is_none() {
                         self.set(&unit.path, unit.value.clone(), origin);
                     }
                 }
-                Entry::Element => self.push(&unit.path, unit.value.clone(), origin),
-                Entry::Hook { .. } => {
+                UnitEntry::Element => self.push(&unit.path, unit.value.clone(), origin),
+                UnitEntry::Hook { .. } => {
                     for (event, groups) in unit.value.as_object().into_iter().flatten() {
                         let path = [&unit.path[..], std::slice::from_ref(event)].concat();
                         for group in groups.as_array().into_iter().flatten() {

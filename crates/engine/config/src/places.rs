@@ -14,7 +14,7 @@ pub struct Places {
     /// Haft's own directory, where trust and good versions are kept. Without a
     /// home there is none, and nothing can be trusted.
     pub state: Option<PathBuf>,
-    /// The project.
+    /// The directory of the project that settings are looked for in.
     pub project: PathBuf,
     /// Where the person stands in it.
     pub cwd: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Candidate {
 }
 
 impl Places {
-    /// Finds them for somebody who stands in `cwd`. `variable` looks up an
+    /// Finds them for a person who stands in `cwd`. `variable` looks up an
     /// environment variable.
     pub fn detect(cwd: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let directory = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -83,7 +83,7 @@ impl Places {
         ] {
             for directory in PROJECT_DIRECTORIES {
                 let path = self.project.join(directory).join(file);
-                // Whoever works in their home directory has no project there.
+                // The home directory is no project.
                 if !all.iter().any(|it| is_same(&it.path, &path)) {
                     all.push(Candidate { layer, path, base: base.clone() });
                 }
@@ -142,7 +142,7 @@ pub enum Scope {
     Local,
 }
 
-/// The project somebody stands in: the nearest directory upwards that has
+/// The project around a directory: the nearest directory upwards that has
 /// settings or is a repository, else the directory itself. Only names are
 /// looked at: nothing a repository says can move it elsewhere. The home
 /// directory and what is above it is nobody's project unless one stands there.

@@ -1,4 +1,4 @@
-//! Reading one file that somebody else may be changing, or may have prepared
+//! Reading one file that another process may be changing, or may have prepared
 //! for us.
 
 use std::{
@@ -37,7 +37,7 @@ pub(crate) enum Unread {
 pub(crate) enum Print {
     Absent,
     Present {
-        stamp: Stamp,
+        stamp: ReadStamp,
         /// Set while the file was touched so recently that the clock of the
         /// file system may not tell the next change apart: then its content
         /// counts too.
@@ -47,7 +47,7 @@ pub(crate) enum Print {
 
 /// Everything but the content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Stamp {
+pub(crate) struct ReadStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl ReadStamp {
     fn of(metadata: &std::fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -72,7 +72,7 @@ const LARGEST_COMPARED: u64 = 64 * 1024 * 1024;
 
 /// What a look at a file tells.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) enum Look {
+pub(crate) enum FileLook {
     Changed,
     Same,
     /// The same, and old enough by now to be known by this.
@@ -117,31 +117,31 @@ fn open(path: &Path) -> Result<File, Unread> {
 impl Print {
     fn of(metadata: &std::fs::Metadata, digest: impl FnOnce() -> Option<[u8; 32]>) -> Self {
         let digest = if is_settled(metadata) { None } else { digest() };
-        Self::Present { stamp: Stamp::of(metadata), digest }
+        Self::Present { stamp: ReadStamp::of(metadata), digest }
     }
 
     /// Whether the file at `path` is still in this state. A look costs one
     /// system call, unless the file was young when it was last read.
-    pub(crate) fn look(&self, path: &Path) -> Look {
+    pub(crate) fn look(&self, path: &Path) -> FileLook {
         match (self, std::fs::metadata(path)) {
-            (Self::Absent, Err(_)) => Look::Same,
+            (Self::Absent, Err(_)) => FileLook::Same,
             (Self::Present { stamp, digest }, Ok(metadata)) => match digest {
-                _ if Stamp::of(&metadata) != *stamp => Look::Changed,
-                None => Look::Same,
+                _ if ReadStamp::of(&metadata) != *stamp => FileLook::Changed,
+                None => FileLook::Same,
                 Some(digest) => self.compare(path, digest),
             },
-            _ => Look::Changed,
+            _ => FileLook::Changed,
         }
     }
 
     /// Looks at the content too.
-    fn compare(&self, path: &Path, digest: &[u8; 32]) -> Look {
+    fn compare(&self, path: &Path, digest: &[u8; 32]) -> FileLook {
         match read(path, LARGEST_COMPARED) {
             Ok(now) if <[u8; 32]>::from(Sha256::digest(&now.bytes)) == *digest => match now.print {
-                print if print == *self => Look::Same,
-                print => Look::Settled(print),
+                print if print == *self => FileLook::Same,
+                print => FileLook::Settled(print),
             },
-            Ok(_) | Err(_) => Look::Changed,
+            Ok(_) | Err(_) => FileLook::Changed,
         }
     }
 
@@ -150,7 +150,7 @@ impl Print {
         match self {
             Self::Absent => String::new(),
             Self::Present { stamp, .. } => {
-                let Stamp { device, inode, size, modified, changed } = stamp;
+                let ReadStamp { device, inode, size, modified, changed } = stamp;
                 format!("{device} {inode} {size} {modified:?} {changed:?}")
             }
         }
@@ -184,11 +184,11 @@ mod tests {
         let path = directory.path().join("f");
         std::fs::write(&path, "aaaa").unwrap();
         let print = read(&path, LARGEST).unwrap().print;
-        assert_eq!(print.look(&path), Look::Same);
+        assert_eq!(print.look(&path), FileLook::Same);
         let times = std::fs::metadata(&path).unwrap().modified().unwrap();
         std::fs::write(&path, "bbbb").unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(times).unwrap();
-        assert_eq!(print.look(&path), Look::Changed);
+        assert_eq!(print.look(&path), FileLook::Changed);
     }
 
     #[test]

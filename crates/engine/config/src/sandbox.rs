@@ -1,7 +1,7 @@
 use crate::{Sourced, merge::Merged};
 
 /// The sandbox of commands, as the settings want it. What nobody says is
-/// absent; whoever builds the sandbox knows the defaults.
+/// absent; the builder of the sandbox knows the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox {
     /// Whether commands run in it.

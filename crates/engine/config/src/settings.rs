@@ -8,7 +8,7 @@ use crate::{
     Layer, Place, Sandbox, Source, Sourced,
     mcp::McpServer,
     merge::Merged,
-    units::{Entry, Unit},
+    units::{SettingUnit, UnitEntry},
 };
 
 /// What counts, of all layers together.
@@ -28,7 +28,7 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The MCP servers of the person and of the project.
     pub mcp_servers: Vec<McpServer>,
-    /// The model.
+    /// The model that answers unless a flag names another.
     pub model: Option<Sourced<String>>,
     /// How long sessions are kept.
     pub cleanup_period_days: u64,
@@ -83,7 +83,7 @@ pub struct McpSettings {
 /// The unit of one text that counts, with its source.
 pub(crate) struct Speech {
     pub(crate) source: Arc<Source>,
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<SettingUnit>,
 }
 
 /// Sessions are kept this long.
@@ -217,7 +217,7 @@ fn hooks(speeches: &[Speech], merged: &Merged) -> Vec<HookDefinition> {
             Place::File(path) => HookSource::File(path.clone()),
             Place::Argument(name) => HookSource::Named(name.clone()),
         });
-        let units = speech.units.iter().filter(|unit| matches!(unit.entry, Entry::Hook { .. }));
+        let units = speech.units.iter().filter(|unit| matches!(unit.entry, UnitEntry::Hook { .. }));
         let parsed = units.flat_map(|unit| parse_definitions(&unit.value, &source).0);
         definitions
             .extend(parsed.filter(|it| !speeches.iter().any(|by| disables(by, layer, it.id.as_str()))));
@@ -234,11 +234,11 @@ fn may_disable(by: Layer, layer: Layer) -> bool {
 }
 
 fn disables_all(by: &Speech, layer: Layer) -> bool {
-    let says = |unit: &Unit| unit.name() == "disableAllHooks" && unit.value == Value::Bool(true);
+    let says = |unit: &SettingUnit| unit.name() == "disableAllHooks" && unit.value == Value::Bool(true);
     may_disable(by.source.layer, layer) && by.units.iter().any(says)
 }
 
 fn disables(by: &Speech, layer: Layer, id: &str) -> bool {
-    let says = |unit: &Unit| unit.name() == "disabledHooks" && unit.value.as_str() == Some(id);
+    let says = |unit: &SettingUnit| unit.name() == "disabledHooks" && unit.value.as_str() == Some(id);
     may_disable(by.source.layer, layer) && by.units.iter().any(says)
 }

@@ -23,7 +23,7 @@ pub enum Layer {
 
 impl Layer {
     /// Whether the words come from the project's directory, and so from
-    /// whoever wrote the project.
+    /// the authors of the project.
     pub const fn is_of_the_project(self) -> bool {
         matches!(self, Self::Project | Self::Local)
     }
@@ -43,13 +43,13 @@ impl Layer {
 /// One text that settings come from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Source {
-    /// Who speaks.
+    /// The layer whose text this is.
     pub layer: Layer,
     /// Where it stands.
     pub place: Place,
     /// What `/` at the start of a path rule of this source stands for.
     pub base: PathBuf,
-    /// The text, so that a line can be named when somebody asks.
+    /// The text, so that a line can be named in a message.
     pub(crate) text: Arc<str>,
 }
 
@@ -84,7 +84,7 @@ impl Source {
 /// Where one value comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Origin {
-    /// The text.
+    /// The text that holds the value.
     pub source: Arc<Source>,
     /// Where in it, as a JSON pointer.
     pub pointer: String,
@@ -111,7 +111,7 @@ impl fmt::Display for Origin {
 /// A value that remembers where it comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sourced<T> {
-    /// The value.
+    /// The value as it counts.
     pub value: T,
     /// Who said so.
     pub origin: Origin,
@@ -127,7 +127,7 @@ impl<T> Sourced<T> {
 /// Something a person should know about a settings text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
-    /// Which text.
+    /// The text that the notice is about.
     pub place: Place,
     /// Line and column, counted from one, where they are known.
     pub position: Option<(usize, usize)>,

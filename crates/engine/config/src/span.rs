@@ -9,27 +9,27 @@ use std::ops::Range;
 
 /// A value's place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct JsonNode {
     pub(crate) range: Range<usize>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
-    Object(Vec<Member>),
-    Array(Vec<Node>),
+pub(crate) enum NodeKind {
+    Object(Vec<ObjectMember>),
+    Array(Vec<JsonNode>),
     Scalar,
 }
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct ObjectMember {
     pub(crate) key: String,
     pub(crate) key_range: Range<usize>,
-    pub(crate) value: Node,
+    pub(crate) value: JsonNode,
 }
 
-impl Member {
+impl ObjectMember {
     /// From the key's quote to the end of the value.
     pub(crate) fn range(&self) -> Range<usize> {
         self.key_range.start..self.value.range.end
@@ -37,7 +37,7 @@ impl Member {
 }
 
 /// The places of a text that is valid JSON.
-pub(crate) fn scan(text: &str) -> Option<Node> {
+pub(crate) fn scan(text: &str) -> Option<JsonNode> {
     let mut scanner = Scanner { bytes: text.as_bytes(), text, at: 0 };
     let node = scanner.value(0)?;
     scanner.skip_blanks();
@@ -65,7 +65,7 @@ impl Scanner<'_> {
         (self.bytes.get(self.at) == Some(&wanted)).then(|| self.at += 1)
     }
 
-    fn value(&mut self, depth: usize) -> Option<Node> {
+    fn value(&mut self, depth: usize) -> Option<JsonNode> {
         self.skip_blanks();
         let start = self.at;
         let kind = match self.bytes.get(start)? {
@@ -74,7 +74,7 @@ impl Scanner<'_> {
             b'[' => self.array(depth)?,
             b'"' => {
                 self.string()?;
-                Kind::Scalar
+                NodeKind::Scalar
             }
             _ => {
                 let word = self.bytes[start..].iter().position(|it| b" \t\r\n,]}:\"".contains(it));
@@ -82,17 +82,17 @@ impl Scanner<'_> {
                 if self.at == start {
                     return None;
                 }
-                Kind::Scalar
+                NodeKind::Scalar
             }
         };
-        Some(Node { range: start..self.at, kind })
+        Some(JsonNode { range: start..self.at, kind })
     }
 
-    fn object(&mut self, depth: usize) -> Option<Kind> {
+    fn object(&mut self, depth: usize) -> Option<NodeKind> {
         self.at += 1;
         let mut members = Vec::new();
         if self.eat(b'}').is_some() {
-            return Some(Kind::Object(members));
+            return Some(NodeKind::Object(members));
         }
         loop {
             self.skip_blanks();
@@ -100,23 +100,23 @@ impl Scanner<'_> {
             let key = serde_json::from_str(&self.text[key_range.clone()]).ok()?;
             self.eat(b':')?;
             let value = self.value(depth + 1)?;
-            members.push(Member { key, key_range, value });
+            members.push(ObjectMember { key, key_range, value });
             if self.eat(b',').is_none() {
-                return self.eat(b'}').map(|()| Kind::Object(members));
+                return self.eat(b'}').map(|()| NodeKind::Object(members));
             }
         }
     }
 
-    fn array(&mut self, depth: usize) -> Option<Kind> {
+    fn array(&mut self, depth: usize) -> Option<NodeKind> {
         self.at += 1;
         let mut elements = Vec::new();
         if self.eat(b']').is_some() {
-            return Some(Kind::Array(elements));
+            return Some(NodeKind::Array(elements));
         }
         loop {
             elements.push(self.value(depth + 1)?);
             if self.eat(b',').is_none() {
-                return self.eat(b']').map(|()| Kind::Array(elements));
+                return self.eat(b']').map(|()| NodeKind::Array(elements));
             }
         }
     }
@@ -140,7 +140,7 @@ impl Scanner<'_> {
     }
 }
 
-impl Node {
+impl JsonNode {
     /// The value at a JSON pointer. Of a key that stands there twice the last
     /// counts, as it does for the reader.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Self> {
@@ -148,19 +148,19 @@ impl Node {
         let mut node = self;
         for step in path.split('/').map(|it| it.replace("~1", "/").replace("~0", "~")) {
             node = match &node.kind {
-                Kind::Object(members) => &members.iter().rev().find(|it| it.key == step)?.value,
-                Kind::Array(elements) => elements.get(step.parse::<usize>().ok()?)?,
-                Kind::Scalar => return None,
+                NodeKind::Object(members) => &members.iter().rev().find(|it| it.key == step)?.value,
+                NodeKind::Array(elements) => elements.get(step.parse::<usize>().ok()?)?,
+                NodeKind::Scalar => return None,
             };
         }
         Some(node)
     }
 
     /// Keys that stand twice in one object: only the last of them counts.
-    pub(crate) fn repeated_keys(&self) -> Vec<&Member> {
+    pub(crate) fn repeated_keys(&self) -> Vec<&ObjectMember> {
         let mut found = Vec::new();
         match &self.kind {
-            Kind::Object(members) => {
+            NodeKind::Object(members) => {
                 let mut seen = std::collections::HashSet::new();
                 for member in members {
                     if !seen.insert(&member.key) {
@@ -169,8 +169,8 @@ impl Node {
                     found.extend(member.value.repeated_keys());
                 }
             }
-            Kind::Array(elements) => found.extend(elements.iter().flat_map(Self::repeated_keys)),
-            Kind::Scalar => (),
+            NodeKind::Array(elements) => found.extend(elements.iter().flat_map(Self::repeated_keys)),
+            NodeKind::Scalar => (),
         }
         found
     }

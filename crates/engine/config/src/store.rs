@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use crate::{
     Layer, LoadOptions, Loaded, PendingTrust, Place, Places, Scope, Source, UpdateError,
     change::{self, SetError},
-    document::Document,
+    document::SettingsDocument,
     json_file::JsonFile,
     last_good::LastGood,
     load::{load, trust_file},
-    read::{Look, Print},
+    read::{FileLook, Print},
     trust::{TrustItem, agree, folder_key, forget},
     units::take_apart,
 };
@@ -84,13 +84,6 @@ impl SettingsStore {
 
     fn watched(&self) -> MutexGuard<'_, Vec<(PathBuf, Print)>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Other settings from the command line, as an SDK may send them.
-    pub fn set_options(&self, options: LoadOptions) -> Arc<Loaded> {
-        let mut watched = self.watched();
-        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
-        self.read_again(&mut watched)
     }
 
     /// The options in force.
@@ -229,7 +222,7 @@ impl SettingsStore {
         let text: Arc<str> = Value::Object(value.clone()).to_string().into();
         let base = self.places.project.clone();
         let source = Source { layer, place: Place::File(path.to_owned()), base, text: Arc::clone(&text) };
-        let findings = take_apart(&Document { text, value }, &source);
+        let findings = take_apart(&SettingsDocument { text, value }, &source);
         let project = self.real_project();
         findings.units.iter().map(|unit| TrustItem::of(unit, &project).0).collect()
     }
@@ -240,9 +233,9 @@ impl SettingsStore {
 fn have_changed(watched: &mut [(PathBuf, Print)]) -> bool {
     for (path, print) in watched {
         match print.look(path) {
-            Look::Changed => return true,
-            Look::Same => (),
-            Look::Settled(settled) => *print = settled,
+            FileLook::Changed => return true,
+            FileLook::Same => (),
+            FileLook::Settled(settled) => *print = settled,
         }
     }
     false

@@ -7,26 +7,26 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Layer, Notice, Source,
-    document::Document,
-    keys::{KEYS, Key, Shape, Speakers, find},
+    document::SettingsDocument,
+    keys::{KEYS, SettingKey, SettingShape, Speakers, find},
     span::step,
 };
 
 /// One thing a settings text says.
 #[derive(Clone, Debug)]
-pub(crate) struct Unit {
+pub(crate) struct SettingUnit {
     /// The setting, as a path of keys.
     pub(crate) path: Vec<String>,
-    pub(crate) entry: Entry,
+    pub(crate) entry: UnitEntry,
     pub(crate) value: Value,
     /// Where it stands in its text.
     pub(crate) pointer: String,
-    pub(crate) key: &'static Key,
+    pub(crate) key: &'static SettingKey,
 }
 
 /// What a unit is of its setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Entry {
+pub(crate) enum UnitEntry {
     /// All of it.
     Whole,
     /// One of a list.
@@ -45,16 +45,16 @@ pub(crate) enum Entry {
 
 /// What was found in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub(crate) units: Vec<Unit>,
+pub(crate) struct UnitFindings {
+    pub(crate) units: Vec<SettingUnit>,
     pub(crate) warnings: Vec<Notice>,
     pub(crate) problems: Vec<Notice>,
 }
 
 /// Takes a text apart. Unknown keys warn; values of the wrong shape are
 /// reported and left out, alone.
-pub(crate) fn take_apart(document: &Document, source: &Source) -> Findings {
-    let mut taker = Taker { document, source, findings: Findings::default() };
+pub(crate) fn take_apart(document: &SettingsDocument, source: &Source) -> UnitFindings {
+    let mut taker = UnitTaker { document, source, findings: UnitFindings::default() };
     for (key, position) in document.repeated_keys() {
         let message = format!("{key:?} stands here twice; only this one counts");
         taker.findings.warnings.push(Notice {
@@ -67,13 +67,13 @@ pub(crate) fn take_apart(document: &Document, source: &Source) -> Findings {
     taker.findings
 }
 
-struct Taker<'a> {
-    document: &'a Document,
+struct UnitTaker<'a> {
+    document: &'a SettingsDocument,
     source: &'a Source,
-    findings: Findings,
+    findings: UnitFindings,
 }
 
-impl Taker<'_> {
+impl UnitTaker<'_> {
     fn notice(&self, pointer: &str, message: String) -> Notice {
         Notice { place: self.source.place.clone(), position: self.document.position(pointer), message }
     }
@@ -88,7 +88,13 @@ impl Taker<'_> {
         self.findings.problems.push(notice);
     }
 
-    fn object(&mut self, keys: &'static [Key], map: &Map<String, Value>, path: &mut Vec<String>, at: &str) {
+    fn object(
+        &mut self,
+        keys: &'static [SettingKey],
+        map: &Map<String, Value>,
+        path: &mut Vec<String>,
+        at: &str,
+    ) {
         for (name, value) in map {
             let pointer = format!("{at}{}", step(name));
             path.push(name.clone());
@@ -106,7 +112,7 @@ impl Taker<'_> {
         }
     }
 
-    fn unknown(&mut self, keys: &'static [Key], path: &[String], pointer: &str) {
+    fn unknown(&mut self, keys: &'static [SettingKey], path: &[String], pointer: &str) {
         let name = path.last().map_or("", String::as_str);
         let guess = match nearest(name, keys.iter().map(|key| key.name), 1).first() {
             Some(guess) => format!("; did you mean {guess:?}?"),
@@ -115,27 +121,27 @@ impl Taker<'_> {
         self.warn(pointer, format!("there is no setting {:?}{guess}", path.join(".")));
     }
 
-    fn known(&mut self, key: &'static Key, value: &Value, path: &mut Vec<String>, pointer: &str) {
+    fn known(&mut self, key: &'static SettingKey, value: &Value, path: &mut Vec<String>, pointer: &str) {
         match (key.shape, value) {
-            (Shape::Object(inner), Value::Object(map)) => self.object(inner, map, path, pointer),
-            (Shape::Hooks, _) => self.hooks(key, value, path, pointer),
-            (Shape::Texts | Shape::Values, Value::Array(list)) if list.is_empty() => {
-                self.push(key, path, Entry::NoElements, value.clone(), pointer);
+            (SettingShape::Object(inner), Value::Object(map)) => self.object(inner, map, path, pointer),
+            (SettingShape::Hooks, _) => self.hooks(key, value, path, pointer),
+            (SettingShape::Texts | SettingShape::Values, Value::Array(list)) if list.is_empty() => {
+                self.push(key, path, UnitEntry::NoElements, value.clone(), pointer);
             }
-            (Shape::Texts | Shape::Values, Value::Array(list)) => {
+            (SettingShape::Texts | SettingShape::Values, Value::Array(list)) => {
                 for (at, entry) in list.iter().enumerate() {
                     self.element(key, entry, path, &format!("{pointer}/{at}"));
                 }
             }
             // One rule where a list of rules was meant.
-            (Shape::Texts, Value::String(_)) => self.element(key, value, path, pointer),
-            (Shape::TextMap | Shape::FlagMap | Shape::Map, Value::Object(map)) => {
+            (SettingShape::Texts, Value::String(_)) => self.element(key, value, path, pointer),
+            (SettingShape::TextMap | SettingShape::FlagMap | SettingShape::Map, Value::Object(map)) => {
                 for (name, entry) in map {
                     self.named(key, name, entry, path, &format!("{pointer}{}", step(name)));
                 }
             }
             _ => match key.shape.misfit(value) {
-                None => self.push(key, path, Entry::Whole, value.clone(), pointer),
+                None => self.push(key, path, UnitEntry::Whole, value.clone(), pointer),
                 Some(expected) => self.misfit(path, &expected, pointer),
             },
         }
@@ -145,42 +151,50 @@ impl Taker<'_> {
         self.problem(pointer, format!("{} must be {expected}; it does not count", path.join(".")));
     }
 
-    fn element(&mut self, key: &'static Key, entry: &Value, path: &[String], pointer: &str) {
+    fn element(&mut self, key: &'static SettingKey, entry: &Value, path: &[String], pointer: &str) {
         match (key.shape, entry) {
-            (Shape::Values, _) | (_, Value::String(_)) => {
-                self.push(key, path, Entry::Element, entry.clone(), pointer);
+            (SettingShape::Values, _) | (_, Value::String(_)) => {
+                self.push(key, path, UnitEntry::Element, entry.clone(), pointer);
             }
             _ => self
                 .problem(pointer, format!("an entry of {} must be text; it does not count", path.join("."))),
         }
     }
 
-    fn named(&mut self, key: &'static Key, name: &str, entry: &Value, path: &[String], pointer: &str) {
+    fn named(&mut self, key: &'static SettingKey, name: &str, entry: &Value, path: &[String], pointer: &str) {
         let value = match (key.shape, entry) {
-            (Shape::TextMap, Value::String(_)) | (Shape::FlagMap, Value::Bool(_)) | (Shape::Map, _) => {
-                entry.clone()
-            }
+            (SettingShape::TextMap, Value::String(_))
+            | (SettingShape::FlagMap, Value::Bool(_))
+            | (SettingShape::Map, _) => entry.clone(),
             // Environment variables are text, whatever they look like.
-            (Shape::TextMap, Value::Number(_) | Value::Bool(_)) => Value::from(entry.to_string()),
+            (SettingShape::TextMap, Value::Number(_) | Value::Bool(_)) => Value::from(entry.to_string()),
             (_, Value::Null) => return,
             _ => {
-                let expected = if matches!(key.shape, Shape::FlagMap) { "true or false" } else { "text" };
+                let expected =
+                    if matches!(key.shape, SettingShape::FlagMap) { "true or false" } else { "text" };
                 return self.problem(
                     pointer,
                     format!("{}.{name} must be {expected}; it does not count", path.join(".")),
                 );
             }
         };
-        self.push(key, path, Entry::Named(name.to_owned()), value, pointer);
+        self.push(key, path, UnitEntry::Named(name.to_owned()), value, pointer);
     }
 
-    fn push(&mut self, key: &'static Key, path: &[String], entry: Entry, value: Value, pointer: &str) {
+    fn push(
+        &mut self,
+        key: &'static SettingKey,
+        path: &[String],
+        entry: UnitEntry,
+        value: Value,
+        pointer: &str,
+    ) {
         let (path, pointer) = (path.to_vec(), pointer.to_owned());
-        self.findings.units.push(Unit { path, entry, value, pointer, key });
+        self.findings.units.push(SettingUnit { path, entry, value, pointer, key });
     }
 
     /// Every hook alone, so that trust can be given to each.
-    fn hooks(&mut self, key: &'static Key, hooks: &Value, path: &[String], pointer: &str) {
+    fn hooks(&mut self, key: &'static SettingKey, hooks: &Value, path: &[String], pointer: &str) {
         let source = std::sync::Arc::new(HookSource::Named(self.source.place.to_string()));
         for problem in parse_definitions(hooks, &source).1 {
             self.problem(&format!("{pointer}{}", problem.pointer), problem.message);
@@ -209,7 +223,7 @@ impl Taker<'_> {
 
     fn hook(
         &mut self,
-        key: &'static Key,
+        key: &'static SettingKey,
         event: &str,
         matcher: Option<&Value>,
         value: Value,
@@ -220,18 +234,18 @@ impl Taker<'_> {
             Some(matcher) => format!("{event}[{matcher}]"),
             None => event.to_owned(),
         };
-        self.push(key, path, Entry::Hook { title }, value, pointer);
+        self.push(key, path, UnitEntry::Hook { title }, value, pointer);
     }
 }
 
-impl Unit {
+impl SettingUnit {
     /// The setting's name, with dots, as people say it.
     pub(crate) fn name(&self) -> String {
         let path = self.path.join(".");
         match &self.entry {
-            Entry::Whole | Entry::Element | Entry::NoElements => path,
-            Entry::Named(name) => format!("{path}.{name}"),
-            Entry::Hook { title } => format!("{path}.{title}"),
+            UnitEntry::Whole | UnitEntry::Element | UnitEntry::NoElements => path,
+            UnitEntry::Named(name) => format!("{path}.{name}"),
+            UnitEntry::Hook { title } => format!("{path}.{title}"),
         }
     }
 }

@@ -15,6 +15,7 @@ mod context_command;
 mod cost_command;
 mod demo_command;
 mod dev_command;
+mod diagnostic_log;
 mod interrupt;
 mod listing;
 mod live_tail;
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(err) => return sdk_args::refuse(&err),
     };
+    if let Err(problem) = diagnostic_log::start() {
+        return finished(Err(Failure::Message(problem)));
+    }
     let Some(command) = args.command else {
         if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
             return sdk_command::run(&args.run, &args.options);

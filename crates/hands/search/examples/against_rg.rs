@@ -11,7 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, GlobRun, GrepRun, Limits, Mode, Page, Plan, Query, QueryOptions, Root, Stop};
+use haft_search::{
+    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Limits, Mode, Query, QueryOptions, Root, Stop,
+};
 
 const ROUNDS: usize = 9;
 
@@ -42,7 +44,7 @@ fn grep(tree: &Path, pattern: &str, mode: Mode) {
             cwd: tree,
             filter: &filter,
             limits: Limits::default(),
-            page: Page { offset: 0, limit: 250 },
+            page: GrepPage { offset: 0, limit: 250 },
             may_show: &|_| true,
             stop: &Stop::never(),
         };
@@ -55,7 +57,7 @@ fn grep(tree: &Path, pattern: &str, mode: Mode) {
 
 fn glob(tree: &Path) {
     let ours = || {
-        let plan = Plan::parse("**/*.rs", tree, None).expect("a pattern");
+        let plan = GlobPlan::parse("**/*.rs", tree, None).expect("a pattern");
         let root = Root::open(tree).expect("a directory");
         let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
         let run = GlobRun {

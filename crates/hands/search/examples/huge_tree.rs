@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_search::{Filter, GlobRun, Globbed, Limits, Plan, Root, Stop};
+use haft_search::{Filter, GlobPlan, GlobRun, Globbed, Limits, Root, Stop};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -49,7 +49,7 @@ fn main() {
 }
 
 fn glob(tree: &Path, pattern: &str, stop: &Stop) -> Globbed {
-    let plan = Plan::parse(pattern, tree, None).expect("a pattern");
+    let plan = GlobPlan::parse(pattern, tree, None).expect("a pattern");
     let root = plan.roots().next().expect("a place").to_owned();
     let filter = Filter { respect_ignore: false, skip_hidden: false, ..Filter::default() };
     let run = GlobRun {

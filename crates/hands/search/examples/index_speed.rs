@@ -5,7 +5,7 @@
 
 use std::{env, path::Path, time::Instant};
 
-use haft_search::{AnswerLimits, Ask, Filter, Finder, Index, Limits, Refresh, Root, Stop, show};
+use haft_search::{AnswerLimits, Filter, Finder, Index, Limits, RankQuery, Refresh, Root, Stop, show};
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -30,7 +30,7 @@ fn main() {
         );
     }
     for query in args {
-        let Some(ask) = Ask::parse(&query) else { continue };
+        let Some(ask) = RankQuery::parse(&query) else { continue };
         let finder = Finder {
             index: &index,
             root: &root,

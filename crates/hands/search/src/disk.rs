@@ -218,13 +218,13 @@ impl Kind {
 
 /// The names in one directory, in one piece of memory.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub(crate) struct DirectoryListing {
     /// Names, each followed by a NUL.
     names: Vec<u8>,
     entries: Vec<(u32, Kind)>,
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Reads an open directory.
     pub(crate) fn read(dir: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> io::Result<Self> {
         let mut listing = Self::default();

@@ -30,16 +30,17 @@ mod tree;
 mod walk;
 
 pub use disk::{Kind, Root, open_file};
-pub use glob::{GlobProblem, GlobRun, Globbed, Hit, Plan};
+pub use glob::{GlobPlan, GlobProblem, GlobRun, Globbed, Hit};
 pub use grep::{
-    FileHits, GrepRun, Grepped, Guess, LeftOut, Line, LineKind, Mode, Page, PatternProblem, Query,
+    FileHits, GrepLine, GrepPage, GrepRun, Grepped, Guess, LeftOut, LineKind, Mode, PatternProblem, Query,
     QueryOptions, Totals,
 };
-pub use index::{Index, Refresh, Refreshed};
-pub use rank::{Answer, AnswerLimits, Ask, Definition, Finder, Place};
+pub use index::{Index, IndexRefresh, Refresh};
+pub use rank::{AnswerLimits, Finder, FoundPlace, RankQuery, RankedAnswer, RankedDefinition};
 pub use stop::{Stop, StopReason};
-pub use symbols::{Lang, Scratch, Symbol, SymbolKind, symbols};
-pub use tree::{Dir, Item, LeftOutEntry, Tree, TreeRun};
+pub use symbols::{Lang, Symbol, SymbolKind, SymbolScratch, symbols};
+pub use tree::{LeftOutEntry, ListedDir, ListedTree, TreeItem, TreeRun};
 pub use walk::{
-    Entry, Filter, Globs, Limits, Needs, Tally, UnknownType, Unreadable, VCS_DIRS, Visitor, Walk, file_type,
+    Filter, Globs, Limits, Needs, TreeWalk, UnknownType, Unreadable, VCS_DIRS, Visitor, WalkEntry, WalkTally,
+    file_type,
 };

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use crate::{Entry, Filter, Kind, Limits, Needs, Root, Stop, StopReason, Tally, Visitor, Walk};
+use crate::{Filter, Kind, Limits, Needs, Root, Stop, StopReason, TreeWalk, Visitor, WalkEntry, WalkTally};
 
 /// How a tree is looked at.
 pub struct TreeRun<'a> {
@@ -25,34 +25,34 @@ pub struct TreeRun<'a> {
     pub stop: &'a Stop,
 }
 
-/// A tree.
+/// The directories below a place, as deep as was asked for.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub struct ListedTree {
     /// The directories down to the asked depth by their place below the root;
     /// the root is the empty place.
-    pub dirs: BTreeMap<Vec<u8>, Dir>,
+    pub dirs: BTreeMap<Vec<u8>, ListedDir>,
     /// What the walk saw and left out.
-    pub tally: Tally,
+    pub tally: WalkTally,
     /// The sums are not complete.
     pub stopped: Option<StopReason>,
 }
 
-/// One directory.
+/// One directory of a tree with its entries.
 #[derive(Debug, Default)]
-pub struct Dir {
+pub struct ListedDir {
     /// Its entries by name, as far as they are kept.
-    pub entries: BTreeMap<Vec<u8>, Item>,
+    pub entries: BTreeMap<Vec<u8>, TreeItem>,
     /// Entries that are not kept.
     pub more: u64,
     /// Files in it and below.
     pub files: u64,
-    /// Their size.
+    /// The size of all files below, in bytes.
     pub bytes: u64,
 }
 
-/// One entry.
+/// What one entry of a directory is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Item {
+pub enum TreeItem {
     /// A directory.
     Dir,
     /// A file, and its size.
@@ -74,10 +74,10 @@ pub struct LeftOutEntry {
 
 impl TreeRun<'_> {
     /// Looks at everything below a root.
-    pub fn run(&self, root: &Root) -> Tree {
-        let walk = Walk::new(root, self.filter, self.cwd, self.limits, self.stop);
-        let (parts, tally) = walk.run((), || Part { run: self, dirs: HashMap::new() });
-        let mut dirs: BTreeMap<Vec<u8>, Dir> = BTreeMap::new();
+    pub fn run(&self, root: &Root) -> ListedTree {
+        let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
+        let (parts, tally) = walk.run((), || TreePart { run: self, dirs: HashMap::new() });
+        let mut dirs: BTreeMap<Vec<u8>, ListedDir> = BTreeMap::new();
         for (place, part) in parts.into_iter().flat_map(|part| part.dirs) {
             let dir = dirs.entry(place).or_default();
             dir.more += part.more;
@@ -87,11 +87,11 @@ impl TreeRun<'_> {
             dir.trim(self.keep);
         }
         add_up(&mut dirs);
-        Tree { dirs, tally, stopped: self.stop.reason() }
+        ListedTree { dirs, tally, stopped: self.stop.reason() }
     }
 }
 
-impl Tree {
+impl ListedTree {
     /// What was left out, by path.
     pub fn left_out(&self) -> Vec<LeftOutEntry> {
         let pruned = self.tally.pruned.iter();
@@ -103,7 +103,7 @@ impl Tree {
     }
 }
 
-impl Dir {
+impl ListedDir {
     /// Keeps the first entries by name.
     fn trim(&mut self, keep: usize) {
         while keep < self.entries.len() {
@@ -112,7 +112,7 @@ impl Dir {
         }
     }
 
-    fn insert(&mut self, name: &[u8], keep: usize, item: impl FnOnce() -> Item) {
+    fn insert(&mut self, name: &[u8], keep: usize, item: impl FnOnce() -> TreeItem) {
         let is_behind = self.entries.last_key_value().is_some_and(|(last, _)| last.as_slice() < name);
         if keep <= self.entries.len() && is_behind {
             self.more += 1;
@@ -124,7 +124,7 @@ impl Dir {
 }
 
 /// Adds what is below to what is above.
-fn add_up(dirs: &mut BTreeMap<Vec<u8>, Dir>) {
+fn add_up(dirs: &mut BTreeMap<Vec<u8>, ListedDir>) {
     let places: Vec<Vec<u8>> = dirs.keys().rev().cloned().collect();
     // Deeper places sort behind those above them.
     for place in places {
@@ -144,12 +144,12 @@ fn above(place: &[u8]) -> Option<&[u8]> {
     Some(memchr::memrchr(b'/', place).map_or(&b""[..], |cut| &place[..cut]))
 }
 
-struct Part<'a> {
+struct TreePart<'a> {
     run: &'a TreeRun<'a>,
-    dirs: HashMap<Vec<u8>, Dir>,
+    dirs: HashMap<Vec<u8>, ListedDir>,
 }
 
-impl Visitor for Part<'_> {
+impl Visitor for TreePart<'_> {
     type Mark = ();
     const LINKS: bool = true;
 
@@ -167,11 +167,11 @@ impl Visitor for Part<'_> {
         {
             let name = &rel[if above.is_empty() { 0 } else { above.len() + 1 }..];
             let keep = self.run.keep;
-            self.dirs.entry(above.to_vec()).or_default().insert(name, keep, || Item::Dir);
+            self.dirs.entry(above.to_vec()).or_default().insert(name, keep, || TreeItem::Dir);
         }
     }
 
-    fn file(&mut self, entry: &Entry<'_, ()>, _tally: &mut Tally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, _tally: &mut WalkTally) {
         let size = match entry.kind {
             Kind::Link => 0,
             _ => entry.stat().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
@@ -185,8 +185,8 @@ impl Visitor for Part<'_> {
         dir.bytes += size;
         if is_kept {
             dir.insert(entry.name(), self.run.keep, || match entry.kind {
-                Kind::Link => Item::Link(entry.link_text()),
-                _ => Item::File(size),
+                Kind::Link => TreeItem::Link(entry.link_text()),
+                _ => TreeItem::File(size),
             });
         }
     }

@@ -60,64 +60,64 @@ impl fmt::Display for FileKind {
 pub enum FileError {
     /// Nothing there.
     NotFound {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
     },
     /// A component of the path that should be a directory is none.
     ParentNotDirectory {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
     },
     /// There, but not a file to read or write.
     NotRegular {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
         /// What it is.
         kind: FileKind,
     },
     /// A link appeared on the way after the path was checked.
     Moved {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
     },
     /// The system said no.
     Denied {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
         /// What was tried, as a verb.
         doing: &'static str,
     },
     /// The file carries no write bit.
     ReadOnly {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
     /// More than may be loaded at once.
     TooLarge {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
-        /// Its size.
+        /// The size of the file in bytes.
         len: u64,
-        /// The limit.
+        /// The largest size that is taken, in bytes.
         max: u64,
     },
     /// The content is not what the change was made for.
     Changed {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
         /// What was expected; nothing when the file should not exist.
         expected: Option<ContentHash>,
     },
     /// Another writer holds the file.
     Busy {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
     },
     /// Anything else the system reported.
     Io {
-        /// Where.
+        /// The path as the caller named it.
         path: PathBuf,
         /// What was tried, as a verb.
         doing: &'static str,

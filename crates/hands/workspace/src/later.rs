@@ -47,15 +47,15 @@ impl AsFd for Unsynced {
 /// A thread that is started by the first change; dropping it waits until
 /// everything is on the disk.
 #[derive(Debug, Default)]
-pub(crate) struct Later(Mutex<Option<Running>>);
+pub(crate) struct Later(Mutex<Option<SyncThread>>);
 
 #[derive(Debug)]
-struct Running {
+struct SyncThread {
     work: mpsc::Sender<Vec<Unsynced>>,
     thread: JoinHandle<()>,
 }
 
-impl Running {
+impl SyncThread {
     fn start() -> std::io::Result<Self> {
         let (work, waiting) = mpsc::channel::<Vec<Unsynced>>();
         let thread = std::thread::Builder::new().name(String::from("haft-sync")).spawn(move || {
@@ -92,7 +92,7 @@ impl Later {
     pub(crate) fn sync(&self, batch: Vec<Unsynced>) {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
-            *running = Running::start().ok();
+            *running = SyncThread::start().ok();
         }
         let left = match running.as_ref() {
             Some(running) => running.work.send(batch).err().map(|it| it.0),
@@ -106,7 +106,7 @@ impl Later {
 impl Drop for Later {
     fn drop(&mut self) {
         let running = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Running { work, thread }) = running {
+        if let Some(SyncThread { work, thread }) = running {
             drop(work);
             thread.join().ok();
         }

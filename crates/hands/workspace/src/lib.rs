@@ -6,7 +6,7 @@
 //! blocks; callers with a runtime use its blocking threads.
 //!
 //! **Does not know** tools, rules, models, git or tasks. It takes resolved paths
-//! that somebody else has judged.
+//! that the permission engine has judged.
 //!
 //! **Invariant:** the object opened is the object checked. No function follows a
 //! symbolic link, and none waits for a pipe or touches a device.

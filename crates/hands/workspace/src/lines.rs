@@ -17,7 +17,7 @@ use crate::{
 /// What ends a line in a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineEnd {
-    /// This byte.
+    /// A line ends with this byte.
     Byte(u8),
     /// A line feed of two bytes, low byte first.
     WideLe,
@@ -97,13 +97,13 @@ pub struct Lines {
     pub cut: bool,
 }
 
-/// A long read that somebody may want to stop.
+/// A long read that the caller may want to stop.
 pub type Cancelled<'a> = &'a (dyn Fn() -> bool + 'a);
 
 /// Reads some lines. Runs over the whole file once, because the number of its
 /// lines is part of the answer.
 pub fn read_lines(file: &OpenFile, query: &LineQuery, cancelled: Cancelled<'_>) -> Result<Lines, FileError> {
-    let mut walk = Walk {
+    let mut walk = LineWalk {
         query: *query,
         line: 1,
         lines: Lines { bytes: Vec::new(), start: 0, total: 0, cut: false },
@@ -123,7 +123,7 @@ pub fn read_lines(file: &OpenFile, query: &LineQuery, cancelled: Cancelled<'_>) 
     Ok(walk.lines)
 }
 
-struct Walk {
+struct LineWalk {
     query: LineQuery,
     /// The line at the current place.
     line: u64,
@@ -133,7 +133,7 @@ struct Walk {
     last_ended: bool,
 }
 
-impl Walk {
+impl LineWalk {
     fn block(&mut self, offset: u64, block: &[u8]) {
         let LineQuery { first, count, max_bytes, line_end } = self.query;
         let behind = first.saturating_add(count);

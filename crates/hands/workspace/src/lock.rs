@@ -64,11 +64,15 @@ impl Locks {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(CWD, self.dir.join(shard), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let mut pause = Duration::from_micros(50);
+        let mut has_waited = false;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(file),
                 Err(Errno::INTR) => (),
                 Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    if !std::mem::replace(&mut has_waited, true) {
+                        tracing::debug!(path = %path.display(), "waits for another writer");
+                    }
                     thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(5));
                 }

@@ -60,15 +60,15 @@ pub fn patch_of_splices(text: &Text, splices: &[Splice]) -> Result<Vec<Hunk>, Sp
     Ok(hunks)
 }
 
-struct Group {
+struct HunkGroup {
     splices: Range<usize>,
     region: Range<usize>,
 }
 
 /// Puts splices together whose surroundings touch, with the lines they need.
-fn neighbours(view: &str, splices: &[Splice]) -> Vec<Group> {
+fn neighbours(view: &str, splices: &[Splice]) -> Vec<HunkGroup> {
     let bytes = view.as_bytes();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<HunkGroup> = Vec::new();
     for (index, splice) in splices.iter().enumerate() {
         let mut start = splice.range.start;
         for _ in 0..=CONTEXT {
@@ -85,7 +85,7 @@ fn neighbours(view: &str, splices: &[Splice]) -> Vec<Group> {
                 last.region.end = last.region.end.max(end);
                 last.splices.end = index + 1;
             }
-            _ => groups.push(Group { splices: index..index + 1, region: start..end }),
+            _ => groups.push(HunkGroup { splices: index..index + 1, region: start..end }),
         }
     }
     groups

@@ -6,7 +6,7 @@ use crate::{ContentHash, FileError, OpenFile, Stamp, at_hand};
 pub const MAX_EDITABLE: u64 = 512 * 1024 * 1024;
 
 /// A file as it was at one moment: what a change is made for. The content
-/// itself is with whoever asked for it.
+/// itself is with the caller.
 #[derive(Debug)]
 pub struct Snapshot {
     file: OpenFile,

@@ -12,9 +12,9 @@ pub struct Stamp {
     pub len: u64,
     /// Type and permission bits.
     pub mode: u32,
-    /// Owner.
+    /// The user who owns the file.
     pub uid: u32,
-    /// Group.
+    /// The group that owns the file.
     pub gid: u32,
     /// How many names the object has.
     pub links: u64,

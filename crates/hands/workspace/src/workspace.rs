@@ -6,7 +6,7 @@ use std::{
 use crate::{
     Change, CommitError, Committed, EntryId, FileChange, FileError, Journal, JournalLimits, OpenFile, Origin,
     Snapshot,
-    commit::{Setting, commit},
+    commit::{CommitSetting, commit},
     later::Later,
     lock::{LockGuard, Locks},
 };
@@ -118,7 +118,7 @@ impl Locked<'_> {
         let roots = self.workspace.roots();
         let journal = self.workspace.journal().ok();
         let later = &self.workspace.later;
-        let setting = Setting { roots: &roots, journal, later, origin, undoes, further };
+        let setting = CommitSetting { roots: &roots, journal, later, origin, undoes, further };
         let mut done = commit(changes, &setting)?;
         if let Err(reason) = self.workspace.journal() {
             done.notes.push(format!("this change cannot be undone: {reason}"));

@@ -198,6 +198,7 @@ impl Agent {
         self.spending.turns = 0;
         self.repeats.reset();
         self.tell(AgentEvent::Started);
+        tracing::info!(session = %self.conversation.session_id(), "a prompt begins");
         if let Some(tape) = &self.tape {
             tape.prompt(&input.content);
         }
@@ -226,6 +227,7 @@ impl Agent {
         if let Some(err) = self.tape.as_ref().and_then(|tape| tape.take_error()) {
             self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
+        tracing::info!(session = %self.conversation.session_id(), ?reason, turns = self.spending.turns, "the prompt has ended");
         self.ledger.settle(&mut self.spending, &self.settings.limits);
         let usage = difference(self.spending.usage, run.usage_before);
         self.note_kept();

@@ -59,6 +59,7 @@ impl Agent {
             return;
         }
         for step in 1..=3 {
+            tracing::info!(session = %self.conversation.session_id(), step, "makes room in the window");
             // A step that helps only for a moment is not worth a changed prefix.
             if self.shorten(step, cancel).await && self.fits(Room::ToWorkIn) {
                 return;
@@ -186,6 +187,7 @@ impl Agent {
         // the provider has cached, and would bill the whole conversation again.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
             let mut used = Usage::default();
+            tracing::debug!(session = %self.conversation.session_id(), "waits for a summary");
             let stream = self.provider.stream(Request { tool_choice: choice, ..request.clone() });
             let said = tokio::select! {
                 said = said_in(stream, &mut used) => said,

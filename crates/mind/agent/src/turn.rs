@@ -83,6 +83,8 @@ impl Agent {
         let mut request = self.request();
         let mut answer = Incoming::new(&self.settings.model);
         request.sent = Some(answer.sent.clone());
+        let (session, turn) = (self.conversation.session_id().clone(), self.spending.turns);
+        tracing::debug!(%session, turn, messages = request.messages.len(), "waits for the model");
         let mut stream = self.provider.stream(request);
         self.tools.witness = Some(self.conversation.witness());
         let mut executor = self.tools.executor(cancel);
@@ -115,6 +117,8 @@ impl Agent {
                         answer.open = false;
                         executor.close();
                         self.flush(&mut answer);
+                        let (calls, done) = (answer.calls.len(), answer.done.len());
+                        tracing::debug!(%session, turn, calls, done, "the model is done; waits for calls");
                     }
                 },
                 Some((number, report)) = executor.next() => {
@@ -391,6 +395,7 @@ impl Incoming {
 
     /// The call hands over the output that was asked for.
     fn accept(&mut self, call: ToolUse) {
+        tracing::debug!(call = %call.id, tool = call.name, "the model calls a tool");
         self.done.insert(self.calls.len(), Structured::accepted(&call));
         self.calls.push(Slot { call, effect: Effect::Looked, ran: false });
     }

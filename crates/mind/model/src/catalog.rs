@@ -86,7 +86,7 @@ fn plain_name(model: &str) -> String {
     before_suffix.to_owned()
 }
 
-/// One model.
+/// What is known about a model: limits, prices, abilities.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ModelInfo {
@@ -161,7 +161,7 @@ pub enum ThinkingSupport {
     Budget,
     /// As it finds right.
     Adaptive,
-    /// Either way.
+    /// With a budget, or as it finds right.
     Both,
     /// As it finds right, and it cannot be turned off.
     Always,
@@ -175,7 +175,7 @@ pub enum ThinkingSupport {
 pub struct Price {
     /// Input outside the cache.
     pub input: f64,
-    /// Output.
+    /// Dollars for a million tokens of output.
     pub output: f64,
     /// Input from the cache.
     pub cache_read: f64,
@@ -186,18 +186,18 @@ pub struct Price {
     /// How many times more fast mode costs; 0 where there is none.
     pub fast: f64,
     /// Other prices for long prompts.
-    pub above: Option<Above>,
+    pub above: Option<PriceAbove>,
 }
 
 /// Prices above a prompt length.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Above {
+pub struct PriceAbove {
     /// Longer prompts than this.
     pub tokens: u64,
     /// Input outside the cache.
     pub input: f64,
-    /// Output.
+    /// Dollars for a million tokens of output.
     pub output: f64,
     /// Input from the cache.
     pub cache_read: f64,

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use bytes::Bytes;
@@ -252,6 +252,7 @@ impl Engine {
             wait,
             reason: error.to_string(),
         }));
+        tracing::warn!(attempt, wait_ms = millis(wait), %error, "waits before the request is sent again");
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -262,7 +263,13 @@ impl Engine {
             Err(failed) => return Attempt::Failed(failed),
         };
         let mut decoder = self.decoder(request);
-        match self.read(response, &mut decoder, emitter).await {
+        let began = Instant::now();
+        let read = self.read(response, &mut decoder, emitter).await;
+        match &read {
+            Ok(_) => tracing::debug!(took_ms = millis(began.elapsed()), "the answer is complete"),
+            Err(error) => tracing::warn!(took_ms = millis(began.elapsed()), %error, "the answer broke off"),
+        }
+        match read {
             Ok(last) => {
                 let usage = last.iter().rev().find_map(|event| match event {
                     Event::Usage(usage) => Some(*usage),
@@ -305,16 +312,24 @@ impl Engine {
         self.auth.sign(&url, &encoded.body, &mut headers).await?;
         let sending = self.client.get()?.post(&url).headers(headers).body(encoded.body.clone()).send();
         let limit = self.patience.first_byte;
+        let (began, bytes) = (Instant::now(), encoded.body.len());
+        tracing::debug!(
+            model = request.model,
+            bytes,
+            limit_ms = millis(limit),
+            "waits for the head of an answer"
+        );
         let response = match tokio::time::timeout(limit, sending).await {
             Err(_) => return Err(ModelError::Stalled { after: limit }.into()),
             Ok(Err(err)) => return Err(network(err).into()),
             Ok(Ok(response)) => response,
         };
+        let status = response.status().as_u16();
+        tracing::debug!(status, took_ms = millis(began.elapsed()), "the head of an answer is there");
         if response.status().is_success() {
             return Ok(response);
         }
         let hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
-        let status = response.status().as_u16();
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
         Err(Failed { error: failure::of_status(status, &body), hint })
     }
@@ -351,6 +366,7 @@ impl Engine {
                 Ok(Some(Ok(piece))) => piece,
             };
             seen += piece.len();
+            tracing::trace!(bytes = piece.len(), seen, "a piece of an answer");
             if seen > MAX_BODY {
                 return Err(ModelError::protocol("the answer has no end"));
             }
@@ -397,6 +413,11 @@ impl Engine {
         }
         self.encode(linted, info, Purpose::Count)
     }
+}
+
+/// For the log.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn has_media(request: &Request) -> bool {

@@ -25,45 +25,45 @@ pub struct KeySettings {
 pub enum ProviderChoice {
     /// Anthropic or a gateway.
     Anthropic {
-        /// Address.
+        /// The address that paths are appended to.
         base_url: String,
-        /// Login.
+        /// What a request proves itself with.
         login: AnthropicLogin,
     },
     /// Microsoft Foundry.
     Foundry {
-        /// Address.
+        /// The address that paths are appended to.
         base_url: String,
-        /// Login.
+        /// What a request proves itself with.
         login: FoundryLogin,
     },
     /// Google Vertex.
     Vertex {
-        /// Where.
+        /// The project and region that answer.
         place: VertexPlace,
-        /// Login.
+        /// What a request proves itself with.
         login: VertexLogin,
     },
     /// AWS Bedrock.
     #[cfg(feature = "bedrock")]
     Bedrock {
-        /// Region.
+        /// The AWS region that answers.
         region: String,
         /// Another address than the region's.
         base_url: Option<String>,
-        /// Login.
+        /// What a request proves itself with.
         login: crate::AwsLogin,
     },
     /// A server that speaks Chat Completions.
     OpenAiChat {
-        /// Address.
+        /// The address that paths are appended to.
         base_url: String,
         /// Key, if it wants one.
         key: Option<KeySource>,
     },
     /// A server that speaks Responses.
     OpenAiResponses {
-        /// Address.
+        /// The address that paths are appended to.
         base_url: String,
         /// Key, if it wants one.
         key: Option<KeySource>,
@@ -95,7 +95,7 @@ impl ProviderChoice {
         Ok(anthropic(&vars, keys))
     }
 
-    /// Builds it.
+    /// Makes the provider. Nothing is sent, and no key is asked for yet.
     pub fn build(self, common: Common) -> Result<HttpProvider, ModelError> {
         match self {
             Self::Anthropic { base_url, login } => HttpProvider::anthropic(&base_url, login, common),
@@ -140,7 +140,7 @@ impl Common {
     }
 }
 
-/// The environment.
+/// Looks up variables of the environment under both of their names.
 struct Vars<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Vars<'_> {
@@ -225,7 +225,7 @@ fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
 }
 
 /// Application default credentials first, as Google's own libraries do, then
-/// whoever is logged in.
+/// the account that is logged in.
 #[cfg(not(feature = "vertex"))]
 const GCLOUD: &str =
     "gcloud auth application-default print-access-token 2>/dev/null || gcloud auth print-access-token";

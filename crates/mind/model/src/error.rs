@@ -55,13 +55,13 @@ pub enum ModelError {
     /// The connection could not be made or broke.
     #[error("connection to the provider failed: {message}")]
     Network {
-        /// What happened.
+        /// What the transport said, without the address.
         message: String,
     },
     /// Nothing came for too long.
     #[error("the provider sent nothing for {:.0} s", .after.as_secs_f64())]
     Stalled {
-        /// How long.
+        /// How long nothing came.
         after: Duration,
     },
     /// What came is not what the form promises.

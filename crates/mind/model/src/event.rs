@@ -29,16 +29,16 @@ pub enum Event {
     Thinking(String),
     /// A call begins; its input is still to come.
     ToolStarted {
-        /// Its id.
+        /// The id under which the result goes back.
         id: CallId,
-        /// Its name.
+        /// The tool's name on the wire.
         name: String,
     },
     /// A piece of a call's input, as JSON text.
     ToolInput {
-        /// Which call.
+        /// The call whose input this is a piece of.
         id: CallId,
-        /// The piece.
+        /// Some more of the input's text; JSON only when all pieces are together.
         json: String,
     },
     /// A block is complete. A [`MessageBlock::ToolUse`] among them may run at
@@ -97,7 +97,7 @@ pub enum CallProblem {
     },
     /// Its input is not what it should be, and cannot be repaired for sure.
     Malformed {
-        /// Why.
+        /// What is wrong with the input, for the model.
         error: String,
     },
 }
@@ -111,7 +111,7 @@ pub struct Retry {
     pub most: u32,
     /// How long until it is sent.
     pub wait: Duration,
-    /// Why.
+    /// What went wrong with the attempt before.
     pub reason: String,
 }
 

@@ -40,7 +40,7 @@ impl KeySource {
         Self::Helper(KeyHelper { command: command.into(), ttl, last: Mutex::new(None) })
     }
 
-    /// The key.
+    /// The key of the moment; asks the helper where there is one and its last answer is too old.
     pub(crate) async fn get(&self) -> Result<Secret, ModelError> {
         let key = match self {
             Self::Value(key) => key.clone(),

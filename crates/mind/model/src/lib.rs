@@ -45,7 +45,7 @@ mod tools;
 mod wire;
 
 pub use answer::Answer;
-pub use catalog::{Above, Catalog, ModelInfo, Price, ThinkingSupport};
+pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
 pub use env::{KeySettings, ProviderChoice};

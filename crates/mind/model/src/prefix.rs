@@ -23,7 +23,7 @@ use crate::{
 /// What of a request counts for the cache, as it was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentPrefix {
-    /// Which model.
+    /// The model that was asked.
     pub model: String,
     /// The tools the model sees from the start, in order.
     pub tools: Vec<SentTool>,
@@ -41,7 +41,7 @@ pub struct SentPrefix {
 /// A tool that was sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SentTool {
-    /// Its name.
+    /// The tool's name on the wire.
     pub name: String,
     /// A number for all that was said about it.
     pub print: u64,

@@ -14,7 +14,7 @@ use crate::{
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Somebody who answers requests. The only port of this crate: agents know
+/// A service that answers requests. The only port of this crate: agents know
 /// nothing else.
 ///
 /// Nothing happens before the stream is polled, and everything ends when it is
@@ -27,7 +27,8 @@ pub trait Provider: Send + Sync {
     /// What is known about a model here.
     fn info(&self, model: &str) -> ModelInfo;
 
-    /// Asks.
+    /// Sends a request. The stream ends after the answer or with one error; dropping the stream
+    /// gives the request up.
     fn stream(&self, request: Request) -> EventStream;
 
     /// How many tokens a request has, counted by the provider; an estimate
@@ -218,7 +219,7 @@ pub enum FoundryLogin {
 /// Where on Vertex.
 #[derive(Clone, Debug)]
 pub struct VertexPlace {
-    /// The project.
+    /// The Google Cloud project that pays.
     pub project: String,
     /// The region, or `global`.
     pub region: String,
@@ -269,7 +270,7 @@ impl Provider for HttpProvider {
     }
 
     fn warm_up(&self) {
-        // An error shows when somebody asks.
+        // An error shows with the first request.
         let _ = self.engine.client.get();
     }
 }

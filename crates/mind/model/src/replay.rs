@@ -150,13 +150,13 @@ pub struct Replay {
     exchanges: Vec<Exchange>,
     normalise: Normalise,
     catalog: Arc<Catalog>,
-    left: Mutex<Left>,
+    left: Mutex<LeftExchanges>,
     /// Learns what the run learnt, so that estimates are the same.
     calibration: Calibration,
 }
 
 #[derive(Default)]
-struct Left {
+struct LeftExchanges {
     by_request: HashMap<u64, Vec<usize>>,
     used: Vec<bool>,
     asked: usize,
@@ -166,7 +166,7 @@ impl Replay {
     /// Answers from these exchanges. `normalise` is what they were recorded
     /// with.
     pub fn new(exchanges: Vec<Exchange>, normalise: Normalise, catalog: Arc<Catalog>) -> Self {
-        let mut left = Left { used: vec![false; exchanges.len()], ..Left::default() };
+        let mut left = LeftExchanges { used: vec![false; exchanges.len()], ..LeftExchanges::default() };
         // Taken from the end, so the first comes first.
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             left.by_request.entry(hash(&exchange.request)).or_default().push(at);
@@ -192,7 +192,7 @@ impl Replay {
         Err(ModelError::ReplayMiss { message })
     }
 
-    fn miss(&self, request: &Value, left: &Left) -> String {
+    fn miss(&self, request: &Value, left: &LeftExchanges) -> String {
         let unused = self.exchanges.iter().enumerate().filter(|(at, _)| !left.used[*at]);
         let differences =
             unused.filter_map(|(at, exchange)| Some((at, difference(&exchange.request, request)?)));
@@ -259,7 +259,7 @@ fn hash(value: &Value) -> u64 {
 }
 
 /// The first place where two values differ.
-struct Difference {
+struct ReplayDifference {
     path: String,
     recorded: String,
     now: String,
@@ -267,7 +267,7 @@ struct Difference {
     same_before: usize,
 }
 
-fn difference(recorded: &Value, now: &Value) -> Option<Difference> {
+fn difference(recorded: &Value, now: &Value) -> Option<ReplayDifference> {
     let mut same = 0;
     first_difference(recorded, now, &mut String::new(), &mut same).map(|mut found| {
         found.same_before = same;
@@ -280,8 +280,8 @@ fn first_difference(
     now: &Value,
     path: &mut String,
     same: &mut usize,
-) -> Option<Difference> {
-    let here = |path: &str, recorded: &str, now: &str| Difference {
+) -> Option<ReplayDifference> {
+    let here = |path: &str, recorded: &str, now: &str| ReplayDifference {
         path: if path.is_empty() {
             "the request".to_owned()
         } else {

@@ -12,13 +12,13 @@ use crate::{SentSlot, ToolSet};
 /// so that what was checked and encoded once is not checked and encoded again.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which model.
+    /// The model that is to answer, by any of its names.
     pub model: String,
     /// The system prompt, in parts.
     pub system: Vec<SystemPart>,
     /// What the model may call.
     pub tools: Arc<ToolSet>,
-    /// The conversation.
+    /// The conversation, oldest message first.
     pub messages: Vec<Arc<Message>>,
     /// Most tokens of the answer; the linter lowers it to what fits.
     pub max_tokens: u32,
@@ -50,7 +50,7 @@ pub struct Request {
     pub user_id: Option<String>,
     /// Fields put into the body as they are, last.
     pub extra: Map<String, Value>,
-    /// Where to leave word of what was sent, for whoever wants to know.
+    /// Where to leave word of what was sent, for the caller.
     pub sent: Option<SentSlot>,
 }
 
@@ -126,7 +126,7 @@ impl Request {
 /// One part of the system prompt.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SystemPart {
-    /// Its text.
+    /// What the model is told in this part.
     pub text: String,
     /// Whether what comes up to here stays the same from request to request,
     /// so that a cache breakpoint belongs after it. The last part always has
@@ -227,12 +227,12 @@ pub enum ToolChoice {
     Auto,
     /// One of them.
     Any,
-    /// This one.
+    /// The model has to call this tool.
     Tool {
-        /// Its name.
+        /// The tool's name on the wire.
         name: String,
     },
-    /// None.
+    /// The model must not call a tool.
     None,
 }
 

@@ -15,7 +15,7 @@ const ROOT_ONLY: [&str; 7] = ["not", "enum", "const", "if", "then", "else", "dep
 /// A schema for the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WireSchema {
-    /// The schema.
+    /// The schema as the provider takes it.
     pub schema: Value,
     /// What was changed, one short line each.
     pub notes: Vec<String>,
@@ -81,17 +81,17 @@ fn merge_root(root: &Value, here: &Value, notes: &mut Vec<String>, depth: usize)
         let found = pointed(root, &target).ok_or_else(|| format!("$ref: {target} is not in the schema"))?;
         notes.push(format!("$ref: {target} was put in place"));
         let merged = merge_root(root, found, notes, depth + 1)?;
-        return Ok(join(&Value::Object(fields), &merged, Join::All));
+        return Ok(join(&Value::Object(fields), &merged, SchemaJoin::All));
     }
     let mut base = fields.clone();
     for key in ["allOf", "anyOf", "oneOf"] {
         let Some(arms) = base.shift_remove(key) else { continue };
         let arms = object_arms(root, key, &arms, notes, depth)?;
-        let how = if key == "allOf" { Join::All } else { Join::Any };
+        let how = if key == "allOf" { SchemaJoin::All } else { SchemaJoin::Any };
         let mut joined =
             arms.iter().skip(1).fold(arms.first().cloned(), |sum, arm| sum.map(|sum| join(&sum, arm, how)));
         if let Some(joined) = joined.take() {
-            let Value::Object(both) = join(&Value::Object(base), &joined, Join::All) else {
+            let Value::Object(both) = join(&Value::Object(base), &joined, SchemaJoin::All) else {
                 return Err(format!("{key}: cannot be merged"));
             };
             base = both;
@@ -125,14 +125,14 @@ fn object_arms(
 
 /// How two object schemas become one.
 #[derive(Clone, Copy, PartialEq)]
-enum Join {
+enum SchemaJoin {
     /// Both hold.
     All,
     /// One of them holds.
     Any,
 }
 
-fn join(left: &Value, right: &Value, how: Join) -> Value {
+fn join(left: &Value, right: &Value, how: SchemaJoin) -> Value {
     let (Value::Object(left), Value::Object(right)) = (left, right) else { return left.clone() };
     let mut out = left.clone();
     for (key, value) in right {
@@ -142,7 +142,7 @@ fn join(left: &Value, right: &Value, how: Join) -> Value {
             }
             ("required", _) => {}
             // An open arm makes the union open.
-            ("additionalProperties", mine) if how == Join::Any && mine != Some(value) => {
+            ("additionalProperties", mine) if how == SchemaJoin::Any && mine != Some(value) => {
                 out.shift_remove(key);
             }
             (_, Some(_)) => {}
@@ -151,7 +151,7 @@ fn join(left: &Value, right: &Value, how: Join) -> Value {
             }
         }
     }
-    if how == Join::Any && !right.contains_key("additionalProperties") {
+    if how == SchemaJoin::Any && !right.contains_key("additionalProperties") {
         out.shift_remove("additionalProperties");
     }
     let required = join_required(left.get("required"), right.get("required"), how);
@@ -162,7 +162,7 @@ fn join(left: &Value, right: &Value, how: Join) -> Value {
     Value::Object(out)
 }
 
-fn join_properties(mine: &Map<String, Value>, theirs: &Value, how: Join) -> Value {
+fn join_properties(mine: &Map<String, Value>, theirs: &Value, how: SchemaJoin) -> Value {
     let mut out = mine.clone();
     for (name, schema) in theirs.as_object().into_iter().flatten() {
         match mine.get(name) {
@@ -171,7 +171,7 @@ fn join_properties(mine: &Map<String, Value>, theirs: &Value, how: Join) -> Valu
             }
             Some(same) if same == schema => {}
             Some(other) => {
-                let key = if how == Join::All { "allOf" } else { "anyOf" };
+                let key = if how == SchemaJoin::All { "allOf" } else { "anyOf" };
                 let mut arms = match other.get(key) {
                     Some(Value::Array(arms)) => arms.clone(),
                     _ => vec![other.clone()],
@@ -186,15 +186,15 @@ fn join_properties(mine: &Map<String, Value>, theirs: &Value, how: Join) -> Valu
     Value::Object(out)
 }
 
-fn join_required(left: Option<&Value>, right: Option<&Value>, how: Join) -> Vec<String> {
+fn join_required(left: Option<&Value>, right: Option<&Value>, how: SchemaJoin) -> Vec<String> {
     let names = |list: Option<&Value>| -> Vec<String> {
         let list = list.and_then(Value::as_array).into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let (mut both, right) = (names(left), names(right));
     match how {
-        Join::Any => both.retain(|name| right.contains(name)),
-        Join::All => {
+        SchemaJoin::Any => both.retain(|name| right.contains(name)),
+        SchemaJoin::All => {
             for name in right {
                 if !both.contains(&name) {
                     both.push(name);

@@ -36,7 +36,7 @@ impl Scripted {
         }
     }
 
-    /// Lets so much time pass after every word, as if somebody spoke.
+    /// Lets so much time pass after every word, as if a person spoke.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;

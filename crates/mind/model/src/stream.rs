@@ -28,11 +28,11 @@ impl Emitter {
     }
 }
 
-type Work = Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send>>;
+type StreamWork = Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send>>;
 
 struct Generated {
     emitter: Emitter,
-    work: Option<Work>,
+    work: Option<StreamWork>,
     failed: Option<ModelError>,
 }
 
@@ -42,7 +42,7 @@ where
     F: Future<Output = Result<(), ModelError>> + Send + 'static,
 {
     let emitter = Emitter::default();
-    let work: Work = Box::pin(work(emitter.clone()));
+    let work: StreamWork = Box::pin(work(emitter.clone()));
     Box::pin(Generated { emitter, work: Some(work), failed: None })
 }
 

@@ -42,14 +42,6 @@ impl ToolDef {
             extra: Map::new(),
         }
     }
-
-    /// The same, with its input streamed as the model writes it: for tools with
-    /// large inputs, which else come in one piece after a long silence.
-    #[must_use]
-    pub fn with_eager_input(mut self) -> Self {
-        self.extra.insert("eager_input_streaming".to_owned(), json!(true));
-        self
-    }
 }
 
 /// Where a tool comes from. Built-in ones come first and share a cache
@@ -90,7 +82,7 @@ pub struct ToolSet {
     repairs: Vec<Repair>,
     weight: OnceLock<usize>,
     may_grow: bool,
-    encoded: Mutex<HashMap<Encoding, Bytes>>,
+    encoded: Mutex<HashMap<ToolEncoding, Bytes>>,
 }
 
 /// A definition and what it is on the wire.
@@ -124,7 +116,7 @@ impl WireTool {
 
 /// What the serialised form of a set depends on besides its definitions.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Encoding {
+pub(crate) struct ToolEncoding {
     pub(crate) form: &'static str,
     pub(crate) cache: crate::CachePolicy,
     /// Whether deferred tools are sent as such.
@@ -243,7 +235,7 @@ impl ToolSet {
     }
 
     /// The bytes of a form, made once by `encode`.
-    pub(crate) fn encoded(&self, key: Encoding, encode: impl FnOnce() -> Vec<Value>) -> Bytes {
+    pub(crate) fn encoded(&self, key: ToolEncoding, encode: impl FnOnce() -> Vec<Value>) -> Bytes {
         let mut cache = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = cache.get(&key) {
             return bytes.clone();

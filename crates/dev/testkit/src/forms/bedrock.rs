@@ -3,17 +3,17 @@
 use base64::Engine as _;
 use serde_json::json;
 
-use super::{Asked, messages};
-use crate::{eventstream, forms::messages::Item, steps::Step, turn::Turn};
+use super::{AskedRequest, messages};
+use crate::{eventstream, forms::messages::MessageItem, steps::StreamStep, turn::Turn};
 
 /// The answer as event-stream messages.
-pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     let framed = messages::items(turn, asked).into_iter().map(|item| match item {
-        Item::Event(event) => Step::Bytes(chunk(&event.to_string())),
-        Item::Error(error) => Step::Bytes(exception(&error.kind, &error.message)),
-        Item::Raw(raw) => Step::Bytes(raw.into_bytes()),
-        Item::Stall(stall) => Step::Stall(stall),
-        Item::Cut(cut) => Step::Cut(cut),
+        MessageItem::Event(event) => StreamStep::Bytes(chunk(&event.to_string())),
+        MessageItem::Error(error) => StreamStep::Bytes(exception(&error.kind, &error.message)),
+        MessageItem::Raw(raw) => StreamStep::Bytes(raw.into_bytes()),
+        MessageItem::Stall(stall) => StreamStep::Stall(stall),
+        MessageItem::Cut(cut) => StreamStep::Cut(cut),
     });
     framed.collect()
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, sse, stop_reason};
+use super::{AskedRequest, sse, stop_reason};
 use crate::{
-    steps::Step,
+    steps::StreamStep,
     turn::{Piece, ToolPiece, Turn},
 };
 
@@ -22,7 +22,7 @@ fn finish_reason(turn: &Turn) -> &str {
     }
 }
 
-fn usage(turn: &Turn, asked: &Asked<'_>) -> Value {
+fn usage(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let (input, output) = asked.usage(turn);
     let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
     json!({
@@ -32,7 +32,7 @@ fn usage(turn: &Turn, asked: &Asked<'_>) -> Value {
 }
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut text = String::new();
     let mut reasoning = String::new();
     let mut calls = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, calls: 0 };
     out.delta(&json!({"role": "assistant", "content": ""}));
     for piece in &turn.reply {
@@ -71,9 +71,9 @@ pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
             Piece::Thinking(text) | Piece::OpenThinking(text) => out.text("reasoning_content", text),
             Piece::RedactedThinking(_) => {}
             Piece::Tool(tool) => out.tool(tool),
-            Piece::Stall(stall) => out.steps.push(Step::Stall(*stall)),
-            Piece::Cut(cut) => out.steps.push(Step::Cut(*cut)),
-            Piece::Raw(raw) => out.steps.push(Step::Bytes(raw.clone().into_bytes())),
+            Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
+            Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
+            Piece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
             Piece::Error(error) => {
                 out.data(&error_body(&error.kind, &error.message));
                 return out.steps;
@@ -82,19 +82,19 @@ pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
     }
     out.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(turn)}]), &Value::Null);
     out.chunk(&json!([]), &usage(turn, asked));
-    out.steps.push(Step::Bytes(sse(None, "[DONE]")));
+    out.steps.push(StreamStep::Bytes(sse(None, "[DONE]")));
     out.steps
 }
 
 struct Out<'a> {
-    steps: Vec<Step>,
-    asked: &'a Asked<'a>,
+    steps: Vec<StreamStep>,
+    asked: &'a AskedRequest<'a>,
     calls: usize,
 }
 
 impl Out<'_> {
     fn data(&mut self, data: &Value) {
-        self.steps.push(Step::Bytes(sse(None, &data.to_string())));
+        self.steps.push(StreamStep::Bytes(sse(None, &data.to_string())));
     }
 
     fn chunk(&mut self, choices: &Value, usage: &Value) {

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, sse, stop_reason};
+use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
-    steps::Step,
+    steps::StreamStep,
     turn::{Cut, ErrorReply, Piece, Stall, ToolPiece, Turn},
 };
 
 /// A streamed answer before it has a framing.
-pub(crate) enum Item {
+pub(crate) enum MessageItem {
     /// An event; its name is its type.
     Event(Value),
     /// An error in the middle.
@@ -21,15 +21,15 @@ pub(crate) enum Item {
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     let framed = items(turn, asked).into_iter().map(|item| match item {
-        Item::Event(event) => Step::Bytes(sse(event["type"].as_str(), &event.to_string())),
-        Item::Error(error) => {
-            Step::Bytes(sse(Some("error"), &error_body(&error.kind, &error.message).to_string()))
+        MessageItem::Event(event) => StreamStep::Bytes(sse(event["type"].as_str(), &event.to_string())),
+        MessageItem::Error(error) => {
+            StreamStep::Bytes(sse(Some("error"), &error_body(&error.kind, &error.message).to_string()))
         }
-        Item::Raw(raw) => Step::Bytes(raw.into_bytes()),
-        Item::Stall(stall) => Step::Stall(stall),
-        Item::Cut(cut) => Step::Cut(cut),
+        MessageItem::Raw(raw) => StreamStep::Bytes(raw.into_bytes()),
+        MessageItem::Stall(stall) => StreamStep::Stall(stall),
+        MessageItem::Cut(cut) => StreamStep::Cut(cut),
     });
     framed.collect()
 }
@@ -40,7 +40,7 @@ pub(crate) fn error_body(kind: &str, message: &str) -> Value {
 }
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut content = Vec::new();
     let mut calls = 0;
     for piece in &turn.reply {
@@ -79,7 +79,7 @@ fn input_usage(turn: &Turn, input: u64) -> Value {
 }
 
 /// The events of an answer.
-pub(crate) fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
+pub(crate) fn items(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<MessageItem> {
     let (input, output) = asked.usage(turn);
     let mut out = Out { items: Vec::new(), block: 0, calls: 0 };
     out.event(json!({"type": "message_start", "message": {
@@ -90,7 +90,7 @@ pub(crate) fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
     for piece in &turn.reply {
         match piece {
             Piece::Error(error) => {
-                out.items.push(Item::Error(error.clone()));
+                out.items.push(MessageItem::Error(error.clone()));
                 return out.items;
             }
             piece => out.piece(piece, asked),
@@ -106,14 +106,14 @@ pub(crate) fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
 }
 
 struct Out {
-    items: Vec<Item>,
+    items: Vec<MessageItem>,
     block: usize,
     calls: usize,
 }
 
 impl Out {
     fn event(&mut self, event: Value) {
-        self.items.push(Item::Event(event));
+        self.items.push(MessageItem::Event(event));
     }
 
     fn delta(&mut self, delta: &Value) {
@@ -132,7 +132,7 @@ impl Out {
         self.block += 1;
     }
 
-    fn piece(&mut self, piece: &Piece, asked: &Asked<'_>) {
+    fn piece(&mut self, piece: &Piece, asked: &AskedRequest<'_>) {
         match piece {
             Piece::Text(text) => {
                 self.text(text, asked);
@@ -150,28 +150,28 @@ impl Out {
                 self.stop();
             }
             Piece::Tool(tool) => self.tool(tool, asked),
-            Piece::Stall(stall) => self.items.push(Item::Stall(*stall)),
-            Piece::Cut(cut) => self.items.push(Item::Cut(*cut)),
-            Piece::Raw(raw) => self.items.push(Item::Raw(raw.clone())),
+            Piece::Stall(stall) => self.items.push(MessageItem::Stall(*stall)),
+            Piece::Cut(cut) => self.items.push(MessageItem::Cut(*cut)),
+            Piece::Raw(raw) => self.items.push(MessageItem::Raw(raw.clone())),
             Piece::Error(_) => {}
         }
     }
 
-    fn text(&mut self, text: &str, asked: &Asked<'_>) {
+    fn text(&mut self, text: &str, asked: &AskedRequest<'_>) {
         self.start(&json!({"type": "text", "text": ""}));
         for piece in asked.pieces(text) {
             self.delta(&json!({"type": "text_delta", "text": piece}));
         }
     }
 
-    fn thinking(&mut self, text: &str, asked: &Asked<'_>) {
+    fn thinking(&mut self, text: &str, asked: &AskedRequest<'_>) {
         self.start(&json!({"type": "thinking", "thinking": "", "signature": ""}));
         for piece in asked.pieces(text) {
             self.delta(&json!({"type": "thinking_delta", "thinking": piece}));
         }
     }
 
-    fn tool(&mut self, tool: &ToolPiece, asked: &Asked<'_>) {
+    fn tool(&mut self, tool: &ToolPiece, asked: &AskedRequest<'_>) {
         let id = asked.call_id(tool, self.calls);
         self.calls += 1;
         self.start(&json!({"type": "tool_use", "id": id, "name": tool.name, "input": {}}));

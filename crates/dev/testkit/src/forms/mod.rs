@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What an answer is made from besides the turn.
-pub(crate) struct Asked<'a> {
+pub(crate) struct AskedRequest<'a> {
     /// Number of the request.
     pub(crate) index: usize,
     /// The model asked for.
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) delta_chars: usize,
 }
 
-impl Asked<'_> {
+impl AskedRequest<'_> {
     /// The id of a call: its own, or one from the number of the request and of
     /// the call in it, so that every form gives the same.
     pub(crate) fn call_id(&self, tool: &ToolPiece, ordinal: usize) -> String {
@@ -77,7 +77,7 @@ pub(crate) fn stop_reason(turn: &Turn) -> &str {
     }
 }
 
-/// Server-sent events.
+/// One server-sent event as bytes.
 pub(crate) fn sse(event: Option<&str>, data: &str) -> Vec<u8> {
     let head = event.map(|event| format!("event: {event}\n")).unwrap_or_default();
     format!("{head}data: {data}\n\n").into_bytes()

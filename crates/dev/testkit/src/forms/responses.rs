@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Asked, sse, stop_reason};
+use super::{AskedRequest, sse, stop_reason};
 use crate::{
     signature_of,
-    steps::Step,
+    steps::StreamStep,
     turn::{Piece, ToolPiece, Turn},
 };
 
 /// The answer in one piece.
-pub(crate) fn whole(turn: &Turn, asked: &Asked<'_>) -> Value {
+pub(crate) fn whole(turn: &Turn, asked: &AskedRequest<'_>) -> Value {
     let mut output = Vec::new();
     let mut calls = 0;
     for (block, piece) in turn.reply.iter().enumerate() {
@@ -35,7 +35,7 @@ fn final_status(turn: &Turn) -> &'static str {
     }
 }
 
-fn response(turn: &Turn, asked: &Asked<'_>, status: &str, output: Vec<Value>) -> Value {
+fn response(turn: &Turn, asked: &AskedRequest<'_>, status: &str, output: Vec<Value>) -> Value {
     let (input, out) = asked.usage(turn);
     let cached = turn.usage.unwrap_or_default().cache_read_input_tokens;
     let usage = json!({
@@ -55,7 +55,7 @@ fn response(turn: &Turn, asked: &Asked<'_>, status: &str, output: Vec<Value>) ->
     })
 }
 
-fn message_item(asked: &Asked<'_>, block: usize, text: &str, status: &str) -> Value {
+fn message_item(asked: &AskedRequest<'_>, block: usize, text: &str, status: &str) -> Value {
     let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
     json!({
         "type": "message", "id": format!("{}_{block}", asked.message_id()), "role": "assistant",
@@ -63,7 +63,7 @@ fn message_item(asked: &Asked<'_>, block: usize, text: &str, status: &str) -> Va
     })
 }
 
-fn reasoning_item(asked: &Asked<'_>, block: usize, text: &str) -> Value {
+fn reasoning_item(asked: &AskedRequest<'_>, block: usize, text: &str) -> Value {
     json!({
         "type": "reasoning", "id": format!("rs_{}_{block}", asked.message_id()),
         "summary": [{"type": "summary_text", "text": text}],
@@ -71,7 +71,13 @@ fn reasoning_item(asked: &Asked<'_>, block: usize, text: &str) -> Value {
     })
 }
 
-fn call_item(asked: &Asked<'_>, ordinal: usize, tool: &ToolPiece, arguments: &str, status: &str) -> Value {
+fn call_item(
+    asked: &AskedRequest<'_>,
+    ordinal: usize,
+    tool: &ToolPiece,
+    arguments: &str,
+    status: &str,
+) -> Value {
     json!({
         "type": "function_call", "id": format!("fc_{}_{ordinal}", asked.message_id()), "status": status,
         "call_id": asked.call_id(tool, ordinal), "name": tool.name, "arguments": arguments,
@@ -79,7 +85,7 @@ fn call_item(asked: &Asked<'_>, ordinal: usize, tool: &ToolPiece, arguments: &st
 }
 
 /// The answer as server-sent events.
-pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
+pub(crate) fn stream(turn: &Turn, asked: &AskedRequest<'_>) -> Vec<StreamStep> {
     let mut out = Out { steps: Vec::new(), asked, sequence: 0, index: 0, calls: 0, output: Vec::new() };
     out.event("response.created", json!({"response": response(turn, asked, "in_progress", Vec::new())}));
     for (block, piece) in turn.reply.iter().enumerate() {
@@ -90,9 +96,9 @@ pub(crate) fn stream(turn: &Turn, asked: &Asked<'_>) -> Vec<Step> {
             Piece::OpenThinking(text) => out.reasoning(block, text, Close::No),
             Piece::RedactedThinking(_) => {}
             Piece::Tool(tool) => out.tool(block, tool, turn),
-            Piece::Stall(stall) => out.steps.push(Step::Stall(*stall)),
-            Piece::Cut(cut) => out.steps.push(Step::Cut(*cut)),
-            Piece::Raw(raw) => out.steps.push(Step::Bytes(raw.clone().into_bytes())),
+            Piece::Stall(stall) => out.steps.push(StreamStep::Stall(*stall)),
+            Piece::Cut(cut) => out.steps.push(StreamStep::Cut(*cut)),
+            Piece::Raw(raw) => out.steps.push(StreamStep::Bytes(raw.clone().into_bytes())),
             Piece::Error(error) => {
                 out.event("error", json!({"code": error.kind, "message": error.message, "param": null}));
                 return out.steps;
@@ -113,8 +119,8 @@ enum Close {
 }
 
 struct Out<'a> {
-    steps: Vec<Step>,
-    asked: &'a Asked<'a>,
+    steps: Vec<StreamStep>,
+    asked: &'a AskedRequest<'a>,
     sequence: usize,
     index: usize,
     calls: usize,
@@ -126,7 +132,7 @@ impl Out<'_> {
         data["type"] = json!(kind);
         data["sequence_number"] = json!(self.sequence);
         self.sequence += 1;
-        self.steps.push(Step::Bytes(sse(Some(kind), &data.to_string())));
+        self.steps.push(StreamStep::Bytes(sse(Some(kind), &data.to_string())));
     }
 
     fn added(&mut self, item: &Value) {

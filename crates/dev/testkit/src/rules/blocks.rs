@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Verdict, messages::extra_field, refuse, tools};
+use super::{RuleVerdict, messages::extra_field, refuse, tools};
 
 const EXTRA: &str = "Extra inputs are not permitted";
 
 /// Checks the shape of a block of a message.
-pub(super) fn check(path: &str, role: &Value, block: &Value) -> Verdict {
+pub(super) fn check(path: &str, role: &Value, block: &Value) -> RuleVerdict {
     let kind = block["type"].as_str().unwrap_or_default();
     let of_user = role == "user";
     match kind {
@@ -34,14 +34,14 @@ pub(super) fn check(path: &str, role: &Value, block: &Value) -> Verdict {
     }
 }
 
-fn fields(path: &str, kind: &str, block: &Value, allowed: &[&str]) -> Verdict {
+fn fields(path: &str, kind: &str, block: &Value, allowed: &[&str]) -> RuleVerdict {
     match extra_field(block, allowed) {
         Some(extra) => refuse(&format!("{path}.{kind}.{extra}"), EXTRA),
         None => Ok(()),
     }
 }
 
-fn string(path: &str, kind: &str, block: &Value, field: &str) -> Verdict {
+fn string(path: &str, kind: &str, block: &Value, field: &str) -> RuleVerdict {
     match block.get(field) {
         Some(Value::String(_)) => Ok(()),
         Some(_) => refuse(&format!("{path}.{kind}.{field}"), "Input should be a valid string"),
@@ -49,7 +49,7 @@ fn string(path: &str, kind: &str, block: &Value, field: &str) -> Verdict {
     }
 }
 
-fn text(path: &str, block: &Value) -> Verdict {
+fn text(path: &str, block: &Value) -> RuleVerdict {
     fields(path, "text", block, &["type", "text", "cache_control", "citations"])?;
     string(path, "text", block, "text")?;
     match block["text"].as_str() {
@@ -64,7 +64,7 @@ fn text(path: &str, block: &Value) -> Verdict {
     }
 }
 
-fn media(path: &str, kind: &str, block: &Value) -> Verdict {
+fn media(path: &str, kind: &str, block: &Value) -> RuleVerdict {
     fields(path, kind, block, &["type", "source", "cache_control", "title", "context", "citations"])?;
     let source = &block["source"];
     match source["type"].as_str() {
@@ -78,7 +78,7 @@ fn media(path: &str, kind: &str, block: &Value) -> Verdict {
     }
 }
 
-fn tool_use(path: &str, block: &Value) -> Verdict {
+fn tool_use(path: &str, block: &Value) -> RuleVerdict {
     fields(path, "tool_use", block, &["type", "id", "name", "input", "cache_control", "caller"])?;
     string(path, "tool_use", block, "id")?;
     string(path, "tool_use", block, "name")?;
@@ -97,7 +97,7 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-fn tool_result(path: &str, block: &Value) -> Verdict {
+fn tool_result(path: &str, block: &Value) -> RuleVerdict {
     fields(path, "tool_result", block, &["type", "tool_use_id", "content", "is_error", "cache_control"])?;
     string(path, "tool_result", block, "tool_use_id")?;
     let is_error = block["is_error"] == true;
@@ -124,7 +124,7 @@ fn tool_result(path: &str, block: &Value) -> Verdict {
     }
 }
 
-fn inner_block(path: &str, block: &Value) -> Verdict {
+fn inner_block(path: &str, block: &Value) -> RuleVerdict {
     match block["type"].as_str() {
         Some("text") => text(path, block),
         Some(kind @ ("image" | "document")) => media(path, kind, block),

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::{Verdict, blocks, media, refuse};
+use super::{RuleVerdict, blocks, media, refuse};
 use crate::{Script, script::Forced};
 
 /// How often each forced refusal was used.
@@ -12,7 +12,7 @@ use crate::{Script, script::Forced};
 pub(crate) struct ForceCounts(Mutex<Vec<usize>>);
 
 impl ForceCounts {
-    pub(super) fn check(&self, script: &Script, body: &Value) -> Verdict {
+    pub(super) fn check(&self, script: &Script, body: &Value) -> RuleVerdict {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         used.resize(script.force.len(), 0);
         for (forced, used) in script.force.iter().zip(used.iter_mut()) {

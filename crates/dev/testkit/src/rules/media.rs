@@ -3,18 +3,18 @@
 use base64::Engine as _;
 use serde_json::Value;
 
-use super::{Refusal, Verdict, blocks, refuse};
+use super::{MockRefusal, RuleVerdict, blocks, refuse};
 use crate::{pdf, script::Limits};
 
 /// A picture or document and where it is.
-pub(super) struct Media<'a> {
+pub(super) struct RequestMedia<'a> {
     pub(super) path: String,
     pub(super) kind: &'a str,
     pub(super) source: &'a Value,
 }
 
 /// All media of a request, in order.
-pub(super) fn all(body: &Value) -> Vec<Media<'_>> {
+pub(super) fn all(body: &Value) -> Vec<RequestMedia<'_>> {
     let mut found = Vec::new();
     for (at, message) in body["messages"].as_array().into_iter().flatten().enumerate() {
         for (index, block) in blocks(&message["content"]).iter().enumerate() {
@@ -28,17 +28,17 @@ pub(super) fn all(body: &Value) -> Vec<Media<'_>> {
     found
 }
 
-fn push<'a>(found: &mut Vec<Media<'a>>, path: String, block: &'a Value) {
+fn push<'a>(found: &mut Vec<RequestMedia<'a>>, path: String, block: &'a Value) {
     if let Some(kind @ ("image" | "document")) = block["type"].as_str() {
-        found.push(Media { path, kind, source: &block["source"] });
+        found.push(RequestMedia { path, kind, source: &block["source"] });
     }
 }
 
-pub(super) fn check(limits: &Limits, body: &Value) -> Verdict {
+pub(super) fn check(limits: &Limits, body: &Value) -> RuleVerdict {
     let media = all(body);
     let images = media.iter().filter(|it| it.kind == "image").count();
     if images > limits.images {
-        return Err(Refusal::invalid(format!("Too many images: {images} > {}", limits.images)));
+        return Err(MockRefusal::invalid(format!("Too many images: {images} > {}", limits.images)));
     }
     let mut pages = 0;
     for item in &media {
@@ -52,14 +52,14 @@ pub(super) fn check(limits: &Limits, body: &Value) -> Verdict {
             pages += document(&path, item.source)?;
             if pages > limits.pdf_pages {
                 let most = limits.pdf_pages;
-                return Err(Refusal::invalid(format!("A maximum of {most} PDF pages may be provided.")));
+                return Err(MockRefusal::invalid(format!("A maximum of {most} PDF pages may be provided.")));
             }
         }
     }
     Ok(())
 }
 
-fn decoded(path: &str, source: &Value) -> Result<Vec<u8>, Refusal> {
+fn decoded(path: &str, source: &Value) -> Result<Vec<u8>, MockRefusal> {
     let data = source["data"].as_str().unwrap_or_default();
     match base64::engine::general_purpose::STANDARD.decode(data) {
         Ok(bytes) if bytes.is_empty() => refuse(path, "image cannot be empty"),
@@ -68,7 +68,7 @@ fn decoded(path: &str, source: &Value) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-fn image(limits: &Limits, path: &str, source: &Value, images: usize) -> Verdict {
+fn image(limits: &Limits, path: &str, source: &Value, images: usize) -> RuleVerdict {
     let media_type = source["media_type"].as_str().unwrap_or_default();
     if !["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&media_type) {
         let what = "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'";
@@ -81,7 +81,7 @@ fn image(limits: &Limits, path: &str, source: &Value, images: usize) -> Verdict 
     }
     let bytes = decoded(path, source)?;
     let (Ok(kind), Ok(size)) = (imagesize::image_type(&bytes), imagesize::blob_size(&bytes)) else {
-        return Err(Refusal::invalid("Could not process image"));
+        return Err(MockRefusal::invalid("Could not process image"));
     };
     let actual = match kind {
         imagesize::ImageType::Png => "image/png",
@@ -107,13 +107,13 @@ fn image(limits: &Limits, path: &str, source: &Value, images: usize) -> Verdict 
     Ok(())
 }
 
-fn document(path: &str, source: &Value) -> Result<usize, Refusal> {
+fn document(path: &str, source: &Value) -> Result<usize, MockRefusal> {
     if source["media_type"] != "application/pdf" {
         return refuse(&format!("{path}.media_type"), "Input should be 'application/pdf'");
     }
     let bytes = decoded(path, source)?;
     match pdf::pages(&bytes) {
         Some(pages) => Ok(pages),
-        None => Err(Refusal::invalid("Could not process PDF")),
+        None => Err(MockRefusal::invalid("Could not process PDF")),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Judge, Refusal, Verdict, blocks, media, pairing, refuse, thinking, tools};
+use super::{MockRefusal, RequestJudge, RuleVerdict, blocks, media, pairing, refuse, thinking, tools};
 
 const FIELDS: [&str; 24] = [
     "model",
@@ -31,9 +31,11 @@ const FIELDS: [&str; 24] = [
     "inference_geo",
 ];
 
-pub(super) fn check(judge: &Judge<'_>, model: &str, body: &Value, count: u64) -> Verdict {
+pub(super) fn check(judge: &RequestJudge<'_>, model: &str, body: &Value, count: u64) -> RuleVerdict {
     let Some(fields) = body.as_object() else {
-        return Err(Refusal::invalid("Input should be a valid dictionary or object to extract fields from"));
+        return Err(MockRefusal::invalid(
+            "Input should be a valid dictionary or object to extract fields from",
+        ));
     };
     if let Some(extra) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
         return refuse(extra, "Extra inputs are not permitted");
@@ -52,7 +54,7 @@ pub(super) fn check(judge: &Judge<'_>, model: &str, body: &Value, count: u64) ->
     window(judge, body, count)
 }
 
-fn max_tokens(judge: &Judge<'_>, model: &str, body: &Value) -> Verdict {
+fn max_tokens(judge: &RequestJudge<'_>, model: &str, body: &Value) -> RuleVerdict {
     // Counting tokens needs no limit for the answer.
     let Some(limit) = body.get("max_tokens") else { return Ok(()) };
     let Some(limit) = limit.as_u64() else { return refuse("max_tokens", "Input should be a valid integer") };
@@ -68,7 +70,7 @@ fn max_tokens(judge: &Judge<'_>, model: &str, body: &Value) -> Verdict {
     Ok(())
 }
 
-fn system(body: &Value) -> Verdict {
+fn system(body: &Value) -> RuleVerdict {
     match &body["system"] {
         Value::Null | Value::String(_) => Ok(()),
         Value::Array(parts) => {
@@ -79,7 +81,7 @@ fn system(body: &Value) -> Verdict {
                     }
                     None => return refuse(&format!("system.{at}.text"), "Field required"),
                     Some("") => {
-                        return Err(Refusal::invalid("system: text content blocks must be non-empty"));
+                        return Err(MockRefusal::invalid("system: text content blocks must be non-empty"));
                     }
                     Some(_) => {}
                 }
@@ -90,7 +92,7 @@ fn system(body: &Value) -> Verdict {
     }
 }
 
-fn shape(body: &Value) -> Verdict {
+fn shape(body: &Value) -> RuleVerdict {
     let Some(messages) = body["messages"].as_array() else { return refuse("messages", "Field required") };
     let (Some(first), Some(last)) = (messages.first(), messages.last()) else {
         return refuse("messages", "at least one message is required");
@@ -110,12 +112,12 @@ fn shape(body: &Value) -> Verdict {
     }
     if last["role"] == "assistant" {
         let what = "This model does not support assistant message prefill. The conversation must end with a user message.";
-        return Err(Refusal::invalid(what));
+        return Err(MockRefusal::invalid(what));
     }
     Ok(())
 }
 
-fn content(path: &str, message: &Value) -> Verdict {
+fn content(path: &str, message: &Value) -> RuleVerdict {
     let empty = "all messages must have non-empty content except for the optional final assistant message";
     match &message["content"] {
         Value::String(text) if text.is_empty() => refuse(path, empty),
@@ -140,7 +142,7 @@ pub(super) fn extra_field<'a>(value: &'a Value, allowed: &[&str]) -> Option<&'a 
     fields.keys().map(String::as_str).find(|key| !allowed.contains(key))
 }
 
-fn cache_control(body: &Value) -> Verdict {
+fn cache_control(body: &Value) -> RuleVerdict {
     let mut marks = Vec::new();
     for part in ["tools", "system"] {
         marks.extend(body[part].as_array().into_iter().flatten().filter_map(|it| it.get("cache_control")));
@@ -154,7 +156,7 @@ fn cache_control(body: &Value) -> Verdict {
     let marks: Vec<&Value> = marks.into_iter().filter(|mark| !mark.is_null()).collect();
     if marks.len() > 4 {
         let found = marks.len();
-        return Err(Refusal::invalid(format!(
+        return Err(MockRefusal::invalid(format!(
             "A maximum of 4 blocks with cache_control may be provided. Found {found}."
         )));
     }
@@ -162,19 +164,19 @@ fn cache_control(body: &Value) -> Verdict {
     let short_then_long = marks.iter().skip_while(|mark| hour(mark)).any(hour);
     if short_then_long {
         let what = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block";
-        return Err(Refusal::invalid(what));
+        return Err(MockRefusal::invalid(what));
     }
     Ok(())
 }
 
-fn window(judge: &Judge<'_>, body: &Value, count: u64) -> Verdict {
+fn window(judge: &RequestJudge<'_>, body: &Value, count: u64) -> RuleVerdict {
     let window = judge.script.window;
     if count > window {
-        return Err(Refusal::invalid(format!("prompt is too long: {count} tokens > {window} maximum")));
+        return Err(MockRefusal::invalid(format!("prompt is too long: {count} tokens > {window} maximum")));
     }
     let limit = body["max_tokens"].as_u64().unwrap_or(0);
     if count + limit > window {
-        return Err(Refusal::invalid(format!(
+        return Err(MockRefusal::invalid(format!(
             "input length and `max_tokens` exceed context limit: {count} + {limit} > {window}, decrease input length or `max_tokens` and try again"
         )));
     }

@@ -23,25 +23,25 @@ use crate::{Form, Script, tokens};
 pub(crate) use force::ForceCounts;
 pub(crate) use thinking::prefix;
 
-/// A refusal.
+/// Why a request is refused, in the service's words.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct MockRefusal {
     pub(crate) status: u16,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
 }
 
-impl Refusal {
+impl MockRefusal {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self { status: 400, kind: "invalid_request_error", message: message.into() }
     }
 }
 
-pub(crate) type Verdict = Result<(), Refusal>;
+pub(crate) type RuleVerdict = Result<(), MockRefusal>;
 
 /// A refusal that names a place.
-pub(crate) fn refuse<T>(path: &str, what: &str) -> Result<T, Refusal> {
-    Err(Refusal::invalid(format!("{path}: {what}")))
+pub(crate) fn refuse<T>(path: &str, what: &str) -> Result<T, MockRefusal> {
+    Err(MockRefusal::invalid(format!("{path}: {what}")))
 }
 
 /// Thinking this server has signed: signature to what stood before it.
@@ -59,16 +59,16 @@ impl Issued {
 }
 
 /// What the rules know besides the request.
-pub(crate) struct Judge<'a> {
+pub(crate) struct RequestJudge<'a> {
     pub(crate) script: &'a Script,
     pub(crate) issued: &'a Issued,
     pub(crate) forced: &'a ForceCounts,
 }
 
-impl Judge<'_> {
+impl RequestJudge<'_> {
     /// Judges a body that is known to be JSON and says how many tokens it has.
     /// `model` is the model asked for, wherever the request names it.
-    pub(crate) fn judge(&self, form: Form, model: &str, body: &Value) -> Result<u64, Refusal> {
+    pub(crate) fn judge(&self, form: Form, model: &str, body: &Value) -> Result<u64, MockRefusal> {
         let per_token = self.script.bytes_per_token;
         match form {
             Form::Messages | Form::Bedrock => {
@@ -98,16 +98,16 @@ impl Judge<'_> {
 }
 
 /// Parses a body as strictly as the services do.
-pub(crate) fn parse(script: &Script, raw: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn parse(script: &Script, raw: &[u8]) -> Result<Value, MockRefusal> {
     if script.strict && raw.len() > script.limits.body_bytes {
         let message = "Request exceeds the maximum size".to_owned();
-        return Err(Refusal { status: 413, kind: "request_too_large", message });
+        return Err(MockRefusal { status: 413, kind: "request_too_large", message });
     }
     if script.strict {
         text::check(raw)?;
     }
     serde_json::from_slice(raw)
-        .map_err(|err| Refusal::invalid(format!("The request body is not valid JSON: {err}")))
+        .map_err(|err| MockRefusal::invalid(format!("The request body is not valid JSON: {err}")))
 }
 
 /// The blocks of a message: a plain string counts as one text block.

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Refusal, Verdict};
+use super::{MockRefusal, RuleVerdict};
 use crate::Script;
 
-fn invalid<T>(message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::invalid(message))
+fn invalid<T>(message: impl Into<String>) -> Result<T, MockRefusal> {
+    Err(MockRefusal::invalid(message))
 }
 
-pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> Verdict {
+pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> RuleVerdict {
     if !body["model"].is_string() {
         return invalid("you must provide a model parameter");
     }
@@ -30,7 +30,7 @@ pub(super) fn check_chat(script: &Script, body: &Value, count: u64) -> Verdict {
     window(script, body, count)
 }
 
-fn chat_message(at: usize, message: &Value) -> Verdict {
+fn chat_message(at: usize, message: &Value) -> RuleVerdict {
     let role = message["role"].as_str().unwrap_or_default();
     if !["system", "developer", "user", "assistant", "tool"].contains(&role) {
         return invalid(format!(
@@ -61,7 +61,7 @@ fn chat_message(at: usize, message: &Value) -> Verdict {
     Ok(())
 }
 
-fn chat_pairs(messages: &[Value]) -> Verdict {
+fn chat_pairs(messages: &[Value]) -> RuleVerdict {
     let mut open: Vec<&str> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         if message["role"] == "tool" {
@@ -83,7 +83,7 @@ fn chat_pairs(messages: &[Value]) -> Verdict {
     unanswered(&open)
 }
 
-fn unanswered(open: &[&str]) -> Verdict {
+fn unanswered(open: &[&str]) -> RuleVerdict {
     if open.is_empty() {
         return Ok(());
     }
@@ -93,7 +93,7 @@ fn unanswered(open: &[&str]) -> Verdict {
     ))
 }
 
-fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Value>) -> Verdict {
+fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Value>) -> RuleVerdict {
     let name = name.as_str().unwrap_or_default();
     let most = script.limits.tool_name;
     if name.len() > most {
@@ -123,7 +123,7 @@ fn check_tool(script: &Script, path: &str, name: &Value, parameters: Option<&Val
     Ok(())
 }
 
-fn window(script: &Script, body: &Value, count: u64) -> Verdict {
+fn window(script: &Script, body: &Value, count: u64) -> RuleVerdict {
     let asked = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
     let limit = asked.iter().find_map(|key| body[*key].as_u64()).unwrap_or(0);
     if limit > script.max_output {
@@ -142,7 +142,7 @@ fn window(script: &Script, body: &Value, count: u64) -> Verdict {
     Ok(())
 }
 
-pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> Verdict {
+pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> RuleVerdict {
     if !body["model"].is_string() {
         return invalid("Missing required parameter: 'model'.");
     }
@@ -162,7 +162,7 @@ pub(super) fn check_responses(script: &Script, body: &Value, count: u64) -> Verd
     window(script, body, count)
 }
 
-fn response_pairs(items: &[Value]) -> Verdict {
+fn response_pairs(items: &[Value]) -> RuleVerdict {
     let ids = |kind: &str| -> Vec<&str> {
         let of_kind = items.iter().filter(|item| item["type"] == kind);
         of_kind.filter_map(|item| item["call_id"].as_str()).collect()
@@ -184,7 +184,7 @@ fn response_pairs(items: &[Value]) -> Verdict {
     Ok(())
 }
 
-fn response_items(items: &[Value]) -> Verdict {
+fn response_items(items: &[Value]) -> RuleVerdict {
     for (at, item) in items.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or("message");
         match kind {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Refusal, Verdict, blocks, refuse};
+use super::{MockRefusal, RuleVerdict, blocks, refuse};
 
-pub(super) fn check(body: &Value) -> Verdict {
+pub(super) fn check(body: &Value) -> RuleVerdict {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let mut seen = HashSet::new();
     let mut any = false;
@@ -23,7 +23,7 @@ pub(super) fn check(body: &Value) -> Verdict {
     }
     if any && body["tools"].as_array().is_none_or(Vec::is_empty) {
         let what = "Requests which include `tool_use` or `tool_result` blocks must define `tools`.";
-        return Err(Refusal::invalid(what));
+        return Err(MockRefusal::invalid(what));
     }
     Ok(())
 }
@@ -34,7 +34,7 @@ fn ids<'a>(message: &'a Value, kind: &str, field: &str) -> Vec<&'a str> {
 }
 
 /// Every call of a message has its result at the start of the next one.
-fn answered(at: usize, calls: &[&str], next: Option<&Value>) -> Verdict {
+fn answered(at: usize, calls: &[&str], next: Option<&Value>) -> RuleVerdict {
     if calls.is_empty() {
         return Ok(());
     }
@@ -55,7 +55,7 @@ fn answered(at: usize, calls: &[&str], next: Option<&Value>) -> Verdict {
 }
 
 /// Every result of a message has its call in the message before, once.
-fn expected(at: usize, message: &Value, before: Option<&Value>) -> Verdict {
+fn expected(at: usize, message: &Value, before: Option<&Value>) -> RuleVerdict {
     let calls = before.map(|before| ids(before, "tool_use", "id")).unwrap_or_default();
     let mut seen = HashSet::new();
     for (index, block) in blocks(&message["content"]).iter().enumerate() {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Verdict, refuse};
+use super::{RuleVerdict, refuse};
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "object", "array", "boolean", "null"];
 
 /// Checks the schema of a tool's input.
-pub(super) fn check(path: &str, schema: &Value) -> Verdict {
+pub(super) fn check(path: &str, schema: &Value) -> RuleVerdict {
     let Some(fields) = schema.as_object() else {
         return refuse(path, "Input should be a valid dictionary");
     };

@@ -1,9 +1,9 @@
 //! Text that is no text: invalid UTF-8, lone surrogates, NUL.
 
-use super::{Refusal, Verdict};
+use super::{MockRefusal, RuleVerdict};
 
 /// Checks the bytes of a body before anybody parses them.
-pub(super) fn check(raw: &[u8]) -> Verdict {
+pub(super) fn check(raw: &[u8]) -> RuleVerdict {
     let Ok(text) = std::str::from_utf8(raw) else {
         return not_json("str is not valid UTF-8: surrogates not allowed", 0);
     };
@@ -13,15 +13,15 @@ pub(super) fn check(raw: &[u8]) -> Verdict {
     escapes(text)
 }
 
-fn not_json(what: &str, at: usize) -> Verdict {
+fn not_json(what: &str, at: usize) -> RuleVerdict {
     let column = at + 1;
     let message = format!("The request body is not valid JSON: {what}: line 1 column {column} (char {at})");
-    Err(Refusal::invalid(message))
+    Err(MockRefusal::invalid(message))
 }
 
 /// Looks at every `\u` escape. Backslashes stand only in strings, so the
 /// strings themselves need not be found.
-fn escapes(text: &str) -> Verdict {
+fn escapes(text: &str) -> RuleVerdict {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {

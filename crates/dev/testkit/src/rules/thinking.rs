@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Judge, Refusal, Verdict, blocks, refuse};
+use super::{MockRefusal, RequestJudge, RuleVerdict, blocks, refuse};
 use crate::signature_of;
 
-pub(super) fn check(judge: &Judge<'_>, model: &str, body: &Value) -> Verdict {
+pub(super) fn check(judge: &RequestJudge<'_>, model: &str, body: &Value) -> RuleVerdict {
     settings(body)?;
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let latest = messages.iter().rposition(|message| message["role"] == "assistant");
@@ -24,7 +24,7 @@ pub(super) fn check(judge: &Judge<'_>, model: &str, body: &Value) -> Verdict {
     leading(body, messages)
 }
 
-fn settings(body: &Value) -> Verdict {
+fn settings(body: &Value) -> RuleVerdict {
     let thinking = &body["thinking"];
     let budget = thinking["budget_tokens"].as_u64().unwrap_or(0);
     match thinking["type"].as_str() {
@@ -35,30 +35,30 @@ fn settings(body: &Value) -> Verdict {
             return refuse("thinking.enabled.budget_tokens", "Input should be greater than or equal to 1024");
         }
         Some("enabled") if body["max_tokens"].as_u64().is_some_and(|limit| limit <= budget) => {
-            return Err(Refusal::invalid("`max_tokens` must be greater than `thinking.budget_tokens`."));
+            return Err(MockRefusal::invalid("`max_tokens` must be greater than `thinking.budget_tokens`."));
         }
         Some("enabled") => {}
         _ => return refuse("thinking.type", "Input should be 'adaptive', 'enabled' or 'disabled'"),
     }
     if body.get("temperature").is_some_and(|it| it.as_f64() != Some(1.0)) {
         let what = "`temperature` may only be set to 1 when thinking is enabled.";
-        return Err(Refusal::invalid(what));
+        return Err(MockRefusal::invalid(what));
     }
     if matches!(body["tool_choice"]["type"].as_str(), Some("any" | "tool")) {
-        return Err(Refusal::invalid("Thinking may not be enabled when tool_choice forces tool use."));
+        return Err(MockRefusal::invalid("Thinking may not be enabled when tool_choice forces tool use."));
     }
     Ok(())
 }
 
 fn signature(
-    judge: &Judge<'_>,
+    judge: &RequestJudge<'_>,
     model: &str,
     body: &Value,
     at: usize,
     path: &str,
     block: &Value,
     is_latest: bool,
-) -> Verdict {
+) -> RuleVerdict {
     if block["type"] != "thinking" {
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn signature(
 }
 
 /// With a thinking budget, an unfinished round of calls starts with thinking.
-fn leading(body: &Value, messages: &[Value]) -> Verdict {
+fn leading(body: &Value, messages: &[Value]) -> RuleVerdict {
     if body["thinking"]["type"] != "enabled" {
         return Ok(());
     }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Refusal, Verdict, blocks, refuse, schema};
+use super::{MockRefusal, RuleVerdict, blocks, refuse, schema};
 use crate::Script;
 
-pub(super) fn check(script: &Script, body: &Value) -> Verdict {
+pub(super) fn check(script: &Script, body: &Value) -> RuleVerdict {
     let tools = match &body["tools"] {
         Value::Null => return references(&HashSet::new(), body),
         Value::Array(tools) => tools,
@@ -22,7 +22,7 @@ pub(super) fn check(script: &Script, body: &Value) -> Verdict {
             custom(script, &format!("tools.{at}.custom"), tool)?;
         }
         if !names.insert(name) {
-            return Err(Refusal::invalid("tools: Tool names must be unique."));
+            return Err(MockRefusal::invalid("tools: Tool names must be unique."));
         }
         if tool["defer_loading"] == true && tool.get("cache_control").is_some() {
             return refuse(&format!("tools.{at}"), "tools with defer_loading cannot have cache_control");
@@ -35,7 +35,7 @@ pub(super) fn check(script: &Script, body: &Value) -> Verdict {
     references(&names, body)
 }
 
-fn custom(script: &Script, path: &str, tool: &Value) -> Verdict {
+fn custom(script: &Script, path: &str, tool: &Value) -> RuleVerdict {
     let Some(tool_name) = tool["name"].as_str() else {
         return refuse(&format!("{path}.name"), "Field required");
     };
@@ -50,7 +50,7 @@ fn custom(script: &Script, path: &str, tool: &Value) -> Verdict {
 }
 
 /// Checks a tool's name wherever it stands.
-pub(super) fn name(path: &str, name: &str, most: usize) -> Verdict {
+pub(super) fn name(path: &str, name: &str, most: usize) -> RuleVerdict {
     if name.chars().count() > most {
         return refuse(path, &format!("String should have at most {most} characters"));
     }
@@ -61,23 +61,23 @@ pub(super) fn name(path: &str, name: &str, most: usize) -> Verdict {
     Ok(())
 }
 
-fn choice(names: &HashSet<&str>, body: &Value) -> Verdict {
+fn choice(names: &HashSet<&str>, body: &Value) -> RuleVerdict {
     let choice = &body["tool_choice"];
     if choice["type"] == "tool" && !names.contains(choice["name"].as_str().unwrap_or_default()) {
         let name = choice["name"].as_str().unwrap_or_default();
-        return Err(Refusal::invalid(format!("Tool '{name}' not found in provided tools")));
+        return Err(MockRefusal::invalid(format!("Tool '{name}' not found in provided tools")));
     }
     Ok(())
 }
 
-fn references(names: &HashSet<&str>, body: &Value) -> Verdict {
+fn references(names: &HashSet<&str>, body: &Value) -> RuleVerdict {
     for message in body["messages"].as_array().into_iter().flatten() {
         for block in blocks(&message["content"]) {
             for inner in blocks(&block["content"]) {
                 let Some(name) = inner["tool_name"].as_str() else { continue };
                 if inner["type"] == "tool_reference" && !names.contains(name) {
                     let what = format!("Tool reference '{name}' not found in available tools");
-                    return Err(Refusal::invalid(what));
+                    return Err(MockRefusal::invalid(what));
                 }
             }
         }

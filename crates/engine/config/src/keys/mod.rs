@@ -8,18 +8,18 @@ use serde_json::Value;
 
 pub(crate) use table::KEYS;
 
-/// One key.
+/// What is known about one key of a settings file.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct SettingKey {
     pub(crate) name: &'static str,
-    pub(crate) shape: Shape,
+    pub(crate) shape: SettingShape,
     pub(crate) from_project: FromProject,
     pub(crate) from: Speakers,
 }
 
 /// What a value looks like; this also says how layers are joined.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum SettingShape {
     /// True or false. The strongest layer wins.
     Flag,
     /// A number. The strongest layer wins.
@@ -41,7 +41,7 @@ pub(crate) enum Shape {
     /// Anything by name. All layers count together, the strongest wins a name.
     Map,
     /// Known keys again.
-    Object(&'static [Key]),
+    Object(&'static [SettingKey]),
     /// Hook definitions. All layers count together.
     Hooks,
     /// Not looked at. The strongest layer wins.
@@ -77,8 +77,8 @@ pub(crate) enum Speakers {
     Managed,
 }
 
-impl Key {
-    const fn of(name: &'static str, shape: Shape) -> Self {
+impl SettingKey {
+    const fn of(name: &'static str, shape: SettingShape) -> Self {
         Self { name, shape, from_project: FromProject::NeedsTrust, from: Speakers::All }
     }
 
@@ -104,16 +104,16 @@ impl Key {
 }
 
 /// A key of a list, by name.
-pub(crate) fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
+pub(crate) fn find(keys: &'static [SettingKey], name: &str) -> Option<&'static SettingKey> {
     keys.iter().find(|key| key.name == name)
 }
 
-/// Every setting somebody may ask for, with dots for nested ones, sorted.
+/// Every setting a caller may ask for, with dots for nested ones, sorted.
 pub fn known_settings() -> Vec<String> {
-    fn collect(keys: &[Key], prefix: &str, into: &mut Vec<String>) {
+    fn collect(keys: &[SettingKey], prefix: &str, into: &mut Vec<String>) {
         for key in keys.iter().filter(|key| !key.name.starts_with('$')) {
             let name = format!("{prefix}{}", key.name);
-            if let Shape::Object(inner) = key.shape {
+            if let SettingShape::Object(inner) = key.shape {
                 collect(inner, &format!("{name}."), into);
             } else {
                 into.push(name);
@@ -126,7 +126,7 @@ pub fn known_settings() -> Vec<String> {
     names
 }
 
-impl Shape {
+impl SettingShape {
     /// What is expected, in words, if the value is something else.
     pub(crate) fn misfit(self, value: &Value) -> Option<String> {
         let is_text = |value: &Value| value.is_string();

@@ -11,12 +11,12 @@ use super::{BoundFile, ItemKind, TrustItem, hex};
 /// What was agreed to for one directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrustList {
-    records: Vec<Record>,
+    records: Vec<TrustRecord>,
 }
 
 /// One agreed item, as it is kept.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-struct Record {
+struct TrustRecord {
     /// Of the whole item: this decides.
     id: String,
     /// The rest is for showing what has changed.
@@ -53,7 +53,7 @@ impl TrustList {
     /// What was last agreed to under the same name and is not there any more:
     /// most likely what this item was before it changed. With its id.
     pub(crate) fn before(&self, item: &TrustItem, there: &HashSet<String>) -> Option<(String, TrustItem)> {
-        let fits = |record: &&Record| {
+        let fits = |record: &&TrustRecord| {
             record.name == item.name && record.kind == kind_word(item.kind) && !there.contains(&record.id)
         };
         let found = self.records.iter().rev().find(fits);
@@ -69,7 +69,7 @@ const MOST_RECORDS: usize = 1000;
 pub(crate) fn agree(file: &mut Map<String, Value>, folder: &str, items: &[TrustItem]) {
     let mut records = TrustList::read(file, folder).records;
     for item in items {
-        let record = Record::of(item);
+        let record = TrustRecord::of(item);
         records.retain(|it| it.id != record.id);
         records.push(record);
     }
@@ -89,7 +89,7 @@ pub(crate) fn forget(file: &mut Map<String, Value>, folder: &str) {
     }
 }
 
-impl Record {
+impl TrustRecord {
     fn of(item: &TrustItem) -> Self {
         let files = item.files.iter();
         Self {

@@ -1,7 +1,7 @@
 //! What a project wants, and what of it the person has agreed to.
 //!
 //! A project's files can run code (hooks, MCP servers), change the environment
-//! and widen what is allowed. None of it counts before somebody has seen it and
+//! and widen what is allowed. None of it counts before a person has seen it and
 //! said yes, and a yes is for exactly what was seen: it is bound to the real
 //! directory and to the content of each item, down to the scripts a command
 //! names. What changes asks again; the rest goes on.
@@ -20,10 +20,10 @@ use crate::{
     Origin, Source,
     keys::FromProject,
     read::Print,
-    units::{Entry, Unit},
+    units::{SettingUnit, UnitEntry},
 };
 
-/// What kind of thing an item is, for whoever shows it to a person.
+/// What kind of thing an item is, for a face that shows it to a person.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum ItemKind {
     /// Runs code at events.
@@ -65,9 +65,9 @@ pub struct BoundFile {
 /// An item nobody has agreed to yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PendingItem {
-    /// The item.
+    /// The hook, server, variable or rule that waits.
     pub item: TrustItem,
-    /// What stood in its place when somebody last agreed.
+    /// What stood in its place when the person last agreed.
     pub before: Option<TrustItem>,
     /// Where it stands.
     pub origin: Origin,
@@ -101,9 +101,9 @@ impl TrustItem {
 
     /// What a unit of a project's settings is to trust.
     /// Also the scripts it names, each in the state in which it was read.
-    pub(crate) fn of(unit: &Unit, project: &std::path::Path) -> (Self, Vec<(PathBuf, Print)>) {
+    pub(crate) fn of(unit: &SettingUnit, project: &std::path::Path) -> (Self, Vec<(PathBuf, Print)>) {
         let kind = match (&unit.entry, unit.path.first().map(String::as_str)) {
-            (Entry::Hook { .. }, _) => ItemKind::Hook,
+            (UnitEntry::Hook { .. }, _) => ItemKind::Hook,
             (_, Some("mcpServers")) => ItemKind::McpServer,
             (_, Some("env")) => ItemKind::Environment,
             _ if unit.name() == "permissions.allow" => ItemKind::AllowRule,
@@ -139,9 +139,9 @@ fn sorted(value: &Value) -> Value {
 
 /// What a project's text may say now.
 #[derive(Debug, Default)]
-pub(crate) struct Admitted {
-    /// What counts.
-    pub(crate) units: Vec<Unit>,
+pub(crate) struct AdmittedSettings {
+    /// The units of the project that count, agreed to or harmless.
+    pub(crate) units: Vec<SettingUnit>,
     /// What waits for a yes.
     pub(crate) pending: Vec<PendingItem>,
     /// Settings no project can ever decide, with their pointers.
@@ -150,32 +150,32 @@ pub(crate) struct Admitted {
     pub(crate) scripts: Vec<(PathBuf, Print)>,
 }
 
-/// Whether somebody is asked, or has answered for everything.
+/// Whether a person is asked, or the caller has answered for everything.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TrustMode {
     /// What is new waits for a yes.
     #[default]
     Ask,
-    /// Whoever started us answers for the project's content.
+    /// The host that started us answers for the project's content.
     Assume,
 }
 
 /// Divides what a project says into what counts and what waits.
 pub(crate) fn admit(
-    units: Vec<Unit>,
+    units: Vec<SettingUnit>,
     source: &Arc<Source>,
     list: &TrustList,
     project: &std::path::Path,
     mode: TrustMode,
-) -> Admitted {
-    let mut admitted = Admitted::default();
+) -> AdmittedSettings {
+    let mut admitted = AdmittedSettings::default();
     let mut waiting = Vec::new();
     let mut there = HashSet::new();
     for unit in units {
         match standing_of(&unit, mode) {
-            Standing::Never => admitted.refused.push((unit.name(), unit.pointer)),
-            Standing::Counts => admitted.units.push(unit),
-            Standing::Asks => {
+            TrustStanding::Never => admitted.refused.push((unit.name(), unit.pointer)),
+            TrustStanding::Counts => admitted.units.push(unit),
+            TrustStanding::Asks => {
                 let (item, scripts) = TrustItem::of(&unit, project);
                 admitted.scripts.extend(scripts);
                 if list.trusts(&item) {
@@ -197,13 +197,13 @@ pub(crate) fn admit(
 }
 
 /// What a project may say with one unit.
-enum Standing {
+enum TrustStanding {
     Counts,
     Asks,
     Never,
 }
 
-fn standing_of(unit: &Unit, mode: TrustMode) -> Standing {
+fn standing_of(unit: &SettingUnit, mode: TrustMode) -> TrustStanding {
     let (never, tightens) = match unit.key.from_project {
         FromProject::Tightens => (false, true),
         FromProject::NeedsTrust => (false, false),
@@ -211,9 +211,9 @@ fn standing_of(unit: &Unit, mode: TrustMode) -> Standing {
         FromProject::Never => (true, false),
         FromProject::NeverIf { never, tightens } => (never(&unit.value), tightens(&unit.value)),
     };
-    match (never, tightens || unit.entry == Entry::NoElements || mode == TrustMode::Assume) {
-        (true, _) => Standing::Never,
-        (false, true) => Standing::Counts,
-        (false, false) => Standing::Asks,
+    match (never, tightens || unit.entry == UnitEntry::NoElements || mode == TrustMode::Assume) {
+        (true, _) => TrustStanding::Never,
+        (false, true) => TrustStanding::Counts,
+        (false, false) => TrustStanding::Asks,
     }
 }

@@ -12,6 +12,7 @@ mod common;
 mod corpora;
 mod cost;
 mod demo;
+mod diagnostic_log;
 mod file_rows;
 mod files;
 #[path = "common/flapping.rs"]
@@ -34,6 +35,7 @@ mod mcp_terminal;
 mod peer;
 mod prefix;
 mod print;
+mod readme;
 mod replay;
 mod sandbox;
 mod sdk;

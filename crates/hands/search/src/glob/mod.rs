@@ -5,11 +5,11 @@ mod plan;
 
 use std::{cmp::Reverse, collections::BinaryHeap, path::Path, sync::Arc};
 
-use pattern::{Pattern, Places};
-pub use plan::{GlobProblem, Plan};
+use pattern::{Pattern, PatternPlaces};
+pub use plan::{GlobPlan, GlobProblem};
 use rustix::fs::{FileType, Stat};
 
-use crate::{Entry, Filter, Kind, Limits, Root, Stop, Tally, Visitor, Walk};
+use crate::{Filter, Kind, Limits, Root, Stop, TreeWalk, Visitor, WalkEntry, WalkTally};
 
 /// A file that matched.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,7 +41,7 @@ pub struct Globbed {
     /// How many there are.
     pub total: u64,
     /// What was seen and left out.
-    pub tally: Tally,
+    pub tally: WalkTally,
 }
 
 /// How a glob is run.
@@ -63,12 +63,12 @@ pub struct GlobRun<'a> {
 impl GlobRun<'_> {
     /// Runs the part of a plan that begins at `asked`, which was opened as
     /// `root`.
-    pub fn run(&self, plan: &Plan, asked: &Path, root: &Root) -> Globbed {
+    pub fn run(&self, plan: &GlobPlan, asked: &Path, root: &Root) -> Globbed {
         let Some(search) = plan.search(asked) else {
-            return Globbed { hits: Vec::new(), total: 0, tally: Tally::default() };
+            return Globbed { hits: Vec::new(), total: 0, tally: WalkTally::default() };
         };
-        let walk = Walk::new(root, self.filter, self.cwd, self.limits, self.stop);
-        let start: Arc<[Places]> = search.patterns.iter().map(Pattern::start).collect();
+        let walk = TreeWalk::new(root, self.filter, self.cwd, self.limits, self.stop);
+        let start: Arc<[PatternPlaces]> = search.patterns.iter().map(Pattern::start).collect();
         let make =
             || Collector { run: self, patterns: &search.patterns, newest: BinaryHeap::new(), total: 0 };
         let (collectors, tally) = walk.run(start, make);
@@ -89,11 +89,11 @@ struct Collector<'a> {
 }
 
 impl Visitor for Collector<'_> {
-    type Mark = Arc<[Places]>;
+    type Mark = Arc<[PatternPlaces]>;
     const LINKS: bool = true;
 
     fn enter(&mut self, above: &Self::Mark, name: &[u8]) -> Option<Self::Mark> {
-        let enter = |(pattern, places): (&Pattern, &Places)| pattern.enter(*places, name);
+        let enter = |(pattern, places): (&Pattern, &PatternPlaces)| pattern.enter(*places, name);
         let mut places = self.patterns.iter().zip(above.iter()).map(enter);
         if let [only] = self.patterns
             && let [before] = **above
@@ -106,11 +106,11 @@ impl Visitor for Collector<'_> {
                 other => Some(Arc::from([other])),
             };
         }
-        let places: Arc<[Places]> = places.by_ref().collect();
+        let places: Arc<[PatternPlaces]> = places.by_ref().collect();
         places.iter().any(|it| *it != 0).then_some(places)
     }
 
-    fn file(&mut self, entry: &Entry<'_, Self::Mark>, _tally: &mut Tally) {
+    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, _tally: &mut WalkTally) {
         let mut pairs = self.patterns.iter().zip(entry.mark.iter());
         if !pairs.any(|(pattern, places)| pattern.takes(*places, entry.name())) {
             return;
@@ -133,7 +133,7 @@ impl Visitor for Collector<'_> {
 }
 
 /// A file, or a link to one.
-fn listed<M>(entry: &Entry<'_, M>) -> Option<Stat> {
+fn listed<M>(entry: &WalkEntry<'_, M>) -> Option<Stat> {
     match entry.kind {
         Kind::File => entry.stat().ok(),
         Kind::Link => {

@@ -7,11 +7,11 @@ use crate::disk::as_path;
 /// in which it can still match.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum PatternPart {
     /// `**`: any number of directories.
     Deep,
     /// `*`.
@@ -25,18 +25,18 @@ pub(crate) enum Part {
 }
 
 /// Which parts the next name may fit: one bit each.
-pub(crate) type Places = u64;
+pub(crate) type PatternPlaces = u64;
 
 /// Deeper patterns are refused. One bit is kept for the end.
 const MAX_PARTS: usize = 62;
 
 impl Pattern {
     /// Puts a pattern together. The last part names files.
-    pub(crate) fn new(mut parts: Vec<Part>) -> Result<Self, GlobProblem> {
-        if matches!(parts.last(), None | Some(Part::Deep)) {
-            parts.push(Part::Any);
+    pub(crate) fn new(mut parts: Vec<PatternPart>) -> Result<Self, GlobProblem> {
+        if matches!(parts.last(), None | Some(PatternPart::Deep)) {
+            parts.push(PatternPart::Any);
         }
-        parts.dedup_by(|a, b| matches!((a, b), (Part::Deep, Part::Deep)));
+        parts.dedup_by(|a, b| matches!((a, b), (PatternPart::Deep, PatternPart::Deep)));
         if MAX_PARTS < parts.len() {
             return Err(GlobProblem::TooDeep);
         }
@@ -44,19 +44,19 @@ impl Pattern {
     }
 
     /// Where matching begins.
-    pub(crate) fn start(&self) -> Places {
+    pub(crate) fn start(&self) -> PatternPlaces {
         self.spread(1)
     }
 
     /// After a directory of this name; zero when nothing below can match.
-    pub(crate) fn enter(&self, places: Places, name: &[u8]) -> Places {
+    pub(crate) fn enter(&self, places: PatternPlaces, name: &[u8]) -> PatternPlaces {
         let mut next = 0;
         for (index, part) in self.parts.iter().enumerate() {
             if places & (1 << index) == 0 {
                 continue;
             }
             match part {
-                Part::Deep => next |= 1 << index,
+                PatternPart::Deep => next |= 1 << index,
                 part if part.fits(name) => next |= 1 << (index + 1),
                 _ => (),
             }
@@ -65,15 +65,15 @@ impl Pattern {
     }
 
     /// Whether a file of this name is a match.
-    pub(crate) fn takes(&self, places: Places, name: &[u8]) -> bool {
+    pub(crate) fn takes(&self, places: PatternPlaces, name: &[u8]) -> bool {
         let last = self.parts.len() - 1;
         places & (1 << last) != 0 && self.parts[last].fits(name)
     }
 
     /// `**` may stand for nothing.
-    fn spread(&self, mut places: Places) -> Places {
+    fn spread(&self, mut places: PatternPlaces) -> PatternPlaces {
         for (index, part) in self.parts.iter().enumerate() {
-            if places & (1 << index) != 0 && matches!(part, Part::Deep) {
+            if places & (1 << index) != 0 && matches!(part, PatternPart::Deep) {
                 places |= 1 << (index + 1);
             }
         }
@@ -81,7 +81,7 @@ impl Pattern {
     }
 }
 
-impl Part {
+impl PatternPart {
     /// Reads one component.
     pub(crate) fn parse(text: &str) -> Result<Self, GlobProblem> {
         match text {

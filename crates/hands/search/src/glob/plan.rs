@@ -5,7 +5,7 @@ use std::{
 
 use haft_paths::{PathProblem, expand, lexical};
 
-use super::pattern::{Part, Pattern};
+use super::pattern::{Pattern, PatternPart};
 
 /// Where a glob pattern looks, and for what.
 ///
@@ -13,13 +13,13 @@ use super::pattern::{Part, Pattern};
 /// `apps/**/tsconfig.json` never looks outside of `apps`, and a pattern that
 /// leads elsewhere (`../**`, `~/.ssh/*`, `/etc/*`) says so before it runs.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    searches: Vec<Search>,
+pub struct GlobPlan {
+    searches: Vec<GlobSearch>,
 }
 
 /// The patterns that share a place to begin at.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
+pub(crate) struct GlobSearch {
     pub(crate) root: PathBuf,
     pub(crate) patterns: Vec<Pattern>,
 }
@@ -61,17 +61,17 @@ impl std::error::Error for GlobProblem {}
 /// As many alternatives with a slash or dots in them are followed.
 const MAX_PLACES: usize = 64;
 
-impl Plan {
+impl GlobPlan {
     /// Reads a pattern. `base` is absolute: where relative patterns begin.
     pub fn parse(pattern: &str, base: &Path, home: Option<&Path>) -> Result<Self, GlobProblem> {
         // The same checks as for any path: empty, NUL, too long.
         expand(Path::new(pattern), base, home).map_err(GlobProblem::Path)?;
-        let mut searches: Vec<Search> = Vec::new();
+        let mut searches: Vec<GlobSearch> = Vec::new();
         for alternative in alternatives(pattern)? {
             let (root, pattern) = place(&alternative, base, home)?;
             match searches.iter_mut().find(|search| search.root == root) {
                 Some(search) => search.patterns.push(pattern),
-                None => searches.push(Search { root, patterns: vec![pattern] }),
+                None => searches.push(GlobSearch { root, patterns: vec![pattern] }),
             }
         }
         Ok(Self { searches })
@@ -82,7 +82,7 @@ impl Plan {
         self.searches.iter().map(|search| search.root.as_path())
     }
 
-    pub(crate) fn search(&self, root: &Path) -> Option<&Search> {
+    pub(crate) fn search(&self, root: &Path) -> Option<&GlobSearch> {
         self.searches.iter().find(|search| search.root == root)
     }
 }
@@ -98,16 +98,16 @@ fn place(text: &str, base: &Path, home: Option<&Path>) -> Result<(PathBuf, Patte
     let names: Vec<&str> = rest.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     let mut parts = Vec::new();
     if !anchored {
-        parts.push(Part::Deep);
+        parts.push(PatternPart::Deep);
     }
     for (index, name) in names.iter().enumerate() {
         let is_last = index + 1 == names.len() && !rest.ends_with('/');
-        match (Part::parse(name)?, parts.is_empty()) {
-            (Part::Name(name), true) if name == b".." => {
+        match (PatternPart::parse(name)?, parts.is_empty()) {
+            (PatternPart::Name(name), true) if name == b".." => {
                 root.pop();
             }
-            (Part::Name(name), false) if name == b".." => return Err(GlobProblem::UpAfterWildcard),
-            (Part::Name(name), true) if !is_last => root.push(crate::disk::as_path(&name)),
+            (PatternPart::Name(name), false) if name == b".." => return Err(GlobProblem::UpAfterWildcard),
+            (PatternPart::Name(name), true) if !is_last => root.push(crate::disk::as_path(&name)),
             (part, _) => parts.push(part),
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn roots(pattern: &str) -> Vec<String> {
-        let plan = Plan::parse(pattern, Path::new("/ws/p"), Some(Path::new("/home/u"))).unwrap();
+        let plan = GlobPlan::parse(pattern, Path::new("/ws/p"), Some(Path::new("/home/u"))).unwrap();
         plan.roots().map(|root| root.display().to_string()).collect()
     }
 
@@ -239,7 +239,7 @@ mod tests {
             (&"a/*/".repeat(80), "too many directories"),
             (&"{a/b,c/d}".repeat(12), "more than 64 places"),
         ] {
-            let error = Plan::parse(pattern, Path::new("/ws"), None).unwrap_err().to_string();
+            let error = GlobPlan::parse(pattern, Path::new("/ws"), None).unwrap_err().to_string();
             assert!(error.contains(want), "{pattern}: {error}");
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn patterns_match_as_everybody_expects() {
         let check = |pattern: &str, path: &str| {
-            let plan = Plan::parse(pattern, Path::new("/w"), None).unwrap();
+            let plan = GlobPlan::parse(pattern, Path::new("/w"), None).unwrap();
             plan.searches.iter().any(|search| {
                 let Ok(rel) = Path::new("/w").join(path).strip_prefix(&search.root).map(Path::to_owned)
                 else {

@@ -11,7 +11,7 @@ use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, SHIFT_JIS, UTF_16BE, 
 
 /// How the bytes of a file are to be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Reading {
+pub(crate) enum CharsetReading {
     /// As they are: UTF-8, or UTF-8 with a few strays.
     Utf8,
     /// Through this encoding.
@@ -19,13 +19,13 @@ pub(crate) enum Reading {
 }
 
 /// The encoding a byte order mark tells, and the length of the mark.
-pub(crate) fn marked(bytes: &[u8]) -> Option<(Reading, usize)> {
+pub(crate) fn marked(bytes: &[u8]) -> Option<(CharsetReading, usize)> {
     match bytes {
         // UTF-32 is not spelt by anything we know.
         [0xff, 0xfe, 0, 0, ..] => None,
-        [0xef, 0xbb, 0xbf, ..] => Some((Reading::Utf8, 3)),
-        [0xff, 0xfe, ..] => Some((Reading::Through(UTF_16LE), 2)),
-        [0xfe, 0xff, ..] => Some((Reading::Through(UTF_16BE), 2)),
+        [0xef, 0xbb, 0xbf, ..] => Some((CharsetReading::Utf8, 3)),
+        [0xff, 0xfe, ..] => Some((CharsetReading::Through(UTF_16LE), 2)),
+        [0xfe, 0xff, ..] => Some((CharsetReading::Through(UTF_16BE), 2)),
         _ => None,
     }
 }
@@ -103,8 +103,8 @@ pub(crate) fn to_text(bytes: &[u8], guess: Guess) -> Option<Cow<'_, [u8]>> {
         Some(Cow::Owned(text.into_owned().into_bytes()))
     };
     match marked(bytes) {
-        Some((Reading::Through(encoding), mark)) => return decoded(encoding, &bytes[mark..]),
-        Some((Reading::Utf8, mark)) => return Some(Cow::Borrowed(&bytes[mark..])),
+        Some((CharsetReading::Through(encoding), mark)) => return decoded(encoding, &bytes[mark..]),
+        Some((CharsetReading::Utf8, mark)) => return Some(Cow::Borrowed(&bytes[mark..])),
         None => (),
     }
     if memchr::memchr(0, &bytes[..bytes.len().min(64 * 1024)]).is_some() {

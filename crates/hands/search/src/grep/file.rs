@@ -7,10 +7,10 @@ use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBui
 
 use super::{
     Mode, Query,
-    charset::{self, Reading},
+    charset::{self, CharsetReading},
     giant::{self, Windows},
     query::Alphabet,
-    sink::{Found, Taker},
+    sink::{FoundLine, LineTaker},
 };
 use crate::Stop;
 
@@ -30,7 +30,7 @@ const MAX_MULTILINE: usize = 64 << 20;
 
 /// How a file came to be searched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
+pub(crate) enum GrepOrigin {
     /// Found on a walk: a NUL byte ends it.
     Walk,
     /// Named in the request: searched to its end whatever is in it.
@@ -41,7 +41,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) enum Searched {
     /// It was searched as text.
-    Text(Found),
+    Text(FoundLine),
     /// It is no text, and was not searched.
     Binary,
 }
@@ -70,7 +70,7 @@ impl<'a> FileSearch<'a> {
         &mut self,
         mut file: File,
         len: u64,
-        origin: Origin,
+        origin: GrepOrigin,
         keep: usize,
     ) -> io::Result<Searched> {
         self.bytes.clear();
@@ -86,18 +86,18 @@ impl<'a> FileSearch<'a> {
         self.large(file, origin, keep)
     }
 
-    fn small(&mut self, bytes: &[u8], origin: Origin, keep: usize) -> io::Result<Searched> {
+    fn small(&mut self, bytes: &[u8], origin: GrepOrigin, keep: usize) -> io::Result<Searched> {
         match charset::marked(bytes) {
-            Some((Reading::Through(encoding), mark)) => {
+            Some((CharsetReading::Through(encoding), mark)) => {
                 let (text, _) = encoding.decode_without_bom_handling(&bytes[mark..]);
                 self.decoded(&text, encoding, keep).map(Searched::Text)
             }
-            Some((Reading::Utf8, mark)) => self.small_unmarked(&bytes[mark..], origin, keep),
+            Some((CharsetReading::Utf8, mark)) => self.small_unmarked(&bytes[mark..], origin, keep),
             None => self.small_unmarked(bytes, origin, keep),
         }
     }
 
-    fn small_unmarked(&mut self, bytes: &[u8], origin: Origin, keep: usize) -> io::Result<Searched> {
+    fn small_unmarked(&mut self, bytes: &[u8], origin: GrepOrigin, keep: usize) -> io::Result<Searched> {
         let nul = memchr::memchr(0, bytes);
         if let Some(nul) = nul {
             if let Some(encoding) = charset::utf16_without_mark(bytes) {
@@ -111,7 +111,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// A second look at text that may be in another encoding.
-    fn small_legacy(&mut self, bytes: &[u8], raw: Found, keep: usize) -> io::Result<Found> {
+    fn small_legacy(&mut self, bytes: &[u8], raw: FoundLine, keep: usize) -> io::Result<FoundLine> {
         let alphabet = self.query.alphabet;
         let pointless = match alphabet {
             Alphabet::Bytes => true,
@@ -133,7 +133,7 @@ impl<'a> FileSearch<'a> {
         }
         // What only the raw bytes match, such as an `A` that is half of a
         // Japanese character, is not in the text.
-        Ok(if readable { Found::default() } else { raw })
+        Ok(if readable { FoundLine::default() } else { raw })
     }
 
     fn decoded(
@@ -141,14 +141,14 @@ impl<'a> FileSearch<'a> {
         text: &str,
         encoding: &'static encoding_rs::Encoding,
         keep: usize,
-    ) -> io::Result<Found> {
+    ) -> io::Result<FoundLine> {
         let mut found = self.slice(text.as_bytes(), keep)?;
         found.encoding = Some(encoding.name());
         Ok(found)
     }
 
-    fn slice(&mut self, bytes: &[u8], keep: usize) -> io::Result<Found> {
-        let mut taker = Taker::new(self.query, self.stop, keep);
+    fn slice(&mut self, bytes: &[u8], keep: usize) -> io::Result<FoundLine> {
+        let mut taker = LineTaker::new(self.query, self.stop, keep);
         let searcher = if keep == 0 { &mut self.counts } else { &mut self.slices };
         searcher.search_slice(&self.query.matcher, bytes, &mut taker)?;
         Ok(taker.found)
@@ -162,14 +162,14 @@ impl<'a> FileSearch<'a> {
         &mut self,
         bytes: &[u8],
         nul: usize,
-        origin: Origin,
+        origin: GrepOrigin,
         keep: usize,
     ) -> io::Result<Searched> {
         let mut found = match origin {
-            Origin::Walk if nul < HEAD || !self.shows_before_nul() => return Ok(Searched::Binary),
-            Origin::Walk => self.slice(&bytes[..line_start(bytes, nul)], keep)?,
-            Origin::Named => {
-                let mut taker = Taker::new(self.query, self.stop, keep);
+            GrepOrigin::Walk if nul < HEAD || !self.shows_before_nul() => return Ok(Searched::Binary),
+            GrepOrigin::Walk => self.slice(&bytes[..line_start(bytes, nul)], keep)?,
+            GrepOrigin::Named => {
+                let mut taker = LineTaker::new(self.query, self.stop, keep);
                 taker.show_until = line_start(bytes, nul) as u64;
                 let mut searcher = builder(self.query).binary_detection(BinaryDetection::convert(0)).build();
                 searcher.search_reader(&self.query.matcher, bytes, &mut taker)?;
@@ -177,9 +177,9 @@ impl<'a> FileSearch<'a> {
             }
         };
         if found.count == 0 {
-            return Ok(if origin == Origin::Walk { Searched::Binary } else { Searched::Text(found) });
+            return Ok(if origin == GrepOrigin::Walk { Searched::Binary } else { Searched::Text(found) });
         }
-        let is_cut = origin == Origin::Walk || 0 < found.beyond_binary;
+        let is_cut = origin == GrepOrigin::Walk || 0 < found.beyond_binary;
         found.binary_at = is_cut.then_some(nul as u64);
         Ok(Searched::Text(found))
     }
@@ -188,16 +188,16 @@ impl<'a> FileSearch<'a> {
         self.query.options.mode == Mode::Content && !self.query.options.multiline
     }
 
-    fn large(&mut self, mut file: File, origin: Origin, keep: usize) -> io::Result<Searched> {
+    fn large(&mut self, mut file: File, origin: GrepOrigin, keep: usize) -> io::Result<Searched> {
         let head = std::mem::take(&mut self.bytes);
         let reading = self.reading_of_large(&head, &mut file)?;
-        let binary = matches!(reading, Reading::Utf8);
+        let binary = matches!(reading, CharsetReading::Utf8);
         let nul = if binary { memchr::memchr(0, &head) } else { None };
-        if nul.is_some() && origin == Origin::Walk {
+        if nul.is_some() && origin == GrepOrigin::Walk {
             self.bytes = head;
             return Ok(Searched::Binary);
         }
-        let mut taker = Taker::new(self.query, self.stop, keep);
+        let mut taker = LineTaker::new(self.query, self.stop, keep);
         taker.show_until = nul.map_or(u64::MAX, |nul| line_start(&head, nul) as u64);
         let mut searcher = self.large_searcher(reading, origin);
         file.seek(SeekFrom::Start(head.len() as u64))?;
@@ -218,28 +218,30 @@ impl<'a> FileSearch<'a> {
             other => other?,
         }
         let mut found = taker.found;
-        if let Reading::Through(encoding) = reading {
+        if let CharsetReading::Through(encoding) = reading {
             found.encoding = Some(encoding.name());
         }
-        if origin == Origin::Named && found.beyond_binary == 0 {
+        if origin == GrepOrigin::Named && found.beyond_binary == 0 {
             found.binary_at = None;
         }
-        let squash = found.binary_at.is_some() && origin == Origin::Walk;
+        let squash = found.binary_at.is_some() && origin == GrepOrigin::Walk;
         if squash && (!self.shows_before_nul() || found.count == 0) {
             return Ok(Searched::Binary);
         }
         Ok(Searched::Text(found))
     }
 
-    fn reading_of_large(&self, head: &[u8], file: &mut File) -> io::Result<Reading> {
+    fn reading_of_large(&self, head: &[u8], file: &mut File) -> io::Result<CharsetReading> {
         if let Some((reading, _)) = charset::marked(head) {
             return Ok(reading);
         }
         if memchr::memchr(0, head).is_some() {
-            return Ok(charset::utf16_without_mark(head).map_or(Reading::Utf8, Reading::Through));
+            return Ok(
+                charset::utf16_without_mark(head).map_or(CharsetReading::Utf8, CharsetReading::Through)
+            );
         }
         if self.query.alphabet == Alphabet::Bytes {
-            return Ok(Reading::Utf8);
+            return Ok(CharsetReading::Utf8);
         }
         let telling = match std::str::from_utf8(head) {
             Err(error) if error.error_len().is_some() => Some(head.to_vec()),
@@ -248,7 +250,7 @@ impl<'a> FileSearch<'a> {
             _ => None,
         };
         let encoding = telling.and_then(|bytes| (self.query.guess)(&bytes));
-        Ok(encoding.map_or(Reading::Utf8, Reading::Through))
+        Ok(encoding.map_or(CharsetReading::Utf8, CharsetReading::Through))
     }
 
     /// The block with the first bytes that are no UTF-8.
@@ -272,14 +274,14 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    fn large_searcher(&self, reading: Reading, origin: Origin) -> Searcher {
+    fn large_searcher(&self, reading: CharsetReading, origin: GrepOrigin) -> Searcher {
         let mut builder = builder(self.query);
         builder.binary_detection(match (reading, origin) {
-            (Reading::Through(_), _) => BinaryDetection::none(),
-            (Reading::Utf8, Origin::Walk) => BinaryDetection::quit(0),
-            (Reading::Utf8, Origin::Named) => BinaryDetection::convert(0),
+            (CharsetReading::Through(_), _) => BinaryDetection::none(),
+            (CharsetReading::Utf8, GrepOrigin::Walk) => BinaryDetection::quit(0),
+            (CharsetReading::Utf8, GrepOrigin::Named) => BinaryDetection::convert(0),
         });
-        if let Reading::Through(encoding) = reading {
+        if let CharsetReading::Through(encoding) = reading {
             builder.encoding(Encoding::new(encoding.name()).ok());
         }
         let limit = if self.query.options.multiline { MAX_MULTILINE } else { MAX_LINE_MEMORY };

@@ -6,7 +6,7 @@ use grep_matcher::Matcher;
 
 use super::{
     Mode, Query,
-    sink::{Found, Line, LineKind},
+    sink::{FoundLine, GrepLine, LineKind},
 };
 use crate::{Stop, show};
 
@@ -32,8 +32,8 @@ pub(crate) fn search(
     mut file: impl Read,
     keep: usize,
     windows: Windows,
-) -> io::Result<Found> {
-    let mut scan = Scan { query, keep, found: Found::default(), line: 1, last_line: 0 };
+) -> io::Result<FoundLine> {
+    let mut scan = GiantScan { query, keep, found: FoundLine::default(), line: 1, last_line: 0 };
     let mut window = Vec::new();
     let mut is_first = true;
     loop {
@@ -56,16 +56,16 @@ pub(crate) fn search(
     }
 }
 
-struct Scan<'a> {
+struct GiantScan<'a> {
     query: &'a Query,
     keep: usize,
-    found: Found,
+    found: FoundLine,
     /// Number of the line the window begins in.
     line: u64,
     last_line: u64,
 }
 
-impl Scan<'_> {
+impl GiantScan<'_> {
     fn window(&mut self, window: &[u8], from: usize, to: usize) -> io::Result<()> {
         let (mut line, mut counted) = (self.line, 0);
         let query = self.query;
@@ -97,7 +97,7 @@ impl Scan<'_> {
             let end = memchr::memchr(b'\n', &window[range.start..end]).map_or(end, |at| range.start + at);
             let focus = range.start - start..range.end - start;
             let text = show::around(&window[start..end], &focus);
-            self.found.lines.push(Line { number: line, kind: LineKind::Match, after_gap: false, text });
+            self.found.lines.push(GrepLine { number: line, kind: LineKind::Match, after_gap: false, text });
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::{
         QueryOptions,
-        grep::{file::is_out_of_memory, sink::Taker},
+        grep::{file::is_out_of_memory, sink::LineTaker},
     };
 
     proptest! {
@@ -125,7 +125,7 @@ mod tests {
             let stop = Stop::never();
             let windows = Windows { size, overlap: 32 };
             let found = search(&query, &stop, text.as_bytes(), 0, windows).unwrap();
-            let mut taker = Taker::new(&query, &stop, 0);
+            let mut taker = LineTaker::new(&query, &stop, 0);
             let mut searcher = SearcherBuilder::new().build();
             searcher.search_slice(&query.matcher, text.as_bytes(), &mut taker).unwrap();
             prop_assert_eq!(found.count, taker.found.count);
@@ -149,7 +149,7 @@ mod tests {
     fn a_line_that_does_not_fit_is_known_by_the_error() {
         let query = Query::new("x", QueryOptions::default()).unwrap();
         let stop = Stop::never();
-        let mut taker = Taker::new(&query, &stop, 0);
+        let mut taker = LineTaker::new(&query, &stop, 0);
         let mut searcher = SearcherBuilder::new().heap_limit(Some(1000)).build();
         let error =
             searcher.search_reader(&query.matcher, "a".repeat(9000).as_bytes(), &mut taker).unwrap_err();

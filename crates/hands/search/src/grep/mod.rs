@@ -10,7 +10,7 @@ mod sink;
 
 pub use charset::Guess;
 pub(crate) use charset::to_text;
-pub use page::{FileHits, Page, Totals};
+pub use page::{FileHits, GrepPage, Totals};
 pub use query::{Mode, PatternProblem, Query, QueryOptions};
 pub use run::{GrepRun, Grepped, LeftOut};
-pub use sink::{Line, LineKind};
+pub use sink::{GrepLine, LineKind};

@@ -5,7 +5,7 @@ use std::{
 
 use super::{
     Mode,
-    sink::{Found, Line},
+    sink::{FoundLine, GrepLine},
 };
 
 /// What was found in one file, as far as it is on the page.
@@ -17,7 +17,7 @@ pub struct FileHits {
     /// files are asked for 1.
     pub count: u64,
     /// The lines on the page.
-    pub lines: Vec<Line>,
+    pub lines: Vec<GrepLine>,
     /// Where a NUL byte ends the text, in a file that is partly binary.
     pub binary_at: Option<u64>,
     /// Matching lines behind it, which are not shown.
@@ -28,7 +28,7 @@ pub struct FileHits {
 
 /// Which part of an answer is wanted. Entries are files, or lines of content.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct GrepPage {
     /// Entries to pass over.
     pub offset: usize,
     /// Entries to hand back at most.
@@ -42,7 +42,7 @@ pub struct Totals {
     pub files: Vec<FileHits>,
     /// Files with matches.
     pub total_files: u64,
-    /// Entries.
+    /// Entries of all pages together.
     pub total_entries: u64,
     /// Matching lines, or matches in multiline mode.
     pub total_count: u64,
@@ -53,13 +53,13 @@ pub struct Totals {
 /// Collects the first entries by path, whatever order files come in, and keeps
 /// no more than the page can need.
 pub(crate) struct Collector {
-    page: Page,
+    page: GrepPage,
     mode: Mode,
-    state: Mutex<State>,
+    state: Mutex<PageState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PageState {
     kept: BTreeMap<Vec<u8>, FileHits>,
     entries: usize,
     bytes: usize,
@@ -71,11 +71,11 @@ struct State {
 const MAX_BYTES: usize = 8 << 20;
 
 impl Collector {
-    pub(crate) fn new(page: Page, mode: Mode) -> Self {
+    pub(crate) fn new(page: GrepPage, mode: Mode) -> Self {
         Self { page, mode, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,7 +99,7 @@ impl Collector {
         if self.is_enough(&state, state.entries) && is_behind() { 0 } else { keep }
     }
 
-    pub(crate) fn add(&self, rel: Vec<u8>, found: Found) {
+    pub(crate) fn add(&self, rel: Vec<u8>, found: FoundLine) {
         let entries = match self.mode {
             Mode::Content => found.total_lines,
             Mode::Files | Mode::Count => 1,
@@ -127,12 +127,12 @@ impl Collector {
         self.trim(&mut state);
     }
 
-    fn is_enough(&self, state: &State, entries: usize) -> bool {
+    fn is_enough(&self, state: &PageState, entries: usize) -> bool {
         state.full || self.page.offset.saturating_add(self.page.limit) <= entries
     }
 
     /// Drops files from the end as long as the page is full without them.
-    fn trim(&self, state: &mut State) {
+    fn trim(&self, state: &mut PageState) {
         while let Some((_, last)) = state.kept.last_key_value() {
             let (entries, bytes) = (entries_of(last, self.mode), size_of(last));
             let too_large = MAX_BYTES < state.bytes && 1 < state.kept.len();
@@ -198,10 +198,15 @@ mod tests {
     use super::*;
     use crate::grep::sink::LineKind;
 
-    fn found(lines: usize) -> Found {
-        let line = |number| Line { number, kind: LineKind::Match, after_gap: false, text: String::new() };
-        let lines: Vec<Line> = (1..=lines as u64).map(line).collect();
-        Found { count: lines.len() as u64, total_lines: lines.len() as u64, lines, ..Found::default() }
+    fn found(lines: usize) -> FoundLine {
+        let line = |number| GrepLine { number, kind: LineKind::Match, after_gap: false, text: String::new() };
+        let lines: Vec<GrepLine> = (1..=lines as u64).map(line).collect();
+        FoundLine {
+            count: lines.len() as u64,
+            total_lines: lines.len() as u64,
+            lines,
+            ..FoundLine::default()
+        }
     }
 
     proptest! {
@@ -214,7 +219,7 @@ mod tests {
             order.sort_by_key(|it| (*it as u64 + 1).wrapping_mul(seed | 1));
             let mut got = Vec::new();
             for offset in (0..want.len()).step_by(limit) {
-                let collector = Collector::new(Page { offset, limit }, Mode::Content);
+                let collector = Collector::new(GrepPage { offset, limit }, Mode::Content);
                 for file in &order {
                     collector.add(format!("{file:02}").into_bytes(), found(sizes[*file]));
                 }

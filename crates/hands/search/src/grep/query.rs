@@ -40,7 +40,7 @@ pub enum Mode {
     Files,
     /// Matching lines per file.
     Count,
-    /// The lines.
+    /// Lines that match, with their surroundings.
     Content,
 }
 
@@ -104,7 +104,7 @@ impl Query {
         Ok(Self { matcher, options, alphabet: Alphabet::of(pattern), guess: charset::guess })
     }
 
-    /// Lets somebody else tell the encodings of files.
+    /// Lets the caller tell the encodings of files.
     pub fn with_guess(self, guess: Guess) -> Self {
         Self { guess, ..self }
     }

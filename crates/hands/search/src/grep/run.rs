@@ -2,10 +2,12 @@ use std::{collections::BTreeMap, fs::File, io, path::Path, time::Duration};
 
 use super::{
     Mode, Query, QueryOptions, Totals,
-    file::{FileSearch, Origin, Searched},
-    page::{Collector, Page},
+    file::{FileSearch, GrepOrigin, Searched},
+    page::{Collector, GrepPage},
 };
-use crate::{Entry, Filter, Limits, Needs, Root, Stop, StopReason, Tally, Visitor, Walk, walk::Pruned};
+use crate::{
+    Filter, Limits, Needs, Root, Stop, StopReason, TreeWalk, Visitor, WalkEntry, WalkTally, walk::Pruned,
+};
 
 /// How a search for text is run.
 pub struct GrepRun<'a> {
@@ -18,14 +20,14 @@ pub struct GrepRun<'a> {
     /// Threads and file systems.
     pub limits: Limits,
     /// Which part of the answer is wanted.
-    pub page: Page,
+    pub page: GrepPage,
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     /// When to give up.
     pub stop: &'a Stop,
 }
 
-/// The answer.
+/// What a search found, and what it left out.
 #[derive(Debug, Default)]
 pub struct Grepped {
     /// What was found.
@@ -35,7 +37,7 @@ pub struct Grepped {
     /// Files that are no text and were not searched.
     pub binary: u64,
     /// What the walk saw and left out.
-    pub tally: Tally,
+    pub tally: WalkTally,
     /// What was left out, looked at: only when nothing was found.
     pub left_out: Option<LeftOut>,
     /// The search did not come to its end.
@@ -61,11 +63,11 @@ impl GrepRun<'_> {
     /// what was left out, so that "no matches" can say what it means.
     pub fn run(&self, root: &Root) -> Grepped {
         let mut filter = self.filter.clone();
-        let mut walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+        let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         let ignore_files_off = walk.root_is_ignored();
         if ignore_files_off {
             filter.respect_ignore = false;
-            walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+            walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         }
         let collector = Collector::new(self.page, self.query.options.mode);
         let (searches, tally) = walk.run((), || TreeSearch::new(self, &collector));
@@ -88,7 +90,7 @@ impl GrepRun<'_> {
         let len = file.metadata()?.len();
         let mut search = FileSearch::new(self.query, self.stop);
         let mut grepped = Grepped { searched: 1, ..Grepped::default() };
-        if let Searched::Text(found) = search.search(file, len, Origin::Named, collector.keep())?
+        if let Searched::Text(found) = search.search(file, len, GrepOrigin::Named, collector.keep())?
             && 0 < found.count
         {
             collector.add(name.to_vec(), found);
@@ -98,11 +100,11 @@ impl GrepRun<'_> {
         Ok(grepped)
     }
 
-    fn look_at_left_out(&self, walk: &Walk<'_>, tally: &Tally) -> LeftOut {
+    fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkTally) -> LeftOut {
         let stop = self.stop.within(LEFT_OUT_TIME);
         let options = QueryOptions { mode: Mode::Files, before: 0, after: 0, ..self.query.options };
         let query = Query { options, ..self.query.clone() };
-        let make = || Probe {
+        let make = || GrepProbe {
             search: FileSearch::new(&query, &stop),
             may_show: self.may_show,
             by_need: BTreeMap::new(),
@@ -144,10 +146,10 @@ impl Visitor for TreeSearch<'_> {
         Some(())
     }
 
-    fn file(&mut self, entry: &Entry<'_, ()>, tally: &mut Tally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
         let is_content = self.run.query.options.mode == Mode::Content;
         let keep = if is_content { self.collector.keep_of(&entry.rel()) } else { 0 };
-        match search_entry(&mut self.search, entry, Origin::Walk, keep) {
+        match search_entry(&mut self.search, entry, GrepOrigin::Walk, keep) {
             Err(error) => tally.unreadable.note(&entry.rel(), &error),
             Ok(Searched::Binary) => {
                 self.binary += 1;
@@ -171,21 +173,21 @@ impl Visitor for TreeSearch<'_> {
 }
 
 /// Counts matches in what was left out.
-struct Probe<'a> {
+struct GrepProbe<'a> {
     search: FileSearch<'a>,
     may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
     by_need: BTreeMap<Needs, (u64, u64)>,
 }
 
-impl Visitor for Probe<'_> {
+impl Visitor for GrepProbe<'_> {
     type Mark = ();
 
     fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {
         Some(())
     }
 
-    fn file(&mut self, entry: &Entry<'_, ()>, tally: &mut Tally) {
-        let origin = if entry.needs.binary { Origin::Named } else { Origin::Walk };
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
+        let origin = if entry.needs.binary { GrepOrigin::Named } else { GrepOrigin::Walk };
         let sum = self.by_need.entry(entry.needs).or_default();
         sum.0 += 1;
         match search_entry(&mut self.search, entry, origin, /*keep*/ 0) {
@@ -198,8 +200,8 @@ impl Visitor for Probe<'_> {
 
 fn search_entry(
     search: &mut FileSearch<'_>,
-    entry: &Entry<'_, ()>,
-    origin: Origin,
+    entry: &WalkEntry<'_, ()>,
+    origin: GrepOrigin,
     keep: usize,
 ) -> io::Result<Searched> {
     let (file, stat) = entry.open()?;

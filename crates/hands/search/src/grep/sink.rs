@@ -8,7 +8,7 @@ use crate::{Stop, show};
 
 /// One line of an answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Line {
+pub struct GrepLine {
     /// Counted from 1.
     pub number: u64,
     /// Whether it matched, or stands around a match.
@@ -22,7 +22,7 @@ pub struct Line {
 /// Why a line is in an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LineKind {
-    /// It matched.
+    /// The line matches the query.
     Match,
     /// It stands around a match.
     Context,
@@ -30,11 +30,11 @@ pub enum LineKind {
 
 /// What was found in one file.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundLine {
     /// Matching lines; in multiline mode matches; in file mode 1.
     pub(crate) count: u64,
     /// The first lines of the answer.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<GrepLine>,
     /// How many lines there are in all.
     pub(crate) total_lines: u64,
     /// Where the first NUL byte is, in a file with matches around it.
@@ -46,7 +46,7 @@ pub(crate) struct Found {
 }
 
 /// Takes what the searcher finds in one file.
-pub(crate) struct Taker<'a> {
+pub(crate) struct LineTaker<'a> {
     pub(crate) query: &'a Query,
     pub(crate) stop: &'a Stop,
     /// How many lines are of use to anybody.
@@ -54,12 +54,12 @@ pub(crate) struct Taker<'a> {
     /// Lines from this byte on are counted, not shown.
     pub(crate) show_until: u64,
     pub(crate) gap: bool,
-    pub(crate) found: Found,
+    pub(crate) found: FoundLine,
 }
 
-impl<'a> Taker<'a> {
+impl<'a> LineTaker<'a> {
     pub(crate) fn new(query: &'a Query, stop: &'a Stop, keep: usize) -> Self {
-        Self { query, stop, keep, show_until: u64::MAX, gap: false, found: Found::default() }
+        Self { query, stop, keep, show_until: u64::MAX, gap: false, found: FoundLine::default() }
     }
 
     fn go_on(&self) -> io::Result<bool> {
@@ -70,7 +70,7 @@ impl<'a> Taker<'a> {
         self.found.total_lines += 1;
         let after_gap = std::mem::take(&mut self.gap);
         if self.found.lines.len() < self.keep {
-            self.found.lines.push(Line { number, kind, after_gap, text: text() });
+            self.found.lines.push(GrepLine { number, kind, after_gap, text: text() });
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-impl Sink for Taker<'_> {
+impl Sink for LineTaker<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

@@ -11,8 +11,8 @@ mod words;
 
 use std::collections::HashMap;
 
-pub(crate) use names::{NAMELESS, NameId, Names};
-pub use refresh::{Refresh, Refreshed};
+pub(crate) use names::{IndexedNames, NAMELESS, NameId};
+pub use refresh::{IndexRefresh, Refresh};
 pub(crate) use words::{Words, fingerprint, parts};
 
 use crate::{Lang, SymbolKind};
@@ -21,22 +21,22 @@ use crate::{Lang, SymbolKind};
 #[derive(Debug, Default)]
 pub struct Index {
     files: Vec<Option<IndexedFile>>,
-    by_path: HashMap<Box<[u8]>, FileId>,
-    free: Vec<FileId>,
-    names: Names,
+    by_path: HashMap<Box<[u8]>, IndexedFileId>,
+    free: Vec<IndexedFileId>,
+    names: IndexedNames,
     /// Symbols that were taken out since the names were counted.
     stale_symbols: usize,
     symbols: usize,
     bytes: usize,
 }
 
-pub(crate) type FileId = u32;
+pub(crate) type IndexedFileId = u32;
 
 /// What is known about one file.
 #[derive(Debug)]
 pub(crate) struct IndexedFile {
     pub(crate) rel: Box<[u8]>,
-    stamp: Stamp,
+    stamp: IndexStamp,
     pub(crate) lang: Option<&'static Lang>,
     pub(crate) symbols: Box<[IndexedSymbol]>,
     pub(crate) words: Words,
@@ -52,7 +52,7 @@ pub(crate) struct IndexedSymbol {
 
 /// What the kernel says about a file that tells it from any other version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Stamp {
+pub(crate) struct IndexStamp {
     size: i64,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -82,15 +82,15 @@ impl Index {
         self.bytes + self.names.size()
     }
 
-    pub(crate) fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &IndexedNames {
         &self.names
     }
 
-    pub(crate) fn files(&self) -> impl Iterator<Item = (FileId, &IndexedFile)> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (IndexedFileId, &IndexedFile)> {
         (0..).zip(&self.files).filter_map(|(id, file)| Some((id, file.as_ref()?)))
     }
 
-    pub(crate) fn file(&self, id: FileId) -> Option<&IndexedFile> {
+    pub(crate) fn file(&self, id: IndexedFileId) -> Option<&IndexedFile> {
         self.files.get(id as usize)?.as_ref()
     }
 
@@ -107,7 +107,7 @@ impl Index {
                 id
             }
             None => {
-                let Ok(id) = FileId::try_from(self.files.len()) else { return };
+                let Ok(id) = IndexedFileId::try_from(self.files.len()) else { return };
                 self.files.push(Some(file));
                 id
             }
@@ -115,7 +115,7 @@ impl Index {
         self.by_path.insert(rel, id);
     }
 
-    fn remove(&mut self, id: FileId) {
+    fn remove(&mut self, id: IndexedFileId) {
         let Some(file) = self.files.get_mut(id as usize).and_then(Option::take) else { return };
         self.by_path.remove(&file.rel);
         self.bytes -= file.size();
@@ -130,7 +130,7 @@ impl Index {
         if self.stale_symbols < WORTH_IT.max(2 * self.symbols) {
             return;
         }
-        let mut names = Names::default();
+        let mut names = IndexedNames::default();
         for file in self.files.iter_mut().flatten() {
             for symbol in &mut file.symbols {
                 symbol.name = names.id(self.names.text(symbol.name));

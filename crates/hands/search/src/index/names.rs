@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 /// Every name once.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct IndexedNames {
     ids: HashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
     bytes: usize,
@@ -11,10 +11,10 @@ pub(crate) struct Names {
 /// The number of a name.
 pub(crate) type NameId = u32;
 
-/// No name.
+/// Stands where a symbol has no name.
 pub(crate) const NAMELESS: NameId = NameId::MAX;
 
-impl Names {
+impl IndexedNames {
     pub(crate) fn id(&mut self, name: &str) -> NameId {
         if let Some(id) = self.ids.get(name) {
             return *id;

@@ -8,12 +8,12 @@ use std::{
 use rustix::fs::Stat;
 
 use super::{
-    FileId, Index, IndexedFile, IndexedSymbol, NAMELESS, Stamp,
+    Index, IndexStamp, IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS,
     words::{WordSet, Words},
 };
 use crate::{
-    Entry, Filter, Guess, Lang, Limits, Root, Scratch, Stop, StopReason, Symbol, SymbolKind, Tally, Visitor,
-    Walk, grep, symbols,
+    Filter, Guess, Lang, Limits, Root, Stop, StopReason, Symbol, SymbolKind, SymbolScratch, TreeWalk,
+    Visitor, WalkEntry, WalkTally, grep, symbols,
 };
 
 /// How an index is brought up to date.
@@ -24,7 +24,7 @@ pub struct Refresh<'a> {
     pub filter: &'a Filter,
     /// Threads and file systems.
     pub limits: Limits,
-    /// Tells encodings.
+    /// Guesses the encoding of files that are not UTF-8.
     pub guess: Guess,
     /// When to give up.
     pub stop: &'a Stop,
@@ -32,7 +32,7 @@ pub struct Refresh<'a> {
 
 /// What bringing it up to date came to.
 #[derive(Debug, Default)]
-pub struct Refreshed {
+pub struct IndexRefresh {
     /// Files that were read.
     pub read: u64,
     /// Files that are gone.
@@ -42,7 +42,7 @@ pub struct Refreshed {
     /// It is not complete: some files may be missing or old.
     pub stopped: Option<StopReason>,
     /// What the walk saw and left out.
-    pub tally: Tally,
+    pub tally: WalkTally,
 }
 
 /// Larger files are data or generated: they are searched, not indexed.
@@ -60,18 +60,18 @@ const SETTLING_SECONDS: i64 = 2;
 
 impl Refresh<'_> {
     /// Looks at every file, and reads those that changed.
-    pub fn run(&self, index: &mut Index, root: &Root) -> Refreshed {
+    pub fn run(&self, index: &mut Index, root: &Root) -> IndexRefresh {
         let mut filter = self.filter.clone();
-        let mut walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+        let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         if walk.root_is_ignored() {
             filter.respect_ignore = false;
-            walk = Walk::new(root, &filter, self.cwd, self.limits, self.stop);
+            walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
         }
         let known = &*index;
-        let (readers, tally) = walk.run((), || Reader::new(known, self.guess));
+        let (readers, tally) = walk.run((), || IndexReader::new(known, self.guess));
         let stopped = self.stop.reason();
-        let mut refreshed = Refreshed { stopped, tally, ..Refreshed::default() };
-        let mut seen: HashSet<FileId> = HashSet::new();
+        let mut refreshed = IndexRefresh { stopped, tally, ..IndexRefresh::default() };
+        let mut seen: HashSet<IndexedFileId> = HashSet::new();
         let mut read = Vec::new();
         for reader in readers {
             seen.extend(reader.same);
@@ -79,7 +79,8 @@ impl Refresh<'_> {
         }
         if stopped.is_none() {
             // Those read again are taken out here and come back below.
-            let gone: Vec<FileId> = index.by_path.values().copied().filter(|id| !seen.contains(id)).collect();
+            let gone: Vec<IndexedFileId> =
+                index.by_path.values().copied().filter(|id| !seen.contains(id)).collect();
             refreshed.gone = gone.len() as u64;
             for id in gone {
                 index.remove(id);
@@ -101,21 +102,21 @@ impl Refresh<'_> {
 }
 
 /// Looks at files on a thread of its own.
-struct Reader<'a> {
+struct IndexReader<'a> {
     known: &'a Index,
     guess: Guess,
     now: i64,
-    same: Vec<FileId>,
+    same: Vec<IndexedFileId>,
     read: Vec<ReadFile>,
     bytes: Vec<u8>,
     words: WordSet,
-    scratch: Scratch,
+    scratch: SymbolScratch,
 }
 
 /// A file that was read, before its names have numbers.
 struct ReadFile {
     rel: Vec<u8>,
-    stamp: Stamp,
+    stamp: IndexStamp,
     lang: Option<&'static Lang>,
     /// All names in one piece.
     names: String,
@@ -130,7 +131,7 @@ struct ReadSymbol {
     kind: SymbolKind,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> IndexReader<'a> {
     fn new(known: &'a Index, guess: Guess) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Self {
@@ -141,15 +142,15 @@ impl<'a> Reader<'a> {
             read: Vec::new(),
             bytes: Vec::new(),
             words: WordSet::default(),
-            scratch: Scratch::default(),
+            scratch: SymbolScratch::default(),
         }
     }
 
-    fn read(&mut self, entry: &Entry<'_, ()>, rel: Vec<u8>) -> std::io::Result<()> {
+    fn read(&mut self, entry: &WalkEntry<'_, ()>, rel: Vec<u8>) -> std::io::Result<()> {
         let (file, stat) = entry.open()?;
         let mut read = ReadFile {
             rel,
-            stamp: Stamp::new(&stat, self.now),
+            stamp: IndexStamp::new(&stat, self.now),
             lang: None,
             names: String::new(),
             symbols: Vec::new(),
@@ -180,14 +181,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Visitor for Reader<'_> {
+impl Visitor for IndexReader<'_> {
     type Mark = ();
 
     fn enter(&mut self, _above: &(), _name: &[u8]) -> Option<()> {
         Some(())
     }
 
-    fn file(&mut self, entry: &Entry<'_, ()>, tally: &mut Tally) {
+    fn file(&mut self, entry: &WalkEntry<'_, ()>, tally: &mut WalkTally) {
         let rel = entry.rel();
         if let Some(id) = self.known.by_path.get(&*rel)
             && let Some(file) = self.known.file(*id)
@@ -249,7 +250,7 @@ impl ReadFile {
     }
 }
 
-impl Stamp {
+impl IndexStamp {
     #[expect(clippy::unnecessary_cast, reason = "the width differs by platform")]
     fn new(stat: &Stat, now: i64) -> Self {
         let last = (stat.st_mtime as i64).max(stat.st_ctime as i64);

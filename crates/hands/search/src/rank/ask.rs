@@ -1,17 +1,17 @@
 use crate::index::parts;
 
-/// What somebody wants to know, taken apart.
+/// A question about a tree, taken apart.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct RankQuery {
     /// The name that is looked for, if it is one.
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<AskedName>,
     /// The words to look for, in lower case.
     pub(crate) terms: Vec<String>,
 }
 
 /// A name, perhaps with what it is in.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Name {
+pub(crate) struct AskedName {
     pub(crate) text: String,
     /// `Config` of `Config::load`.
     pub(crate) inside: Option<String>,
@@ -69,7 +69,7 @@ const FILLERS: [&str; 48] = [
     "use",
 ];
 
-impl Ask {
+impl RankQuery {
     /// Takes a question apart; `None` if there is no word in it.
     pub fn parse(text: &str) -> Option<Self> {
         let is_part = |char: char| {
@@ -91,12 +91,12 @@ impl Ask {
         };
         let name = match words.as_slice() {
             [] => return None,
-            [only] => Some(Name::parse(only)),
+            [only] => Some(AskedName::parse(only)),
             // One name among words, as in "where is parseConfig called".
             several => {
                 let mut names = several.iter().filter(looks_like_code);
                 match (names.next(), names.next()) {
-                    (Some(name), None) => Some(Name::parse(name)),
+                    (Some(name), None) => Some(AskedName::parse(name)),
                     _ => None,
                 }
             }
@@ -115,7 +115,7 @@ impl Ask {
 /// More words say less.
 const MAX_TERMS: usize = 12;
 
-impl Name {
+impl AskedName {
     fn parse(text: &str) -> Option<Self> {
         let mut segments = text
             .split(|char: char| !(char.is_alphanumeric() || matches!(char, '_' | '$' | '-')))
@@ -144,7 +144,7 @@ mod tests {
             ("function", "function", "function"),
             ("Foo Bar_x baz", "Bar_x", "foo bar x baz"),
         ] {
-            let ask = Ask::parse(text).unwrap();
+            let ask = RankQuery::parse(text).unwrap();
             let told = ask.name.map_or_else(String::new, |name| match name.inside {
                 Some(inside) => format!("{inside}/{}", name.text),
                 None => name.text,
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!((told.as_str(), ask.terms.join(" ").as_str()), (name, terms), "{text}");
         }
         for text in ["", "  ", "{}()", "--"] {
-            assert!(Ask::parse(text).is_none(), "{text}");
+            assert!(RankQuery::parse(text).is_none(), "{text}");
         }
     }
 }

@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 
 use super::{
-    Definition, Finder,
+    Finder, RankedDefinition,
     names::{self, SAME, coverage, fit, is_near, kinship},
     signals,
 };
 use crate::{
-    index::{FileId, IndexedFile, IndexedSymbol, NAMELESS, NameId, parts},
+    index::{IndexedFile, IndexedFileId, IndexedSymbol, NAMELESS, NameId, parts},
     show,
 };
 
@@ -15,7 +15,7 @@ const MAX_FOUND: usize = 2000;
 
 impl Finder<'_> {
     /// Definitions that fit, best first.
-    pub(super) fn definitions(&self, weights: &[f64]) -> Vec<Definition> {
+    pub(super) fn definitions(&self, weights: &[f64]) -> Vec<RankedDefinition> {
         let mut found = match &self.ask.name {
             Some(_) => self.by_name(),
             None => Vec::new(),
@@ -35,7 +35,7 @@ impl Finder<'_> {
         found
     }
 
-    fn by_name(&self) -> Vec<Definition> {
+    fn by_name(&self) -> Vec<RankedDefinition> {
         let Some(wanted) = &self.ask.name else { return Vec::new() };
         let mut points: HashMap<NameId, i32> = HashMap::new();
         for (id, name) in self.index.names().iter() {
@@ -66,7 +66,7 @@ impl Finder<'_> {
         })
     }
 
-    fn by_words(&self, weights: &[f64]) -> Vec<Definition> {
+    fn by_words(&self, weights: &[f64]) -> Vec<RankedDefinition> {
         let terms = &self.ask.terms;
         let total: f64 = weights.iter().sum();
         let mut points: HashMap<NameId, (f64, u64, usize)> = HashMap::new();
@@ -81,7 +81,7 @@ impl Finder<'_> {
                 points.insert(id, (found.weight, found.terms, found.extra));
             }
         }
-        let mut paths: HashMap<FileId, Vec<f64>> = HashMap::new();
+        let mut paths: HashMap<IndexedFileId, Vec<f64>> = HashMap::new();
         self.collect(|id, file, symbol| {
             let (mut weight, covered, extra) = *points.get(&symbol.name)?;
             // A word that is only in the path or the container counts less.
@@ -104,8 +104,8 @@ impl Finder<'_> {
     /// Takes the symbols `points` gives any to.
     fn collect(
         &self,
-        mut points: impl FnMut(FileId, &IndexedFile, &IndexedSymbol) -> Option<i32>,
-    ) -> Vec<Definition> {
+        mut points: impl FnMut(IndexedFileId, &IndexedFile, &IndexedSymbol) -> Option<i32>,
+    ) -> Vec<RankedDefinition> {
         let mut found = Vec::new();
         for (id, file) in self.index.files() {
             let mut penalty = None;
@@ -121,9 +121,9 @@ impl Finder<'_> {
         });
         found.truncate(MAX_FOUND);
         let names = self.index.names();
-        let define = |(score, id, symbol): (i32, FileId, IndexedSymbol)| {
+        let define = |(score, id, symbol): (i32, IndexedFileId, IndexedSymbol)| {
             let file = self.index.file(id)?;
-            (self.may_show)(&file.rel).then(|| Definition {
+            (self.may_show)(&file.rel).then(|| RankedDefinition {
                 rel: file.rel.to_vec(),
                 line: symbol.line,
                 name: names.text(symbol.name).to_owned(),
@@ -137,10 +137,10 @@ impl Finder<'_> {
     }
 
     /// Files called like what is looked for.
-    fn file_names(&self) -> Vec<Definition> {
+    fn file_names(&self) -> Vec<RankedDefinition> {
         const MAX_FILES: usize = 5;
         let wanted = self.ask.terms.concat();
-        let mut found: Vec<Definition> = Vec::new();
+        let mut found: Vec<RankedDefinition> = Vec::new();
         for (_, file) in self.index.files() {
             let name = file.rel.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name);
@@ -150,7 +150,7 @@ impl Finder<'_> {
             if is_it && (self.may_show)(&file.rel) {
                 let score = 450 - signals::path_penalty(&file.rel);
                 let (rel, name) = (file.rel.to_vec(), name.into_owned());
-                found.push(Definition {
+                found.push(RankedDefinition {
                     rel,
                     line: 1,
                     name,
@@ -168,7 +168,7 @@ impl Finder<'_> {
 
     /// Reads the lines of definitions, and drops those that are not there any
     /// more: the file changed since it was indexed.
-    pub(super) fn show_definitions(&self, definitions: &mut Vec<Definition>) {
+    pub(super) fn show_definitions(&self, definitions: &mut Vec<RankedDefinition>) {
         let mut last: Option<(Vec<u8>, Option<Vec<u8>>)> = None;
         definitions.retain_mut(|definition| {
             if definition.kind.is_none() {

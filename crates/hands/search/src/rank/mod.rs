@@ -10,7 +10,7 @@ mod signals;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use ask::Ask;
+pub use ask::RankQuery;
 
 use crate::{Guess, Index, Limits, Root, Stop, StopReason, SymbolKind, index::fingerprint};
 
@@ -21,10 +21,10 @@ pub struct Finder<'a> {
     /// The tree it is of.
     pub root: &'a Root,
     /// What to find.
-    pub ask: &'a Ask,
+    pub ask: &'a RankQuery,
     /// How many definitions, lines of usage and passages to hand back.
     pub limits: AnswerLimits,
-    /// Threads.
+    /// How many threads read files.
     pub walk: Limits,
     /// Whether a file may be shown, by its place below the root.
     pub may_show: &'a (dyn Fn(&[u8]) -> bool + Sync),
@@ -37,7 +37,7 @@ pub struct Finder<'a> {
 /// How long an answer may be.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerLimits {
-    /// Definitions.
+    /// How many definitions an answer holds at most.
     pub definitions: usize,
     /// Lines in which a name is used.
     pub usages: usize,
@@ -47,21 +47,21 @@ pub struct AnswerLimits {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct RankedAnswer {
     /// Definitions, best first.
-    pub definitions: Vec<Definition>,
+    pub definitions: Vec<RankedDefinition>,
     /// How many definitions fit about as well.
     pub total_definitions: usize,
     /// The name usages were looked for, when it is not the one asked for.
     pub instead: Option<String>,
     /// Places in code, best file first.
-    pub usages: Vec<Place>,
+    pub usages: Vec<FoundPlace>,
     /// How many there are.
     pub total_usages: u64,
     /// In how many files.
     pub usage_files: usize,
     /// Places in comments, texts and documents, best first.
-    pub passages: Vec<Place>,
+    pub passages: Vec<FoundPlace>,
     /// How many there are.
     pub total_passages: u64,
     /// There was no time for all of it.
@@ -70,12 +70,12 @@ pub struct Answer {
 
 /// Something that is defined.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Definition {
+pub struct RankedDefinition {
     /// The file, by its place below the root.
     pub rel: Vec<u8>,
     /// Counted from 1.
     pub line: u32,
-    /// Its name.
+    /// The name that is defined, as it is written there.
     pub name: String,
     /// What it is; `None` for a file of that name.
     pub kind: Option<SymbolKind>,
@@ -88,7 +88,7 @@ pub struct Definition {
 
 /// A line in a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct FoundPlace {
     /// The file, by its place below the root.
     pub rel: Vec<u8>,
     /// Counted from 1.
@@ -98,10 +98,10 @@ pub struct Place {
 }
 
 impl Finder<'_> {
-    /// Finds it.
-    pub fn run(&self) -> Answer {
+    /// Searches until the answer is full, the tree is done or the stop says so.
+    pub fn run(&self) -> RankedAnswer {
         let weights = self.weights();
-        let mut answer = Answer::default();
+        let mut answer = RankedAnswer::default();
         let found = self.definitions(&weights);
         answer.total_definitions = found.len();
         let best = found.first().cloned();
@@ -118,7 +118,7 @@ impl Finder<'_> {
 
     /// Usages and mentions of the name; if there are none, of the one that fits
     /// best.
-    fn look_for_name(&self, name: &str, best: Option<&Definition>, answer: &mut Answer) {
+    fn look_for_name(&self, name: &str, best: Option<&RankedDefinition>, answer: &mut RankedAnswer) {
         let own = best.filter(|best| best.name == name);
         self.occurrences(name, own.or(best), answer);
         let is_nowhere = own.is_none() && answer.total_usages == 0 && answer.total_passages == 0;

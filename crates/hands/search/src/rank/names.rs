@@ -2,7 +2,7 @@
 
 use crate::index::parts;
 
-use super::ask::Name;
+use super::ask::AskedName;
 
 /// The points of the best fit.
 pub(crate) const EXACT: i32 = 1000;
@@ -10,7 +10,7 @@ pub(crate) const EXACT: i32 = 1000;
 pub(crate) const SAME: i32 = 800;
 
 /// How well `name` fits the one that is looked for; 0 for not at all.
-pub(crate) fn fit(wanted: &Name, name: &str) -> i32 {
+pub(crate) fn fit(wanted: &AskedName, name: &str) -> i32 {
     let text = wanted.text.as_str();
     if name == text {
         return EXACT;
@@ -87,7 +87,7 @@ pub(crate) fn is_near(name: &str, text: &str) -> bool {
 }
 
 /// How much of several words a name says, weighted by how rare they are.
-pub(crate) struct Coverage {
+pub(crate) struct NameCoverage {
     /// The weight of the words in the name.
     pub(crate) weight: f64,
     /// Which words those are, one bit each.
@@ -97,9 +97,9 @@ pub(crate) struct Coverage {
 }
 
 /// Looks for words in the parts of a name.
-pub(crate) fn coverage(terms: &[String], weights: &[f64], name: &str) -> Coverage {
+pub(crate) fn coverage(terms: &[String], weights: &[f64], name: &str) -> NameCoverage {
     let parts = parts(name);
-    let mut found = Coverage { weight: 0.0, terms: 0, extra: parts.len() };
+    let mut found = NameCoverage { weight: 0.0, terms: 0, extra: parts.len() };
     for (index, (term, weight)) in terms.iter().zip(weights).enumerate() {
         let best = parts.iter().map(|part| kinship(term, part)).fold(0.0, f64::max);
         if 0.0 < best {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn better_fits_have_more_points() {
-        let wanted = Name { text: String::from("loadConfig"), inside: None };
+        let wanted = AskedName { text: String::from("loadConfig"), inside: None };
         let points: Vec<i32> = [
             "loadConfig",
             "LoadConfig",

@@ -1,10 +1,10 @@
 use memchr::memmem;
 
-use super::{Answer, Definition, Finder, Place, definitions::shown, signals};
+use super::{Finder, FoundPlace, RankedAnswer, RankedDefinition, definitions::shown, signals};
 use crate::{
     Lang,
     index::{IndexedFile, fingerprint},
-    symbols::{Comments, Token, TokenKind, is_word, tokens},
+    symbols::{Comments, SourceToken, TokenKind, is_word, tokens},
 };
 
 /// Lines of one file that are handed back, so that one file does not fill the
@@ -12,11 +12,11 @@ use crate::{
 const PER_FILE: usize = 3;
 
 /// Where a name is in one file.
-struct Found {
+struct FoundOccurrence {
     rel: Vec<u8>,
-    code: Vec<Place>,
+    code: Vec<FoundPlace>,
     code_lines: u64,
-    text: Vec<Place>,
+    text: Vec<FoundPlace>,
     text_lines: u64,
     order: (i32, usize),
 }
@@ -24,7 +24,7 @@ struct Found {
 impl Finder<'_> {
     /// Finds a name in code, and in what is not code. `best` is its definition:
     /// files near to it come first.
-    pub(super) fn occurrences(&self, name: &str, best: Option<&Definition>, answer: &mut Answer) {
+    pub(super) fn occurrences(&self, name: &str, best: Option<&RankedDefinition>, answer: &mut RankedAnswer) {
         let hash = fingerprint(words_of(name).next().unwrap_or_default().as_bytes());
         let mut files: Vec<&IndexedFile> =
             self.index.files().map(|(_, file)| file).filter(|file| file.words.may_hold(hash)).collect();
@@ -65,7 +65,7 @@ fn words_of(name: &str) -> impl Iterator<Item = &str> {
 
 /// Looks for a name in the text of a file, at whole words. Lines in `own`
 /// define it.
-fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<Found> {
+fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<FoundOccurrence> {
     let finder = memmem::Finder::new(name.as_bytes());
     let is_whole = |at: &usize| {
         let before = at.checked_sub(1).is_none_or(|before| !is_word(text[before]));
@@ -79,7 +79,7 @@ fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<Foun
     if let Some(lang) = file.lang {
         tokens(lang.syntax, text, Comments::Keep, &mut lexed);
     }
-    let mut found = Found {
+    let mut found = FoundOccurrence {
         rel: file.rel.to_vec(),
         code: Vec::new(),
         code_lines: 0,
@@ -109,14 +109,14 @@ fn look(text: &[u8], file: &IndexedFile, name: &str, own: &[u32]) -> Option<Foun
     (0 < found.code_lines + found.text_lines).then_some(found)
 }
 
-fn place(text: &[u8], rel: &[u8], at: usize, line: u32, len: usize) -> Place {
+fn place(text: &[u8], rel: &[u8], at: usize, line: u32, len: usize) -> FoundPlace {
     let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |found| found + 1);
     let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |found| at + found);
-    Place { rel: rel.to_vec(), line, text: shown(&text[start..end], &(at - start..at - start + len)) }
+    FoundPlace { rel: rel.to_vec(), line, text: shown(&text[start..end], &(at - start..at - start + len)) }
 }
 
 /// Whether a byte is in code, not in a comment or text.
-fn is_code(lang: Option<&Lang>, lexed: &[Token], at: usize) -> bool {
+fn is_code(lang: Option<&Lang>, lexed: &[SourceToken], at: usize) -> bool {
     if lang.is_none() {
         return false;
     }

@@ -1,4 +1,4 @@
-use super::{Answer, Finder, Place, definitions::shown, names::kinship, signals};
+use super::{Finder, FoundPlace, RankedAnswer, definitions::shown, names::kinship, signals};
 use crate::{
     index::{IndexedFile, fingerprint, parts},
     symbols::is_word,
@@ -12,13 +12,13 @@ const WINDOW: usize = 4;
 
 /// A place that says what was asked for.
 struct Passage {
-    place: Place,
+    place: FoundPlace,
     score: f64,
 }
 
 impl Finder<'_> {
     /// Finds the places that hold most of the words, close together.
-    pub(super) fn passages(&self, weights: &[f64], answer: &mut Answer) {
+    pub(super) fn passages(&self, weights: &[f64], answer: &mut RankedAnswer) {
         let hashes: Vec<u64> = self.ask.terms.iter().map(|term| fingerprint(term.as_bytes())).collect();
         let total: f64 = weights.iter().sum();
         let mut files: Vec<(f64, &IndexedFile)> = Vec::new();
@@ -74,7 +74,7 @@ impl Finder<'_> {
         let (score, at) = best?;
         let line = u32::try_from(at + 1).ok()?;
         Some(Passage {
-            place: Place { rel: file.rel.to_vec(), line, text: shown(lines[at], &(0..0)) },
+            place: FoundPlace { rel: file.rel.to_vec(), line, text: shown(lines[at], &(0..0)) },
             score,
         })
     }

@@ -1,4 +1,4 @@
-//! What a path says about how likely a file is what somebody looks for.
+//! What a path says about how likely a file is what the question is about.
 
 use crate::SymbolKind;
 

@@ -1,13 +1,13 @@
 //! Languages whose blocks are in braces.
 
 use super::{
-    Grammar, Symbol, SymbolKind, TokenKind, View, calls, go, javascript, rust,
+    Grammar, Symbol, SymbolKind, SymbolView, TokenKind, calls, go, javascript, rust,
     words::{self, Keyword},
 };
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Scope {
+pub(crate) enum SymbolScope {
     /// A module, namespace or package: definitions as at the top.
     Module,
     /// A class or the like: methods and fields.
@@ -21,26 +21,27 @@ pub(crate) enum Scope {
 }
 
 /// An open block.
-struct Open {
-    scope: Scope,
+struct OpenBrace {
+    scope: SymbolScope,
     /// The token that names it.
     name: Option<usize>,
     /// Open parentheses where it begins.
     parens: usize,
 }
 
-pub(crate) struct Walker<'a> {
+pub(crate) struct BraceWalker<'a> {
     pub(crate) grammar: Grammar,
-    pub(crate) view: View<'a>,
+    pub(crate) view: SymbolView<'a>,
     pub(crate) found: Vec<Symbol>,
-    open: Vec<Open>,
+    open: Vec<OpenBrace>,
     /// What the next brace opens.
-    next: Option<(Scope, Option<usize>)>,
+    next: Option<(SymbolScope, Option<usize>)>,
     parens: usize,
 }
 
-pub(crate) fn walk(grammar: Grammar, view: View<'_>) -> Vec<Symbol> {
-    let mut walker = Walker { grammar, view, found: Vec::new(), open: Vec::new(), next: None, parens: 0 };
+pub(crate) fn walk(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
+    let mut walker =
+        BraceWalker { grammar, view, found: Vec::new(), open: Vec::new(), next: None, parens: 0 };
     let mut at = 0;
     while at < view.tokens.len() {
         at = walker.token(at).max(at + 1);
@@ -48,7 +49,7 @@ pub(crate) fn walk(grammar: Grammar, view: View<'_>) -> Vec<Symbol> {
     walker.found
 }
 
-impl Walker<'_> {
+impl BraceWalker<'_> {
     /// Looks at one token; hands back where to go on.
     fn token(&mut self, at: usize) -> usize {
         match self.view.tokens[at].kind {
@@ -62,7 +63,7 @@ impl Walker<'_> {
         match mark {
             b'{' => {
                 let (scope, name) = self.next.take().unwrap_or((self.nameless(), None));
-                self.open.push(Open { scope, name, parens: self.parens });
+                self.open.push(OpenBrace { scope, name, parens: self.parens });
             }
             b'}' => {
                 self.next = None;
@@ -84,13 +85,13 @@ impl Walker<'_> {
 
     /// What a brace opens that nothing announced: inside of a function, more of
     /// it; `extern "C" {` and the like do not change anything.
-    fn nameless(&self) -> Scope {
+    fn nameless(&self) -> SymbolScope {
         match self.scope() {
-            Scope::Module if matches!(self.grammar, Grammar::C | Grammar::Cpp) && self.parens == 0 => {
-                Scope::Block
+            SymbolScope::Module if matches!(self.grammar, Grammar::C | Grammar::Cpp) && self.parens == 0 => {
+                SymbolScope::Block
             }
-            Scope::Function => Scope::Function,
-            _ => Scope::Block,
+            SymbolScope::Function => SymbolScope::Function,
+            _ => SymbolScope::Block,
         }
     }
 
@@ -111,7 +112,7 @@ impl Walker<'_> {
         {
             return next;
         }
-        if self.scope() == Scope::Enum && self.is_level() && self.variant(at) {
+        if self.scope() == SymbolScope::Enum && self.is_level() && self.variant(at) {
             return at + 1;
         }
         if calls::applies(self.grammar) {
@@ -135,7 +136,7 @@ impl Walker<'_> {
         let text = self.view.word(name);
         if text.is_empty() || words::is_reserved(self.grammar, text) {
             // `companion object {`, `class extends Base {`: a block without a name.
-            if keyword.opens != Scope::Block {
+            if keyword.opens != SymbolScope::Block {
                 self.next = Some((keyword.opens, None));
             }
             return None;
@@ -143,13 +144,13 @@ impl Walker<'_> {
         if !keyword.follows.is_empty() && !keyword.follows.contains(&self.mark_behind(name)) {
             return None;
         }
-        let is_method =
-            keyword.kind == SymbolKind::Function && matches!(self.scope(), Scope::Type | Scope::Enum);
+        let is_method = keyword.kind == SymbolKind::Function
+            && matches!(self.scope(), SymbolScope::Type | SymbolScope::Enum);
         let kind = if is_method { SymbolKind::Method } else { keyword.kind };
         if keyword.recorded && !self.is_local(keyword) {
             self.add(name, kind);
         }
-        if keyword.opens != Scope::Block {
+        if keyword.opens != SymbolScope::Block {
             self.next = Some((keyword.opens, Some(name)));
         }
         Some(name + 1)
@@ -203,7 +204,7 @@ impl Walker<'_> {
     fn is_local(&self, keyword: &Keyword) -> bool {
         let is_value =
             matches!(keyword.kind, SymbolKind::Constant | SymbolKind::Variable | SymbolKind::Field);
-        is_value && (matches!(self.scope(), Scope::Function | Scope::Block) || !self.is_level())
+        is_value && (matches!(self.scope(), SymbolScope::Function | SymbolScope::Block) || !self.is_level())
     }
 
     /// A case of an enumeration: a name behind `{`, `,` or an attribute.
@@ -223,8 +224,8 @@ impl Walker<'_> {
         true
     }
 
-    pub(crate) fn scope(&self) -> Scope {
-        self.open.last().map_or(Scope::Module, |open| open.scope)
+    pub(crate) fn scope(&self) -> SymbolScope {
+        self.open.last().map_or(SymbolScope::Module, |open| open.scope)
     }
 
     /// Whether no parenthesis is open since the block began.
@@ -232,13 +233,17 @@ impl Walker<'_> {
         self.parens == self.open.last().map_or(0, |open| open.parens)
     }
 
-    pub(crate) fn open_next(&mut self, scope: Scope, name: Option<usize>) {
+    pub(crate) fn open_next(&mut self, scope: SymbolScope, name: Option<usize>) {
         self.next = Some((scope, name));
     }
 
     /// The name of the innermost type or module.
     pub(crate) fn container(&self) -> Option<usize> {
-        self.open.iter().rev().filter(|open| !matches!(open.scope, Scope::Block)).find_map(|open| open.name)
+        self.open
+            .iter()
+            .rev()
+            .filter(|open| !matches!(open.scope, SymbolScope::Block))
+            .find_map(|open| open.name)
     }
 
     pub(crate) fn add(&mut self, name: usize, kind: SymbolKind) {

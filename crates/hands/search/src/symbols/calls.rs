@@ -2,8 +2,8 @@
 //! `type name(…) {`.
 
 use super::{
-    Grammar, SymbolKind, View,
-    braces::{Scope, Walker},
+    Grammar, SymbolKind, SymbolView,
+    braces::{BraceWalker, SymbolScope},
     words,
 };
 
@@ -15,18 +15,18 @@ pub(crate) fn applies(grammar: Grammar) -> bool {
 }
 
 /// Looks at a word that is no keyword; hands back where to go on.
-pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> usize {
+pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> usize {
     if walker.grammar == Grammar::Php || !walker.is_level() {
         return at + 1;
     }
     let view = walker.view;
     let is_c = matches!(walker.grammar, Grammar::C | Grammar::Cpp);
     let is_here = match walker.scope() {
-        Scope::Type | Scope::Enum => true,
-        Scope::Module => true,
+        SymbolScope::Type | SymbolScope::Enum => true,
+        SymbolScope::Module => true,
         // `extern "C" {`.
-        Scope::Block => is_c,
-        Scope::Function => false,
+        SymbolScope::Block => is_c,
+        SymbolScope::Function => false,
     };
     if !is_here {
         return at + 1;
@@ -50,14 +50,14 @@ pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> usize {
     at + 1
 }
 
-fn function(walker: &mut Walker<'_>, at: usize, open: usize) -> usize {
+fn function(walker: &mut BraceWalker<'_>, at: usize, open: usize) -> usize {
     let view = walker.view;
     let Some(behind) = view.behind(open, b'(', b')') else { return at + 1 };
     let Some(ending) = ending(walker, behind) else { return at + 1 };
     let qualifier = qualifier(&view, at);
     let qualified = qualifier.is_some();
     let container = qualifier.or(walker.container());
-    let in_type = matches!(walker.scope(), Scope::Type | Scope::Enum) || qualified;
+    let in_type = matches!(walker.scope(), SymbolScope::Type | SymbolScope::Enum) || qualified;
     if !has_type(walker, at) {
         // A constructor has none, everything else is a call or a macro.
         let is_own = container.is_some_and(|it| view.word(it) == view.word(at));
@@ -66,30 +66,30 @@ fn function(walker: &mut Walker<'_>, at: usize, open: usize) -> usize {
         }
     }
     let kind = match (ending, in_type) {
-        (Ending::Semicolon, false) => SymbolKind::Declaration,
+        (CallEnding::Semicolon, false) => SymbolKind::Declaration,
         // An interface or abstract method is defined there; in C++ the body is
         // elsewhere.
-        (Ending::Semicolon, true) if walker.grammar == Grammar::Cpp => SymbolKind::Declaration,
+        (CallEnding::Semicolon, true) if walker.grammar == Grammar::Cpp => SymbolKind::Declaration,
         (_, true) => SymbolKind::Method,
         (_, false) => SymbolKind::Function,
     };
     walker.add_to(at, kind, container);
-    if ending == Ending::Body {
-        walker.open_next(Scope::Function, None);
+    if ending == CallEnding::Body {
+        walker.open_next(SymbolScope::Function, None);
     }
     behind
 }
 
 /// What ends the head of a function.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Ending {
+enum CallEnding {
     Body,
     Semicolon,
 }
 
 /// Looks behind the parameters: `const noexcept {`, `throws E {`, `: a(b) {`,
 /// `-> T {`, `=> x;`, `= 0;`.
-fn ending(walker: &Walker<'_>, behind: usize) -> Option<Ending> {
+fn ending(walker: &BraceWalker<'_>, behind: usize) -> Option<CallEnding> {
     const REACH: usize = 120;
     let view = walker.view;
     let mut at = behind;
@@ -101,13 +101,13 @@ fn ending(walker: &Walker<'_>, behind: usize) -> Option<Ending> {
                 at = view.behind(at, b'{', b'}')?;
                 continue;
             }
-            b'{' => return Some(Ending::Body),
-            b';' => return Some(Ending::Semicolon),
-            b'=' if view.mark(at + 1) == b'>' => return Some(Ending::Body),
+            b'{' => return Some(CallEnding::Body),
+            b';' => return Some(CallEnding::Semicolon),
+            b'=' if view.mark(at + 1) == b'>' => return Some(CallEnding::Body),
             b'=' => {
                 let rest = view.word(at + 1);
                 let is_declared = matches!(rest, b"default" | b"delete") || view.mark(at + 2) == b';';
-                return is_declared.then_some(Ending::Semicolon);
+                return is_declared.then_some(CallEnding::Semicolon);
             }
             b':' if view.mark(at + 1) != b':' && view.mark(at.saturating_sub(1)) != b':' => {
                 initialisers = true
@@ -128,7 +128,7 @@ fn ending(walker: &Walker<'_>, behind: usize) -> Option<Ending> {
 }
 
 /// Whether a type stands before a name: a word, or what a type may end with.
-fn has_type(walker: &Walker<'_>, at: usize) -> bool {
+fn has_type(walker: &BraceWalker<'_>, at: usize) -> bool {
     let view = walker.view;
     let before = start_of_path(&view, at);
     if 0 < before && view.mark(before - 1) == b'~' {
@@ -175,7 +175,7 @@ fn has_type(walker: &Walker<'_>, at: usize) -> bool {
 }
 
 /// Where `a::B<T>::name` begins.
-fn start_of_path(view: &View<'_>, at: usize) -> usize {
+fn start_of_path(view: &SymbolView<'_>, at: usize) -> usize {
     let mut start = at;
     while let Some(name) = qualifier(view, start) {
         start = name;
@@ -184,7 +184,7 @@ fn start_of_path(view: &View<'_>, at: usize) -> usize {
 }
 
 /// The name before the `::` before a name: `B` of `B<T>::name`.
-fn qualifier(view: &View<'_>, at: usize) -> Option<usize> {
+fn qualifier(view: &SymbolView<'_>, at: usize) -> Option<usize> {
     let last = at.checked_sub(3)?;
     if !view.marks(at - 2, b"::") {
         return None;
@@ -197,7 +197,7 @@ fn qualifier(view: &View<'_>, at: usize) -> Option<usize> {
 }
 
 /// Where the bracket opens that closes at `at`.
-fn opening(view: &View<'_>, at: usize, open: u8, close: u8) -> Option<usize> {
+fn opening(view: &SymbolView<'_>, at: usize, open: u8, close: u8) -> Option<usize> {
     const REACH: usize = 100;
     let mut depth = 0_usize;
     for index in (0..=at).rev().take(REACH) {
@@ -219,7 +219,7 @@ fn opening(view: &View<'_>, at: usize, open: u8, close: u8) -> Option<usize> {
 }
 
 /// Fields, properties, global variables, and the last word of a `typedef`.
-fn value(walker: &mut Walker<'_>, at: usize) {
+fn value(walker: &mut BraceWalker<'_>, at: usize) {
     let view = walker.view;
     let after = view.mark(at + 1);
     if after == b';' && starts_with(&view, at, b"typedef") {
@@ -238,14 +238,14 @@ fn value(walker: &mut Walker<'_>, at: usize) {
     let is_constant = view.word(at).iter().all(|byte| !byte.is_ascii_lowercase());
     let kind = match walker.scope() {
         _ if is_constant && !is_property => SymbolKind::Constant,
-        Scope::Type | Scope::Enum => SymbolKind::Field,
+        SymbolScope::Type | SymbolScope::Enum => SymbolKind::Field,
         _ => SymbolKind::Variable,
     };
     walker.add(at, kind);
 }
 
 /// Whether the statement a token is in begins with a word.
-fn starts_with(view: &View<'_>, at: usize, word: &[u8]) -> bool {
+fn starts_with(view: &SymbolView<'_>, at: usize, word: &[u8]) -> bool {
     const REACH: usize = 2000;
     let mut depth = 0_usize;
     for index in (0..at).rev().take(REACH) {

@@ -1,15 +1,15 @@
 use super::{
-    SymbolKind, View,
-    braces::{Scope, Walker},
+    SymbolKind, SymbolView,
+    braces::{BraceWalker, SymbolScope},
 };
 
 /// Go: functions with receivers, and groups of declarations.
-pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     if !view.is_first(at) {
         return None;
     }
-    let is_top = walker.scope() == Scope::Module && walker.is_level();
+    let is_top = walker.scope() == SymbolScope::Module && walker.is_level();
     match view.word(at) {
         b"func" => function(walker, at),
         b"type" if is_top => declarations(walker, at, type_kind),
@@ -19,7 +19,7 @@ pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
     }
 }
 
-fn function(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+fn function(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     let mut name = at + 1;
     let mut receiver = None;
@@ -35,11 +35,11 @@ fn function(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
     }
     let kind = if receiver.is_some() { SymbolKind::Method } else { SymbolKind::Function };
     walker.add_to(name, kind, receiver);
-    walker.open_next(Scope::Function, None);
+    walker.open_next(SymbolScope::Function, None);
     Some(name + 1)
 }
 
-fn type_kind(view: &View<'_>, name: usize) -> SymbolKind {
+fn type_kind(view: &SymbolView<'_>, name: usize) -> SymbolKind {
     let mut at = name + 1;
     if view.mark(at) == b'[' {
         at = view.behind(at, b'[', b']').unwrap_or(at);
@@ -53,9 +53,9 @@ fn type_kind(view: &View<'_>, name: usize) -> SymbolKind {
 
 /// `type A …`, or `type (` with one at the start of each line.
 fn declarations(
-    walker: &mut Walker<'_>,
+    walker: &mut BraceWalker<'_>,
     at: usize,
-    kind: impl Fn(&View<'_>, usize) -> SymbolKind,
+    kind: impl Fn(&SymbolView<'_>, usize) -> SymbolKind,
 ) -> Option<usize> {
     let view = walker.view;
     if view.is_word(at + 1) {
@@ -83,7 +83,7 @@ fn declarations(
 }
 
 /// `a, b = 1, 2`.
-fn names(walker: &mut Walker<'_>, mut at: usize, kind: &impl Fn(&View<'_>, usize) -> SymbolKind) {
+fn names(walker: &mut BraceWalker<'_>, mut at: usize, kind: &impl Fn(&SymbolView<'_>, usize) -> SymbolKind) {
     let view = walker.view;
     loop {
         if view.word(at) != b"_" {

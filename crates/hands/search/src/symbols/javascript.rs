@@ -1,15 +1,15 @@
 use super::{
-    SymbolKind, View,
-    braces::{Scope, Walker},
+    SymbolKind, SymbolView,
+    braces::{BraceWalker, SymbolScope},
     words,
 };
 
 /// JavaScript and TypeScript: bindings at the top, methods of classes, and
 /// names put on `exports` and prototypes.
-pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     match view.word(at) {
-        b"const" | b"let" | b"var" if walker.scope() == Scope::Module && walker.is_level() => {
+        b"const" | b"let" | b"var" if walker.scope() == SymbolScope::Module && walker.is_level() => {
             binding(walker, at + 1)
         }
         b"exports" if view.mark(at + 1) == b'.' && view.mark(at + 3) == b'=' && view.is_word(at + 2) => {
@@ -17,13 +17,13 @@ pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
             walker.add(at + 2, kind);
             Some(at + 3)
         }
-        _ if walker.scope() == Scope::Type && walker.is_level() => member(walker, at),
+        _ if walker.scope() == SymbolScope::Type && walker.is_level() => member(walker, at),
         b"prototype" => None,
         _ => assigned_method(walker, at),
     }
 }
 
-fn binding(walker: &mut Walker<'_>, name: usize) -> Option<usize> {
+fn binding(walker: &mut BraceWalker<'_>, name: usize) -> Option<usize> {
     let view = walker.view;
     if view.word(name) == b"enum" || words::is_reserved(walker.grammar, view.word(name)) {
         return None;
@@ -37,8 +37,8 @@ fn binding(walker: &mut Walker<'_>, name: usize) -> Option<usize> {
     let kind = equals.map_or(SymbolKind::Variable, |at| value_kind(&view, at + 1));
     walker.add(name, kind);
     match kind {
-        SymbolKind::Function => walker.open_next(Scope::Function, None),
-        SymbolKind::Class => walker.open_next(Scope::Type, Some(name)),
+        SymbolKind::Function => walker.open_next(SymbolScope::Function, None),
+        SymbolKind::Class => walker.open_next(SymbolScope::Type, Some(name)),
         _ => (),
     }
     // Behind the name, so that `= class {` and `= function () {` are not seen
@@ -50,7 +50,7 @@ fn binding(walker: &mut Walker<'_>, name: usize) -> Option<usize> {
 }
 
 /// What stands behind `=`.
-fn value_kind(view: &View<'_>, at: usize) -> SymbolKind {
+fn value_kind(view: &SymbolView<'_>, at: usize) -> SymbolKind {
     match view.word(at) {
         b"function" => return SymbolKind::Function,
         b"class" => return SymbolKind::Class,
@@ -74,7 +74,7 @@ fn value_kind(view: &View<'_>, at: usize) -> SymbolKind {
 }
 
 /// `name(…) {`, `get name(…) {`, `name = (…) => {`, in the body of a class.
-fn member(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+fn member(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
     let word = view.word(at);
     let open = view.behind_generics(at + 1);
@@ -83,28 +83,28 @@ fn member(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
     {
         let behind = view.behind(open, b'(', b')')?;
         walker.add(at, SymbolKind::Method);
-        walker.open_next(Scope::Function, None);
+        walker.open_next(SymbolScope::Function, None);
         return Some(behind);
     }
     if view.mark(at + 1) == b'=' && value_kind(&view, at + 2) == SymbolKind::Function {
         walker.add(at, SymbolKind::Method);
-        walker.open_next(Scope::Function, None);
+        walker.open_next(SymbolScope::Function, None);
         return Some(at + 2);
     }
     None
 }
 
 /// `Thing.prototype.name = function`, `thing.name = function`.
-fn assigned_method(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+fn assigned_method(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     let view = walker.view;
-    if !matches!(walker.scope(), Scope::Module) || !walker.is_level() || view.mark(at + 1) != b'.' {
+    if !matches!(walker.scope(), SymbolScope::Module) || !walker.is_level() || view.mark(at + 1) != b'.' {
         return None;
     }
     let name = if view.word(at + 2) == b"prototype" && view.mark(at + 3) == b'.' { at + 4 } else { at + 2 };
     let is_function = matches!(view.word(name + 2), b"function" | b"async");
     if view.mark(name + 1) == b'=' && is_function && view.is_word(name) {
         walker.add_to(name, SymbolKind::Method, Some(at));
-        walker.open_next(Scope::Function, None);
+        walker.open_next(SymbolScope::Function, None);
         return Some(name + 3);
     }
     None

@@ -1,16 +1,16 @@
 //! Which languages there are, and how their text is put together.
 
-use super::syntax::{CharQuote, Heredoc, Quote, RawString, Syntax};
+use super::syntax::{CharQuote, Heredoc, LanguageSyntax, Quote, RawString};
 
 /// A language whose definitions are known.
 #[derive(Debug)]
 pub struct Lang {
-    /// Its name.
+    /// What people call the language.
     pub name: &'static str,
     extensions: &'static [&'static str],
     /// Whole file names, and interpreters in `#!` lines.
     names: &'static [&'static str],
-    pub(crate) syntax: &'static Syntax,
+    pub(crate) syntax: &'static LanguageSyntax,
     pub(crate) grammar: Grammar,
 }
 
@@ -53,111 +53,119 @@ const BACKTICK: Quote = Quote { open: "`", close: "`", escapes: false, multiline
 
 const C_COMMENT: (&str, &str) = ("/*", "*/");
 
-static RUST: Syntax = Syntax {
+static RUST: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     nested_comments: true,
     quotes: &[DOUBLE_LONG],
     char_quote: CharQuote::Lifetime,
     raw: RawString::Rust,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static C_LIKE: Syntax = Syntax {
+static C_LIKE: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[TRIPLE, DOUBLE],
     char_quote: CharQuote::Char,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static CPP: Syntax = Syntax {
+static CPP: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[DOUBLE],
     char_quote: CharQuote::Char,
     raw: RawString::Cpp,
     preprocessor: true,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static CSHARP: Syntax = Syntax {
+static CSHARP: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[TRIPLE, DOUBLE],
     char_quote: CharQuote::Char,
     raw: RawString::Verbatim,
     preprocessor: true,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static GO: Syntax = Syntax {
+static GO: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[DOUBLE, BACKTICK],
     char_quote: CharQuote::Char,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static KOTLIN: Syntax = Syntax {
+static KOTLIN: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     nested_comments: true,
     quotes: &[TRIPLE, DOUBLE],
     char_quote: CharQuote::Char,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static DART: Syntax = Syntax {
+static DART: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[TRIPLE, TRIPLE_SINGLE, DOUBLE, SINGLE],
     word_marks: b"$",
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static JAVASCRIPT: Syntax = Syntax {
+static JAVASCRIPT: LanguageSyntax = LanguageSyntax {
     line_comments: &["//"],
     block_comments: &[C_COMMENT],
     quotes: &[DOUBLE, SINGLE],
     templates: true,
     regexes: true,
     word_marks: b"$",
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static PHP: Syntax = Syntax {
+static PHP: LanguageSyntax = LanguageSyntax {
     line_comments: &["//", "#"],
     block_comments: &[C_COMMENT],
     quotes: &[DOUBLE_LONG, SINGLE_LONG],
     heredoc: Heredoc::Php,
     word_marks: b"$",
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static PYTHON: Syntax =
-    Syntax { line_comments: &["#"], quotes: &[TRIPLE, TRIPLE_SINGLE, DOUBLE, SINGLE], ..Syntax::PLAIN };
-static RUBY: Syntax = Syntax {
+static PYTHON: LanguageSyntax = LanguageSyntax {
+    line_comments: &["#"],
+    quotes: &[TRIPLE, TRIPLE_SINGLE, DOUBLE, SINGLE],
+    ..LanguageSyntax::PLAIN
+};
+static RUBY: LanguageSyntax = LanguageSyntax {
     line_comments: &["#"],
     block_comments: &[("=begin", "=end")],
     quotes: &[DOUBLE, SINGLE],
     heredoc: Heredoc::Ruby,
     regexes: true,
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static SHELL: Syntax = Syntax {
+static SHELL: LanguageSyntax = LanguageSyntax {
     line_comments: &["#"],
     quotes: &[DOUBLE_LONG, SINGLE_LONG],
     heredoc: Heredoc::Shell,
     word_marks: b"-",
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static LUA: Syntax = Syntax {
+static LUA: LanguageSyntax = LanguageSyntax {
     line_comments: &["--"],
     block_comments: &[("--[[", "]]")],
     quotes: &[DOUBLE, SINGLE],
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static HASH: Syntax = Syntax { line_comments: &["#"], quotes: &[TRIPLE, DOUBLE, SINGLE], ..Syntax::PLAIN };
-static SQL: Syntax = Syntax {
+static HASH: LanguageSyntax =
+    LanguageSyntax { line_comments: &["#"], quotes: &[TRIPLE, DOUBLE, SINGLE], ..LanguageSyntax::PLAIN };
+static SQL: LanguageSyntax = LanguageSyntax {
     line_comments: &["--", "#"],
     block_comments: &[C_COMMENT],
     quotes: &[SINGLE_LONG],
-    ..Syntax::PLAIN
+    ..LanguageSyntax::PLAIN
 };
-static ZIG: Syntax =
-    Syntax { line_comments: &["//"], quotes: &[DOUBLE], char_quote: CharQuote::Char, ..Syntax::PLAIN };
+static ZIG: LanguageSyntax = LanguageSyntax {
+    line_comments: &["//"],
+    quotes: &[DOUBLE],
+    char_quote: CharQuote::Char,
+    ..LanguageSyntax::PLAIN
+};
 /// Every language, in no order that matters: an extension is in one row only.
 static LANGS: &[Lang] = &[
     lang("Rust", &["rs"], &[], &RUST, Grammar::Rust),
@@ -208,7 +216,7 @@ const fn lang(
     name: &'static str,
     extensions: &'static [&'static str],
     names: &'static [&'static str],
-    syntax: &'static Syntax,
+    syntax: &'static LanguageSyntax,
     grammar: Grammar,
 ) -> Lang {
     Lang { name, extensions, names, syntax, grammar }

@@ -5,11 +5,11 @@
 //! with its line unless the language lets it go on, and nothing it meets can
 //! make it fail.
 
-use super::syntax::{CharQuote, Heredoc, RawString, Syntax};
+use super::syntax::{CharQuote, Heredoc, LanguageSyntax, RawString};
 
 /// One piece of code.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Token {
+pub(crate) struct SourceToken {
     pub(crate) start: u32,
     pub(crate) end: u32,
     /// Counted from 1.
@@ -37,7 +37,12 @@ pub(crate) enum Comments {
 }
 
 /// Splits `source`, at most 4 GB of it, into `tokens`.
-pub(crate) fn tokens(syntax: &Syntax, source: &[u8], comments: Comments, tokens: &mut Vec<Token>) {
+pub(crate) fn tokens(
+    syntax: &LanguageSyntax,
+    source: &[u8],
+    comments: Comments,
+    tokens: &mut Vec<SourceToken>,
+) {
     tokens.clear();
     let mut lexer =
         Lexer { syntax, source, at: 0, line: 1, line_start: 0, comments, tokens, heredocs: Vec::new() };
@@ -45,13 +50,13 @@ pub(crate) fn tokens(syntax: &Syntax, source: &[u8], comments: Comments, tokens:
 }
 
 struct Lexer<'a> {
-    syntax: &'a Syntax,
+    syntax: &'a LanguageSyntax,
     source: &'a [u8],
     at: usize,
     line: u32,
     line_start: usize,
     comments: Comments,
-    tokens: &'a mut Vec<Token>,
+    tokens: &'a mut Vec<SourceToken>,
     /// Ends of the heredocs that begin behind this line.
     heredocs: Vec<Vec<u8>>,
 }
@@ -88,7 +93,7 @@ impl Lexer<'_> {
         let column = u16::try_from(start - line_start).unwrap_or(u16::MAX);
         let (start, end) =
             (u32::try_from(start).unwrap_or(u32::MAX), u32::try_from(self.at).unwrap_or(u32::MAX));
-        self.tokens.push(Token { start, end, line, column, kind });
+        self.tokens.push(SourceToken { start, end, line, column, kind });
     }
 
     fn push_here(&mut self, start: usize, kind: TokenKind) {

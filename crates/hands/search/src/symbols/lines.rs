@@ -1,9 +1,9 @@
 //! Languages whose definitions begin lines.
 
-use super::{Grammar, Symbol, SymbolKind, View};
+use super::{Grammar, Symbol, SymbolKind, SymbolView};
 
 struct Finder<'a> {
-    view: View<'a>,
+    view: SymbolView<'a>,
     found: Vec<Symbol>,
     /// Types and modules around, each with its indentation.
     around: Vec<(u16, usize)>,
@@ -28,7 +28,7 @@ impl Finder<'_> {
 }
 
 /// Python, Ruby, Elixir: what is in what is told by the indentation.
-pub(crate) fn indented(grammar: Grammar, view: View<'_>) -> Vec<Symbol> {
+pub(crate) fn indented(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
     let mut finder = Finder { view, found: Vec::new(), around: Vec::new() };
     for at in 0..view.tokens.len() {
         if !view.is_first(at) {
@@ -96,7 +96,7 @@ fn is_class_level(finder: &Finder<'_>, indent: u16) -> bool {
 }
 
 /// `name = …`, `name: Type = …`, but not `name == …`, `name += …`.
-fn is_assigned(view: &View<'_>, at: usize) -> bool {
+fn is_assigned(view: &SymbolView<'_>, at: usize) -> bool {
     match view.mark(at + 1) {
         b'=' => view.mark(at + 2) != b'=',
         b':' => {
@@ -177,7 +177,7 @@ fn elixir(finder: &mut Finder<'_>, at: usize, indent: u16) {
 }
 
 /// Lua, Perl, shell, SQL, make.
-pub(crate) fn flat(grammar: Grammar, view: View<'_>) -> Vec<Symbol> {
+pub(crate) fn flat(grammar: Grammar, view: SymbolView<'_>) -> Vec<Symbol> {
     let mut finder = Finder { view, found: Vec::new(), around: Vec::new() };
     for at in 0..view.tokens.len() {
         match grammar {

@@ -22,8 +22,8 @@ mod words;
 
 use lang::Grammar;
 pub use lang::Lang;
-pub(crate) use lexer::{Comments, Token, TokenKind, is_word, tokens};
-use view::View;
+pub(crate) use lexer::{Comments, SourceToken, TokenKind, is_word, tokens};
+use view::SymbolView;
 
 /// Something with a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -104,9 +104,9 @@ impl SymbolKind {
 const MAX_SYMBOLS: usize = 20_000;
 
 /// The definitions in a file. `scratch` is memory to use again.
-pub fn symbols(lang: &Lang, source: &[u8], scratch: &mut Scratch) -> Vec<Symbol> {
+pub fn symbols(lang: &Lang, source: &[u8], scratch: &mut SymbolScratch) -> Vec<Symbol> {
     tokens(lang.syntax, source, Comments::Skip, &mut scratch.tokens);
-    let view = View { source, tokens: &scratch.tokens };
+    let view = SymbolView { source, tokens: &scratch.tokens };
     let mut found = match lang.grammar {
         Grammar::Python | Grammar::Ruby | Grammar::Elixir => lines::indented(lang.grammar, view),
         Grammar::Lua | Grammar::Perl | Grammar::Shell | Grammar::Sql | Grammar::Make => {
@@ -120,6 +120,6 @@ pub fn symbols(lang: &Lang, source: &[u8], scratch: &mut Scratch) -> Vec<Symbol>
 
 /// Memory that is used again from file to file.
 #[derive(Debug, Default)]
-pub struct Scratch {
-    tokens: Vec<Token>,
+pub struct SymbolScratch {
+    tokens: Vec<SourceToken>,
 }

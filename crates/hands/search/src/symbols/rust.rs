@@ -1,19 +1,19 @@
 use super::{
     SymbolKind,
-    braces::{Scope, Walker},
+    braces::{BraceWalker, SymbolScope},
 };
 
 /// What only Rust has: `impl` blocks and `macro_rules!`.
-pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
+pub(crate) fn word(walker: &mut BraceWalker<'_>, at: usize) -> Option<usize> {
     match walker.view.word(at) {
         b"impl" => {
             let name = implemented(walker, at + 1);
-            walker.open_next(Scope::Type, name);
+            walker.open_next(SymbolScope::Type, name);
             Some(at + 1)
         }
         b"macro_rules" if walker.view.mark(at + 1) == b'!' && walker.view.is_word(at + 2) => {
             walker.add(at + 2, SymbolKind::Macro);
-            walker.open_next(Scope::Block, None);
+            walker.open_next(SymbolScope::Block, None);
             Some(at + 3)
         }
         // `fn(u8) -> u8` is a type.
@@ -28,7 +28,7 @@ pub(crate) fn word(walker: &mut Walker<'_>, at: usize) -> Option<usize> {
 
 /// The type an `impl` is for: the last name before its generics, behind `for`
 /// if there is one.
-fn implemented(walker: &Walker<'_>, start: usize) -> Option<usize> {
+fn implemented(walker: &BraceWalker<'_>, start: usize) -> Option<usize> {
     const REACH: usize = 200;
     let view = walker.view;
     let mut at = view.behind_generics(start);

@@ -1,6 +1,6 @@
 /// What is text, what is a comment and what is code, in one language.
 #[derive(Debug)]
-pub(crate) struct Syntax {
+pub(crate) struct LanguageSyntax {
     pub(crate) line_comments: &'static [&'static str],
     pub(crate) block_comments: &'static [(&'static str, &'static str)],
     pub(crate) nested_comments: bool,
@@ -65,7 +65,7 @@ pub(crate) enum Heredoc {
     Php,
 }
 
-impl Syntax {
+impl LanguageSyntax {
     /// Nothing but words.
     pub(crate) const PLAIN: Self = Self {
         line_comments: &[],

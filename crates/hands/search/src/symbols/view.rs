@@ -1,13 +1,13 @@
-use super::{Token, TokenKind};
+use super::{SourceToken, TokenKind};
 
 /// The tokens of a file, and what they say.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct SymbolView<'a> {
     pub(crate) source: &'a [u8],
-    pub(crate) tokens: &'a [Token],
+    pub(crate) tokens: &'a [SourceToken],
 }
 
-impl<'a> View<'a> {
+impl<'a> SymbolView<'a> {
     /// The word at an index; nothing if there is no word.
     pub(crate) fn word(&self, at: usize) -> &'a [u8] {
         match self.tokens.get(at) {

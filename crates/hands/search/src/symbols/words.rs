@@ -2,14 +2,14 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use super::{Grammar, SymbolKind, braces::Scope};
+use super::{Grammar, SymbolKind, braces::SymbolScope};
 
 /// A word that begins a definition.
 pub(crate) struct Keyword {
     word: &'static [u8],
     pub(crate) kind: SymbolKind,
-    /// What the brace behind it opens; [`Scope::Block`] for none.
-    pub(crate) opens: Scope,
+    /// What the brace behind it opens; [`SymbolScope::Block`] for none.
+    pub(crate) opens: SymbolScope,
     /// Words that may stand before the name.
     pub(crate) between: &'static [&'static [u8]],
     /// Marks one of which must follow the name, if any are given.
@@ -18,29 +18,36 @@ pub(crate) struct Keyword {
     pub(crate) recorded: bool,
 }
 
-const fn it(word: &'static str, kind: SymbolKind, opens: Scope) -> Keyword {
+const fn it(word: &'static str, kind: SymbolKind, opens: SymbolScope) -> Keyword {
     Keyword { word: word.as_bytes(), kind, opens, between: &[], follows: b"", recorded: true }
 }
 
-const fn followed(word: &'static str, kind: SymbolKind, opens: Scope, follows: &'static [u8]) -> Keyword {
+const fn followed(
+    word: &'static str,
+    kind: SymbolKind,
+    opens: SymbolScope,
+    follows: &'static [u8],
+) -> Keyword {
     Keyword { follows, ..it(word, kind, opens) }
 }
 
 const fn over(
     word: &'static str,
     kind: SymbolKind,
-    opens: Scope,
+    opens: SymbolScope,
     between: &'static [&'static [u8]],
 ) -> Keyword {
     Keyword { between, ..it(word, kind, opens) }
 }
 
-const fn block(word: &'static str, opens: Scope) -> Keyword {
+const fn block(word: &'static str, opens: SymbolScope) -> Keyword {
     Keyword { recorded: false, ..it(word, SymbolKind::Other, opens) }
 }
 
-use Scope::{Block, Enum as EnumScope, Function as FunctionScope, Module as ModuleScope, Type as TypeScope};
 use SymbolKind as K;
+use SymbolScope::{
+    Block, Enum as EnumScope, Function as FunctionScope, Module as ModuleScope, Type as TypeScope,
+};
 
 static RUST: &[Keyword] = &[
     it("fn", K::Function, FunctionScope),
@@ -202,39 +209,39 @@ const RESERVED: &str = "abstract alignas and as assert async await break case ca
     val var virtual void when where while with yield _";
 
 /// Those that are names all the same, by family.
-const USABLE: [(Family, &str); 4] = [
+const USABLE: [(WordFamily, &str); 4] = [
     (
-        Family::Rust,
+        WordFamily::Rust,
         "and assert case catch checked class default defer delete echo export extends final finally fixed foreach fun \
          func function goto guard implements import lock namespace new not or package print private protected public \
          select switch template this throw throws try unless until using val var void when with",
     ),
     (
-        Family::JavaScript,
+        WordFamily::JavaScript,
         "and assert catch checked default defer delete echo export final finally fixed fn foreach fun func goto guard \
          import lock loop match not or override package print ref select template throw unless until val when where",
     ),
     (
-        Family::C,
+        WordFamily::C,
         "checked defer echo export final finally fixed fn foreach fun func function guard import in let lock loop match \
          override package print ref select unless until val var when where with yield",
     ),
     (
-        Family::Other,
+        WordFamily::Other,
         "and checked delete echo fixed fn func let loop match not or print ref select template until",
     ),
 ];
 
 /// Languages that reserve about the same words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Family {
+enum WordFamily {
     Rust,
     JavaScript,
     C,
     Other,
 }
 
-impl Family {
+impl WordFamily {
     fn of(grammar: Grammar) -> Self {
         match grammar {
             Grammar::Rust | Grammar::Go | Grammar::Zig => Self::Rust,
@@ -269,5 +276,5 @@ pub(crate) fn is_reserved(grammar: Grammar, word: &[u8]) -> bool {
     const LONGEST: usize = 10;
     let may_be =
         word.len() <= LONGEST && word.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'_');
-    may_be && RESERVED_IN.get(word).is_some_and(|families| families & Family::of(grammar).bit() != 0)
+    may_be && RESERVED_IN.get(word).is_some_and(|families| families & WordFamily::of(grammar).bit() != 0)
 }

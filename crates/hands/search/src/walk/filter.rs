@@ -6,7 +6,7 @@ use ignore::{
     types::{Types, TypesBuilder},
 };
 
-use super::rules::Rules;
+use super::rules::IgnoreRules;
 
 /// Which files a walk is about, beyond their place.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl Default for Filter {
 
 /// Why an entry is left out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ruling {
+pub(crate) enum IgnoreRuling {
     Keep,
     /// Does not fit what was asked for.
     Unwanted,
@@ -50,40 +50,40 @@ fn is_vcs(name: &[u8]) -> bool {
 
 impl Filter {
     /// Whether deciding needs the path, not only the name.
-    pub(crate) fn needs_path(&self, rules: &Rules) -> bool {
+    pub(crate) fn needs_path(&self, rules: &IgnoreRules) -> bool {
         rules.any() || !self.globs.is_empty() || self.types.is_some()
     }
 
     /// Decides about one entry, in ripgrep's order: globs over ignore files
     /// over types over the dot. `path` is absolute and may be left empty when
     /// [`Filter::needs_path`] says so.
-    pub(crate) fn rule(&self, rules: &Rules, path: &Path, name: &[u8], is_dir: bool) -> Ruling {
+    pub(crate) fn rule(&self, rules: &IgnoreRules, path: &Path, name: &[u8], is_dir: bool) -> IgnoreRuling {
         match self.globs.matched(path, is_dir) {
-            Match::Whitelist(()) => return Ruling::Keep,
-            Match::Ignore(()) => return Ruling::Unwanted,
+            Match::Whitelist(()) => return IgnoreRuling::Keep,
+            Match::Ignore(()) => return IgnoreRuling::Unwanted,
             Match::None => (),
         }
         if self.skip_vcs && is_vcs(name) {
-            return Ruling::Vcs;
+            return IgnoreRuling::Vcs;
         }
         let mut wanted = false;
         if self.respect_ignore {
             match rules.matched(path, is_dir) {
-                Match::Ignore(()) => return Ruling::Ignored,
+                Match::Ignore(()) => return IgnoreRuling::Ignored,
                 Match::Whitelist(()) => wanted = true,
                 Match::None => (),
             }
         }
         if let Some(types) = &self.types {
             match types.matched(path, is_dir) {
-                Match::Ignore(_) => return Ruling::Unwanted,
+                Match::Ignore(_) => return IgnoreRuling::Unwanted,
                 Match::Whitelist(_) => wanted = true,
                 Match::None => (),
             }
         }
         match name.first() {
-            Some(b'.') if self.skip_hidden && !wanted => Ruling::Hidden,
-            _ => Ruling::Keep,
+            Some(b'.') if self.skip_hidden && !wanted => IgnoreRuling::Hidden,
+            _ => IgnoreRuling::Keep,
         }
     }
 }
@@ -94,11 +94,11 @@ impl Filter {
 /// does, and the directory that is searched, as everybody expects.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
-    places: Vec<Place>,
+    places: Vec<FilteredPlace>,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct FilteredPlace {
     all: Override,
     /// Those with `!` alone: they tell "left out" from "not taken".
     excluding: Option<Override>,
@@ -121,7 +121,7 @@ impl Globs {
             let excluding: Vec<&String> = globs.iter().filter(|glob| glob.starts_with('!')).collect();
             let excluding =
                 if excluding.is_empty() { None } else { Some(build(excluding.into_iter(), place)?) };
-            compiled.places.push(Place { all, excluding });
+            compiled.places.push(FilteredPlace { all, excluding });
         }
         Ok(compiled)
     }

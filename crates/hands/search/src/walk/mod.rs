@@ -10,22 +10,22 @@ use std::{num::NonZero, path::Path, sync::Arc, thread};
 
 pub use filter::{Filter, Globs, UnknownType, VCS_DIRS, file_type};
 use queue::Queue;
-use rules::Rules;
+use rules::IgnoreRules;
 pub(crate) use tally::Pruned;
-pub use tally::{Needs, Tally, Unreadable};
-pub use worker::Entry;
-use worker::{Job, PendingDir, Worker};
+pub use tally::{Needs, Unreadable, WalkTally};
+pub use worker::WalkEntry;
+use worker::{PendingDir, WalkJob, Worker};
 
 use crate::{Root, Stop};
 
 /// One walk below a root.
 #[derive(Debug)]
-pub struct Walk<'a> {
+pub struct TreeWalk<'a> {
     root: &'a Root,
     filter: &'a Filter,
     stop: &'a Stop,
     limits: Limits,
-    rules: Arc<Rules>,
+    rules: Arc<IgnoreRules>,
 }
 
 /// What a walk may use.
@@ -67,7 +67,7 @@ pub trait Visitor: Send {
     fn dir(&mut self, _rel: &[u8]) {}
 
     /// Looks at one file.
-    fn file(&mut self, entry: &Entry<'_, Self::Mark>, tally: &mut Tally);
+    fn file(&mut self, entry: &WalkEntry<'_, Self::Mark>, tally: &mut WalkTally);
 }
 
 /// What to do with entries that rules leave out.
@@ -79,31 +79,32 @@ pub(crate) enum LeftOut {
     Visit,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TreeWalk<'a> {
     /// Prepares a walk. `cwd` is where git's global rules are relative to.
     pub fn new(root: &'a Root, filter: &'a Filter, cwd: &Path, limits: Limits, stop: &'a Stop) -> Self {
-        let rules = if filter.respect_ignore { Rules::above(root.path(), cwd) } else { Rules::none() };
+        let rules =
+            if filter.respect_ignore { IgnoreRules::above(root.path(), cwd) } else { IgnoreRules::none() };
         Self { root, filter, stop, limits, rules }
     }
 
     /// The same walk with another end.
-    pub(crate) fn with_stop<'b>(&'b self, stop: &'b Stop) -> Walk<'b> {
-        Walk { stop, rules: Arc::clone(&self.rules), ..*self }
+    pub(crate) fn with_stop<'b>(&'b self, stop: &'b Stop) -> TreeWalk<'b> {
+        TreeWalk { stop, rules: Arc::clone(&self.rules), ..*self }
     }
 
     /// Whether ignore files leave out the root itself, or everything in it.
-    /// Somebody who names such a place wants to see it nevertheless.
+    /// A caller who names such a place wants to see it nevertheless.
     pub fn root_is_ignored(&self) -> bool {
         if !self.filter.respect_ignore {
             return false;
         }
         let path = self.root.path();
-        let own = Rules::at(&self.rules, path);
+        let own = IgnoreRules::at(&self.rules, path);
         self.rules.leave_out(path) || own.leave_out_everything(path)
     }
 
     /// Visits everything below the root. Hands back the visitors.
-    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, Tally) {
+    pub fn run<V: Visitor>(&self, mark: V::Mark, make: impl Fn() -> V) -> (Vec<V>, WalkTally) {
         let start = PendingDir {
             rel: Vec::new(),
             depth: 0,
@@ -111,25 +112,25 @@ impl<'a> Walk<'a> {
             mark,
             needs: Needs::default(),
         };
-        self.drive(vec![Job::Dir(start)], LeftOut::Skip, make)
+        self.drive(vec![WalkJob::Dir(start)], LeftOut::Skip, make)
     }
 
     /// Visits what an earlier walk left out.
     pub fn run_left_out<V: Visitor<Mark = ()>>(
         &self,
-        tally: &Tally,
+        tally: &WalkTally,
         make: impl Fn() -> V,
-    ) -> (Vec<V>, Tally) {
-        let jobs = tally.pruned.iter().map(Job::of_pruned).collect();
+    ) -> (Vec<V>, WalkTally) {
+        let jobs = tally.pruned.iter().map(WalkJob::of_pruned).collect();
         self.drive(jobs, LeftOut::Visit, make)
     }
 
     fn drive<V: Visitor>(
         &self,
-        jobs: Vec<Job<V::Mark>>,
+        jobs: Vec<WalkJob<V::Mark>>,
         left_out: LeftOut,
         make: impl Fn() -> V,
-    ) -> (Vec<V>, Tally) {
+    ) -> (Vec<V>, WalkTally) {
         let queue = Queue::new(jobs);
         let workers = thread::scope(|scope| {
             let start = |_| {
@@ -145,7 +146,7 @@ impl<'a> Walk<'a> {
             // Half of an answer must not look like a whole one.
             joined.into_iter().map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        let mut tally = Tally::default();
+        let mut tally = WalkTally::default();
         let mut visitors = Vec::new();
         for (visitor, part) in workers {
             tally.add(part);

@@ -6,12 +6,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// and what waits stays as small as the tree is deep.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     wake: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     jobs: Vec<T>,
     /// Workers that may still add jobs.
     busy: usize,
@@ -22,15 +22,15 @@ struct State<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new(jobs: Vec<T>) -> Self {
-        let state = State { jobs, busy: 0, waiting: 0, broken: false };
+        let state = QueueState { jobs, busy: 0, waiting: 0, broken: false };
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds jobs.
+    /// Adds jobs and wakes threads that wait for some; `jobs` is empty afterwards.
     pub(crate) fn push(&self, jobs: &mut Vec<T>) {
         if jobs.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl<T> Queue<T> {
     /// Runs jobs until none is left and nobody can add one.
     pub(crate) fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.next() {
-            let held = Held(self);
+            let held = HeldJob(self);
             run(job);
             drop(held);
         }
@@ -78,9 +78,9 @@ impl<T> Queue<T> {
 }
 
 /// One job in hand.
-struct Held<'a, T>(&'a Queue<T>);
+struct HeldJob<'a, T>(&'a Queue<T>);
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for HeldJob<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.busy -= 1;

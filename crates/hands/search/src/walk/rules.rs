@@ -20,8 +20,8 @@ use crate::disk::{self, as_path};
 
 /// The ignore rules in force in one directory: its own and those above.
 #[derive(Debug)]
-pub(crate) struct Rules {
-    above: Option<Arc<Rules>>,
+pub(crate) struct IgnoreRules {
+    above: Option<Arc<IgnoreRules>>,
     /// `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude`: strongest
     /// first.
     files: [Option<Gitignore>; 4],
@@ -29,7 +29,7 @@ pub(crate) struct Rules {
     is_repository: bool,
     /// There is a repository here or above, so git rules count at all.
     in_repository: bool,
-    /// Somebody in the chain has something to say.
+    /// A directory of the chain has rules.
     any: bool,
     /// `core.excludesFile`.
     global: Arc<Gitignore>,
@@ -80,7 +80,7 @@ impl RuleFiles {
     }
 }
 
-impl Rules {
+impl IgnoreRules {
     /// No rules at all.
     pub(crate) fn none() -> Arc<Self> {
         Arc::new(Self::empty(Arc::new(Gitignore::empty())))

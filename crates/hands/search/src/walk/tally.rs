@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::rules::Rules;
+use super::rules::IgnoreRules;
 
 /// What a file needs beyond the request to be looked at.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -15,7 +15,7 @@ pub struct Needs {
 
 /// What a walk saw, and what it left out.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct WalkTally {
     /// Regular files (and links, where they count) that were visited.
     pub files: u64,
     /// Directories that were listed.
@@ -46,13 +46,13 @@ pub(crate) struct Pruned {
     pub(crate) rel: Vec<u8>,
     pub(crate) needs: Needs,
     /// Of a directory, the rules it is in.
-    pub(crate) dir: Option<Arc<Rules>>,
+    pub(crate) dir: Option<Arc<IgnoreRules>>,
 }
 
 /// As many left-out places are kept in mind.
 const MAX_PRUNED: usize = 50_000;
 
-impl Tally {
+impl WalkTally {
     pub(crate) fn prune(&mut self, pruned: impl FnOnce() -> Pruned) {
         if self.pruned.len() < MAX_PRUNED {
             self.pruned.push(pruned());
@@ -81,7 +81,7 @@ impl Tally {
 /// not.
 #[derive(Clone, Debug, Default)]
 pub struct Unreadable {
-    /// How many.
+    /// How many could not be read.
     pub count: u64,
     /// The first ones by path: place and reason.
     pub first: Vec<(Vec<u8>, String)>,

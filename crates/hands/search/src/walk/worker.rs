@@ -16,16 +16,16 @@ use std::{
 use rustix::fs::{Stat, fstat};
 
 use super::{
-    LeftOut, Needs, Tally, Visitor, Walk,
-    filter::Ruling,
+    LeftOut, Needs, TreeWalk, Visitor, WalkTally,
+    filter::IgnoreRuling,
     queue::Queue,
-    rules::{RuleFiles, Rules},
+    rules::{IgnoreRules, RuleFiles},
     tally::Pruned,
 };
-use crate::disk::{self, Kind, Listing, as_path};
+use crate::disk::{self, DirectoryListing, Kind, as_path};
 
 /// A piece of work.
-pub(crate) enum Job<M> {
+pub(crate) enum WalkJob<M> {
     Dir(PendingDir<M>),
     /// Some files of a large directory.
     Files(Arc<OpenDir<M>>, Range<usize>),
@@ -40,7 +40,7 @@ pub(crate) enum Job<M> {
 pub(crate) struct PendingDir<M> {
     pub(crate) rel: Vec<u8>,
     pub(crate) depth: usize,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<IgnoreRules>,
     pub(crate) mark: M,
     pub(crate) needs: Needs,
 }
@@ -49,13 +49,13 @@ pub(crate) struct PendingDir<M> {
 pub(crate) struct OpenDir<M> {
     fd: OwnedFd,
     rel: Vec<u8>,
-    listing: Listing,
-    rules: Arc<Rules>,
+    listing: DirectoryListing,
+    rules: Arc<IgnoreRules>,
     mark: M,
     needs: Needs,
 }
 
-impl Job<()> {
+impl WalkJob<()> {
     pub(crate) fn of_pruned(pruned: &Pruned) -> Self {
         let (rel, needs) = (pruned.rel.clone(), pruned.needs);
         match &pruned.dir {
@@ -67,7 +67,7 @@ impl Job<()> {
 
 /// A file the walk came to.
 #[derive(Debug)]
-pub struct Entry<'a, M> {
+pub struct WalkEntry<'a, M> {
     dir: &'a OwnedFd,
     dir_rel: &'a [u8],
     name: &'a CStr,
@@ -79,8 +79,8 @@ pub struct Entry<'a, M> {
     pub needs: Needs,
 }
 
-impl<M> Entry<'_, M> {
-    /// Its name.
+impl<M> WalkEntry<'_, M> {
+    /// The last part of its path.
     pub fn name(&self) -> &[u8] {
         self.name.to_bytes()
     }
@@ -137,20 +137,20 @@ const LISTING_BUFFER: usize = 32 * 1024;
 const GIVE_WAY_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Worker<'a, V: Visitor> {
-    walk: &'a Walk<'a>,
-    queue: &'a Queue<Job<V::Mark>>,
+    walk: &'a TreeWalk<'a>,
+    queue: &'a Queue<WalkJob<V::Mark>>,
     left_out: LeftOut,
     visitor: V,
-    tally: Tally,
+    tally: WalkTally,
     buffer: Vec<MaybeUninit<u8>>,
-    more: Vec<Job<V::Mark>>,
+    more: Vec<WalkJob<V::Mark>>,
     polite: bool,
 }
 
 impl<'a, V: Visitor> Worker<'a, V> {
     pub(crate) fn new(
-        walk: &'a Walk<'a>,
-        queue: &'a Queue<Job<V::Mark>>,
+        walk: &'a TreeWalk<'a>,
+        queue: &'a Queue<WalkJob<V::Mark>>,
         left_out: LeftOut,
         visitor: V,
     ) -> Self {
@@ -159,34 +159,34 @@ impl<'a, V: Visitor> Worker<'a, V> {
             queue,
             left_out,
             visitor,
-            tally: Tally::default(),
+            tally: WalkTally::default(),
             buffer: vec![MaybeUninit::uninit(); LISTING_BUFFER],
             more: Vec::new(),
             polite: false,
         }
     }
 
-    pub(crate) fn run(mut self) -> (V, Tally) {
+    pub(crate) fn run(mut self) -> (V, WalkTally) {
         let queue = self.queue;
         queue.work(|job| self.job(job));
         (self.visitor, self.tally)
     }
 
-    fn job(&mut self, job: Job<V::Mark>) {
+    fn job(&mut self, job: WalkJob<V::Mark>) {
         if self.walk.stop.is_over() {
             self.queue.clear();
             return;
         }
         self.give_way();
         match job {
-            Job::Dir(place) => {
+            WalkJob::Dir(place) => {
                 if let Err(error) = self.dir(&place) {
                     self.tally.unreadable.note(&place.rel, &error);
                 }
                 self.queue.push(&mut self.more);
             }
-            Job::Files(dir, range) => self.files(&dir, range),
-            Job::File { rel, mark, needs } => {
+            WalkJob::Files(dir, range) => self.files(&dir, range),
+            WalkJob::File { rel, mark, needs } => {
                 if let Err(error) = self.lone_file(&rel, &mark, needs) {
                     self.tally.unreadable.note(&rel, &error);
                 }
@@ -211,7 +211,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
             self.tally.mounts += 1;
             return Ok(());
         }
-        let listing = Listing::read(fd.as_fd(), &mut self.buffer)?;
+        let listing = DirectoryListing::read(fd.as_fd(), &mut self.buffer)?;
         self.tally.dirs += 1;
         self.visitor.dir(&place.rel);
         let rules = self.rules_in(place, &listing);
@@ -229,13 +229,13 @@ impl<'a, V: Visitor> Worker<'a, V> {
         let dir = Arc::new(dir);
         let len = dir.listing.len();
         let rest = (BATCH..len).step_by(BATCH);
-        self.more.extend(rest.map(|at| Job::Files(Arc::clone(&dir), at..(at + BATCH).min(len))));
+        self.more.extend(rest.map(|at| WalkJob::Files(Arc::clone(&dir), at..(at + BATCH).min(len))));
         self.queue.push(&mut self.more);
         self.files(&dir, 0..BATCH.min(len));
         Ok(())
     }
 
-    fn rules_in(&self, place: &PendingDir<V::Mark>, listing: &Listing) -> Arc<Rules> {
+    fn rules_in(&self, place: &PendingDir<V::Mark>, listing: &DirectoryListing) -> Arc<IgnoreRules> {
         let mut found = RuleFiles::default();
         if !self.walk.filter.respect_ignore || place.needs.ignored {
             return Arc::clone(&place.rules);
@@ -245,7 +245,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
                 found.see(name.to_bytes());
             }
         }
-        Rules::below(&place.rules, &self.absolute(&place.rel), found)
+        IgnoreRules::below(&place.rules, &self.absolute(&place.rel), found)
     }
 
     fn absolute(&self, rel: &[u8]) -> PathBuf {
@@ -256,7 +256,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
     }
 
     fn subdirs(&mut self, dir: &OpenDir<V::Mark>, depth: usize) {
-        let mut paths = Paths::new(self.walk, dir);
+        let mut paths = WalkPaths::new(self.walk, dir);
         for (name, kind) in dir.listing.iter() {
             if kind != Kind::Dir {
                 continue;
@@ -265,12 +265,18 @@ impl<'a, V: Visitor> Worker<'a, V> {
             let Some(mark) = self.visitor.enter(&dir.mark, name) else { continue };
             let Some(needs) = self.admit(dir, &mut paths, name, /*is_dir*/ true) else { continue };
             let rel = join(&dir.rel, name);
-            self.more.push(Job::Dir(PendingDir { rel, depth, rules: Arc::clone(&dir.rules), mark, needs }));
+            self.more.push(WalkJob::Dir(PendingDir {
+                rel,
+                depth,
+                rules: Arc::clone(&dir.rules),
+                mark,
+                needs,
+            }));
         }
     }
 
     fn files(&mut self, dir: &OpenDir<V::Mark>, range: Range<usize>) {
-        let mut paths = Paths::new(self.walk, dir);
+        let mut paths = WalkPaths::new(self.walk, dir);
         for index in range {
             let Some((name, kind)) = dir.listing.get(index) else { return };
             match kind {
@@ -290,7 +296,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
             }
             if let Some(needs) = self.admit(dir, &mut paths, name.to_bytes(), /*is_dir*/ false) {
                 self.tally.files += 1;
-                let entry = Entry { dir: &dir.fd, dir_rel: &dir.rel, name, kind, mark: &dir.mark, needs };
+                let entry = WalkEntry { dir: &dir.fd, dir_rel: &dir.rel, name, kind, mark: &dir.mark, needs };
                 self.visitor.file(&entry, &mut self.tally);
             }
         }
@@ -300,7 +306,7 @@ impl<'a, V: Visitor> Worker<'a, V> {
     fn admit(
         &mut self,
         dir: &OpenDir<V::Mark>,
-        paths: &mut Paths,
+        paths: &mut WalkPaths,
         name: &[u8],
         is_dir: bool,
     ) -> Option<Needs> {
@@ -308,17 +314,17 @@ impl<'a, V: Visitor> Worker<'a, V> {
         let ruling = self.walk.filter.rule(&dir.rules, path, name, is_dir);
         let (mut needs, dir_rel) = (dir.needs, &dir.rel);
         match ruling {
-            Ruling::Keep => return Some(needs),
-            Ruling::Unwanted => return None,
-            Ruling::Vcs => {
+            IgnoreRuling::Keep => return Some(needs),
+            IgnoreRuling::Unwanted => return None,
+            IgnoreRuling::Vcs => {
                 self.tally.vcs += 1;
                 return None;
             }
-            Ruling::Ignored => {
+            IgnoreRuling::Ignored => {
                 self.tally.ignored += 1;
                 needs.ignored = true;
             }
-            Ruling::Hidden => {
+            IgnoreRuling::Hidden => {
                 self.tally.hidden += 1;
                 needs.hidden = true;
             }
@@ -342,21 +348,21 @@ impl<'a, V: Visitor> Worker<'a, V> {
         let fd = self.walk.root.open_dir(dir_rel)?;
         let name = CString::new(name)?;
         self.tally.files += 1;
-        let entry = Entry { dir: &fd, dir_rel, name: &name, kind: Kind::File, mark, needs };
+        let entry = WalkEntry { dir: &fd, dir_rel, name: &name, kind: Kind::File, mark, needs };
         self.visitor.file(&entry, &mut self.tally);
         Ok(())
     }
 }
 
-/// The absolute paths of the entries of one directory, made only when somebody
+/// The absolute paths of the entries of one directory, made only when a caller
 /// looks at more than the name.
-struct Paths {
+struct WalkPaths {
     path: Option<PathBuf>,
     base: usize,
 }
 
-impl Paths {
-    fn new<M>(walk: &Walk<'_>, dir: &OpenDir<M>) -> Self {
+impl WalkPaths {
+    fn new<M>(walk: &TreeWalk<'_>, dir: &OpenDir<M>) -> Self {
         if !walk.filter.needs_path(&dir.rules) {
             return Self { path: None, base: 0 };
         }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobRun, GrepRun, Grepped, Limits, Mode, Page, Plan, Query, QueryOptions, Root, Stop, StopReason,
-    TreeRun,
+    Filter, GlobPlan, GlobRun, GrepPage, GrepRun, Grepped, Limits, Mode, Query, QueryOptions, Root, Stop,
+    StopReason, TreeRun,
 };
 use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat};
 
@@ -27,7 +27,7 @@ fn grep(
         cwd: Path::new("/"),
         filter: &Filter::default(),
         limits: Limits::default(),
-        page: Page { offset: 0, limit: 1000 },
+        page: GrepPage { offset: 0, limit: 1000 },
         may_show,
         stop,
     };
@@ -53,7 +53,7 @@ fn deep_trees_are_searched_to_the_bottom() {
     let found = grep(&root, "needle", Mode::Files, &|_| true, &Stop::never());
     assert_eq!(found.totals.total_files, 1);
     assert!(4096 < found.totals.files[0].rel.len());
-    let plan = Plan::parse("**/bottom.txt", dir.path(), None).unwrap();
+    let plan = GlobPlan::parse("**/bottom.txt", dir.path(), None).unwrap();
     let run = GlobRun {
         cwd: Path::new("/"),
         filter: &Filter::default(),
@@ -155,7 +155,7 @@ fn pages_of_everything_are_bounded() {
         cwd: Path::new("/"),
         filter: &Filter::default(),
         limits: Limits::default(),
-        page: Page { offset: 0, limit: usize::MAX },
+        page: GrepPage { offset: 0, limit: usize::MAX },
         may_show: &|_| true,
         stop: &Stop::never(),
     };

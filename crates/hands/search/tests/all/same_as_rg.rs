@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_search::{
-    Filter, GlobRun, Globs, GrepRun, Kind, Limits, Line, LineKind, Mode, Page, Plan, Query, QueryOptions,
-    Root, Stop, file_type,
+    Filter, GlobPlan, GlobRun, Globs, GrepLine, GrepPage, GrepRun, Kind, Limits, LineKind, Mode, Query,
+    QueryOptions, Root, Stop, file_type,
 };
 
 /// A small generator of numbers: the same seed makes the same tree everywhere.
@@ -235,7 +235,7 @@ impl Case<'_> {
             cwd: tree,
             filter: &filter,
             limits: Limits::default(),
-            page: Page { offset: 0, limit: usize::MAX },
+            page: GrepPage { offset: 0, limit: usize::MAX },
             may_show: &|_| true,
             stop: &Stop::never(),
         };
@@ -266,7 +266,7 @@ impl Case<'_> {
     }
 }
 
-fn shown(path: &[u8], line: &Line) -> Vec<u8> {
+fn shown(path: &[u8], line: &GrepLine) -> Vec<u8> {
     let mark: &[u8] = if line.kind == LineKind::Match { b":" } else { b"-" };
     [path, mark, line.number.to_string().as_bytes(), mark, line.text.as_bytes()].concat()
 }
@@ -368,7 +368,7 @@ fn files_are_listed_as_rg_lists_them() {
             let theirs = listed_by_rg(&rg, &tree, hidden, no_ignore);
             let filter = Filter { respect_ignore: !no_ignore, skip_hidden: !hidden, ..Filter::default() };
             for pattern in GLOBS {
-                let plan = Plan::parse(pattern, &tree, None).unwrap();
+                let plan = GlobPlan::parse(pattern, &tree, None).unwrap();
                 let ours = listed_by_us(&plan, &tree, &filter);
                 let glob = globset(pattern);
                 let theirs: BTreeSet<PathBuf> =
@@ -384,7 +384,7 @@ fn files_are_listed_as_rg_lists_them() {
     }
 }
 
-fn listed_by_us(plan: &Plan, tree: &Path, filter: &Filter) -> BTreeSet<PathBuf> {
+fn listed_by_us(plan: &GlobPlan, tree: &Path, filter: &Filter) -> BTreeSet<PathBuf> {
     let mut ours = BTreeSet::new();
     for asked in plan.roots() {
         let Ok(root) = Root::open(asked) else { continue };

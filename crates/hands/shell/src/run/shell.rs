@@ -291,6 +291,7 @@ impl Shell {
             terminal: wires.terminal(),
         };
         let pid = launch.start()?;
+        tracing::debug!(session = self.config.session, call = %spec.call, task = shared.id, ?pid, limit = ?spec.limit, "a command runs");
         let root = self.owner.started(mark, pid);
         // It joins by itself, before it starts anything; this is for shells that do not get that far.
         cgroup.as_ref().map(|it| it.add(pid).ok());

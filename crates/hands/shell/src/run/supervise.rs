@@ -249,6 +249,7 @@ impl Supervisor {
             out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
             violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
         });
+        tracing::debug!(task = self.shared.id, exit = ?end.exit, stopped = ?end.stopped, took = ?end.elapsed, left = end.left.len(), "the command has ended");
         self.end = Some(Arc::clone(&end));
         self.shared.keyboard().take();
         self.shared.phase.send_replace(Phase::Ended(end));

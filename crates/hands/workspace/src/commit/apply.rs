@@ -9,23 +9,23 @@ use rustix::{
 };
 
 use super::{
-    Change, CommitError, Committed, CommittedFile, Slot, Way,
+    Change, CommitError, Committed, CommittedFile, FileSlot, Way,
     in_place::{open_for_writing, overwrite},
     parents::remove_created,
-    plan::{LARGE, Planned},
-    slot::{Exchange, exchange, open_temp},
+    plan::{LARGE, PlannedChange},
+    slot::{SlotExchange, exchange, open_temp},
     stage::{StageError, Staged, link_open_file},
 };
 use crate::{
     FileChange, FileError, FileState, Journal, MAX_EDITABLE, Origin, Snapshot,
-    journal::{Active, EntryId, Plan, new_entry},
+    journal::{Active, EntryId, JournalPlan, new_entry},
     later::{Later, Unsynced},
     open::{open_dir, open_in},
 };
 
 /// Where a batch goes: which trees count as the user's, and where it is
 /// recorded.
-pub(crate) struct Setting<'a> {
+pub(crate) struct CommitSetting<'a> {
     pub(crate) roots: &'a [PathBuf],
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) later: &'a Later,
@@ -41,10 +41,10 @@ pub(crate) struct Setting<'a> {
 const WORTH_SHOWING: usize = 1024 * 1024;
 
 /// Carries out a batch: all of it or nothing. The caller holds the locks.
-pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Committed, CommitError> {
-    let mut batch = Batch::plan(changes, setting.roots)?;
+pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Result<Committed, CommitError> {
+    let mut batch = CommitBatch::plan(changes, setting.roots)?;
     let mut notes: Vec<String> = batch.planned.iter().filter_map(|it| it.note.clone()).collect();
-    let mut record = Record { journal: setting.journal, active: None };
+    let mut record = CommitRecord { journal: setting.journal, active: None };
     if let Some(journal) = setting.journal {
         match batch.write_down(journal, setting) {
             Ok(active) => record.active = Some(active),
@@ -52,6 +52,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
         }
     }
     if let Err(err) = batch.carry_out(&mut record) {
+        tracing::warn!(files = changes.len(), error = ?err, "a change of files is taken back");
         remove_created(&batch.created);
         if let Some(active) = record.active {
             Journal::abort(active);
@@ -71,33 +72,34 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &Setting<'_>) -> Result<Co
             Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
         }
     }
+    tracing::debug!(files = changes.len(), ?entry, "files changed");
     setting.later.sync(unsynced);
     batch.forget_replaced();
     Ok(Committed { entry, files, notes })
 }
 
-fn committed_file((planned, change): (&Planned, &Change<'_>)) -> CommittedFile {
+fn committed_file((planned, change): (&PlannedChange, &Change<'_>)) -> CommittedFile {
     let len = change.content.as_ref().map_or(0, |content| content.len() as u64);
     CommittedFile { hash: planned.slots[0].after, len }
 }
 
 /// The record of the change under way, where there is a journal.
-struct Record<'a> {
+struct CommitRecord<'a> {
     journal: Option<&'a Journal>,
     active: Option<Active>,
 }
 
-struct Batch<'a> {
+struct CommitBatch<'a> {
     changes: &'a [Change<'a>],
-    planned: Vec<Planned>,
+    planned: Vec<PlannedChange>,
     created: Vec<PathBuf>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> CommitBatch<'a> {
     fn plan(changes: &'a [Change<'a>], roots: &[PathBuf]) -> Result<Self, CommitError> {
         let mut batch = Self { changes, planned: Vec::new(), created: Vec::new() };
         for (index, change) in changes.iter().enumerate() {
-            match Planned::new(index, change, roots) {
+            match PlannedChange::new(index, change, roots) {
                 Ok(planned) => batch.planned.push(planned),
                 Err(error) => return Err(CommitError { index, error }),
             }
@@ -106,8 +108,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Keeps the old contents and writes down what is about to happen.
-    fn write_down(&self, journal: &Journal, setting: &Setting<'_>) -> Result<Active, FileError> {
-        let mut created: Vec<PathBuf> = self.planned.iter().flat_map(Planned::missing_dirs).collect();
+    fn write_down(&self, journal: &Journal, setting: &CommitSetting<'_>) -> Result<Active, FileError> {
+        let mut created: Vec<PathBuf> = self.planned.iter().flat_map(PlannedChange::missing_dirs).collect();
         created.sort();
         created.dedup();
         let (mut changes, mut unsynced) = (Vec::new(), Vec::new());
@@ -127,12 +129,12 @@ impl<'a> Batch<'a> {
         changes.extend(setting.further.iter().cloned());
         let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());
         let slots = self.planned.iter().flat_map(|it| it.slots.clone()).collect();
-        journal.begin(Plan { entry, slots, created }, unsynced)
+        journal.begin(JournalPlan { entry, slots, created }, unsynced)
     }
 
     /// Stages everything, then moves everything into place. An error takes back
     /// what was done.
-    fn carry_out(&mut self, record: &mut Record<'_>) -> Result<(), CommitError> {
+    fn carry_out(&mut self, record: &mut CommitRecord<'_>) -> Result<(), CommitError> {
         let mut staged = Vec::new();
         for (index, (change, planned)) in self.changes.iter().zip(&mut self.planned).enumerate() {
             let made = planned.make_dirs(&mut self.created);
@@ -190,7 +192,7 @@ impl<'a> Batch<'a> {
 
     /// The directories whose names have changed.
     fn names(&self) -> Vec<Unsynced> {
-        let known = self.planned.iter().flat_map(Planned::dirs).filter_map(|dir| dir.try_clone().ok());
+        let known = self.planned.iter().flat_map(PlannedChange::dirs).filter_map(|dir| dir.try_clone().ok());
         let parents = self.created.iter().filter_map(|path| open_dir(path.parent()?).ok());
         known.chain(parents).map(Unsynced::Names).collect()
     }
@@ -215,7 +217,7 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).map_or(0o755, |it| it.mode() & 0o7777)
 }
 
-fn file_change(change: &Change<'_>, planned: &Planned) -> FileChange {
+fn file_change(change: &Change<'_>, planned: &PlannedChange) -> FileChange {
     let before = planned.before();
     let kept_mode = match &before {
         FileState::File { mode, .. } => Some(*mode),
@@ -235,8 +237,8 @@ fn file_change(change: &Change<'_>, planned: &Planned) -> FileChange {
 /// Writes the new content of one change beside its place.
 fn stage(
     change: &Change<'_>,
-    planned: &mut Planned,
-    record: &mut Record<'_>,
+    planned: &mut PlannedChange,
+    record: &mut CommitRecord<'_>,
 ) -> Result<Option<Staged>, FileError> {
     let Some(content) = &change.content else { return Ok(None) };
     if let Some(ahead) = planned.ahead.take() {
@@ -256,22 +258,22 @@ fn stage(
     }
 }
 
-fn discard(staged: Vec<Option<Staged>>, planned: &[Planned]) {
+fn discard(staged: Vec<Option<Staged>>, planned: &[PlannedChange]) {
     for (staged, planned) in staged.into_iter().zip(planned) {
         if let (Some(staged), Ok(dir)) = (staged, planned.dir(0)) {
             staged.discard(dir, &planned.slots[0].temp);
         }
-        planned.slots.iter().filter(|slot| slot.way == Way::Swap).for_each(Slot::clean_up);
+        planned.slots.iter().filter(|slot| slot.way == Way::Swap).for_each(FileSlot::clean_up);
     }
 }
 
 /// Gives one name its new content.
 fn apply(
     change: &Change<'_>,
-    planned: &mut Planned,
+    planned: &mut PlannedChange,
     at: usize,
     staged: &mut Option<Staged>,
-    record: &mut Record<'_>,
+    record: &mut CommitRecord<'_>,
 ) -> Result<(), FileError> {
     // A switch on the way drops the further names.
     let Some(slot) = planned.slots.get(at) else { return Ok(()) };
@@ -311,7 +313,7 @@ fn is_mount_point(err: &FileError) -> bool {
 /// Trades places, then looks at what was swapped out. If that is not what the
 /// change was made for, trades back. The look just before keeps the moment in
 /// which somebody could see content that is taken back as short as can be.
-fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
+fn swap(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), FileError> {
     let path = slot.path();
     let failed = |errno| FileError::from_errno(&path, "write", errno);
     let Some(base) = base else { return Err(failed(Errno::INVAL)) };
@@ -322,11 +324,11 @@ fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileE
         Err(err) => return Err(err),
     };
     match exchange(dir, &slot.temp, &slot.name).map_err(failed)? {
-        Exchange::Done => (),
+        SlotExchange::Done => (),
         // Without a trade there is nothing to compare afterwards, so the look
         // before is the one that counts.
-        Exchange::Unsupported if !base.is_current(&found)? => return Err(changed()),
-        Exchange::Unsupported => {
+        SlotExchange::Unsupported if !base.is_current(&found)? => return Err(changed()),
+        SlotExchange::Unsupported => {
             return rustix::fs::renameat(dir, &*slot.temp, dir, &slot.name).map_err(failed);
         }
     }
@@ -337,7 +339,7 @@ fn swap(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileE
     Err(changed())
 }
 
-fn remove(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), FileError> {
+fn remove(dir: &OwnedFd, slot: &FileSlot, base: Option<&Snapshot>) -> Result<(), FileError> {
     let failed = |errno| FileError::from_errno(&slot.path(), "remove", errno);
     let rename = |from: &Path, to: &Path| {
         rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE).map_err(failed)
@@ -357,8 +359,8 @@ fn remove(dir: &OwnedFd, slot: &Slot, base: Option<&Snapshot>) -> Result<(), Fil
 /// middle, and is completed from the store then.
 fn switch_to_in_place(
     change: &Change<'_>,
-    planned: &mut Planned,
-    record: &mut Record<'_>,
+    planned: &mut PlannedChange,
+    record: &mut CommitRecord<'_>,
 ) -> Result<(), FileError> {
     planned.switch_to_in_place();
     if let (Some(journal), Some(active)) = (record.journal, &mut record.active) {
@@ -371,7 +373,7 @@ fn switch_to_in_place(
     Ok(())
 }
 
-fn write_in_place(change: &Change<'_>, planned: &mut Planned) -> Result<(), FileError> {
+fn write_in_place(change: &Change<'_>, planned: &mut PlannedChange) -> Result<(), FileError> {
     let (Some(old), Some(content), Some(base)) = (&planned.old, &change.content, change.base) else {
         return Err(FileError::from_errno(&change.path, "write", Errno::INVAL));
     };
@@ -392,7 +394,7 @@ mod tests {
     use super::*;
     use crate::{ContentHash, OpenFile};
 
-    /// Somebody writes in the very moment between the last look and the trade.
+    /// Another process writes in the very moment between the last look and the trade.
     #[test]
     fn a_change_in_the_last_moment_survives() {
         let temp = tempfile::tempdir().unwrap();
@@ -400,7 +402,7 @@ mod tests {
         fs::write(root.join("f"), "base").unwrap();
         let (base, _) = Snapshot::load(OpenFile::open(&root.join("f")).unwrap()).unwrap();
         fs::write(root.join("t"), "ours").unwrap();
-        let slot = Slot {
+        let slot = FileSlot {
             change: 0,
             dir: root.clone(),
             name: "f".into(),

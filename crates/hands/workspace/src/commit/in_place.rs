@@ -1,7 +1,7 @@
 //! Overwriting a file where it stands.
 //!
 //! The last resort, for files that a new object could not replace faithfully:
-//! somebody else's file that we may write, a file in a directory we may not, a
+//! another user's file that we may write, a file in a directory we may not, a
 //! file that is a mount point. Both contents are in the undo store before the
 //! first byte is touched, so whatever interrupts the write can be completed
 //! later ([`torn`] recognises it).
@@ -71,7 +71,7 @@ fn write_difference(file: &File, old: &[u8], new: &[u8]) -> Result<(), Errno> {
 
 /// Whether `found` is what a crash in the middle of [`overwrite`] leaves: the
 /// beginning of the new content, then the rest of the old. Anything else is
-/// somebody's work and stays.
+/// another writer's work and stays.
 pub(crate) fn torn(found: &[u8], old: &[u8], new: &[u8]) -> bool {
     let written = found.iter().zip(new).take_while(|(a, b)| a == b).count();
     if found.len() != old.len() {

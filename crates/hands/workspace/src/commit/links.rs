@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What is known about the names of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Names {
+pub(super) enum LinkNames {
     /// The names besides the one asked about; none for an ordinary file.
     AllKnown(Vec<PathBuf>),
     /// This many others are outside of the workspace, or were not found in time.
@@ -28,11 +28,11 @@ pub(super) enum Names {
 }
 
 /// Finds the other names of the file at `path` in the given directory trees.
-pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> Names {
+pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> LinkNames {
     if stamp.links <= 1 {
-        return Names::AllKnown(Vec::new());
+        return LinkNames::AllKnown(Vec::new());
     }
-    let mut search = Search {
+    let mut search = LinkSearch {
         path,
         stamp,
         found: Vec::new(),
@@ -49,12 +49,12 @@ pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> Name
         search.tree(root);
     }
     match search.wanted {
-        0 => Names::AllKnown(search.found),
-        missing => Names::Elsewhere(missing as u64),
+        0 => LinkNames::AllKnown(search.found),
+        missing => LinkNames::Elsewhere(missing as u64),
     }
 }
 
-struct Search<'a> {
+struct LinkSearch<'a> {
     path: &'a Path,
     stamp: &'a Stamp,
     found: Vec<PathBuf>,
@@ -62,7 +62,7 @@ struct Search<'a> {
     deadline: Instant,
 }
 
-impl Search<'_> {
+impl LinkSearch<'_> {
     fn tree(&mut self, root: &Path) {
         let mut todo = vec![root.to_owned()];
         while let Some(dir) = todo.pop() {

@@ -2,7 +2,7 @@
 //!
 //! New content is written beside the file, made durable, and then trades places
 //! with it in one step. What was swapped out is compared with what the change
-//! was made for: if somebody else was quicker, the two are swapped back. A
+//! was made for: if another writer was quicker, the two are swapped back. A
 //! batch is written down before its first step, so an error takes all of it
 //! back, and so does the next process if this one dies.
 
@@ -16,11 +16,11 @@ mod stage;
 
 use std::path::PathBuf;
 
-pub(crate) use apply::{Setting, commit};
+pub(crate) use apply::{CommitSetting, commit};
 pub(crate) use in_place::torn;
 pub(crate) use parents::remove_created;
 pub(crate) use plan::overwrite_at;
-pub(crate) use slot::{Progress, Slot, Way};
+pub(crate) use slot::{FileSlot, SlotProgress, Way};
 pub(crate) use stage::{link_open_file, temporary_name};
 
 use crate::{ContentHash, EntryId, FileError, Snapshot, text::Bytes};
@@ -64,7 +64,7 @@ pub struct CommittedFile {
 pub struct CommitError {
     /// Which change could not be made.
     pub index: usize,
-    /// Why.
+    /// What went wrong; nothing of the batch was kept.
     pub error: FileError,
 }
 

@@ -6,9 +6,9 @@ use std::{
 use rustix::fs::{Access, AtFlags, accessat};
 
 use super::{
-    Change, Slot, Way,
+    Change, FileSlot, Way,
     in_place::{open_for_writing, overwrite},
-    links::{Names, other_names},
+    links::{LinkNames, other_names},
     parents::{missing, open_or_create},
     stage::{Staged, temporary_name},
 };
@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// A change whose place has been looked at, and how it will be made.
-pub(super) struct Planned {
+pub(super) struct PlannedChange {
     /// The directory; nothing where it has yet to be created.
     dir: Option<OwnedFd>,
     /// The existing file.
     pub(super) old: Option<OpenFile>,
     /// Every name that gets the new content; the first is the one asked for.
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<FileSlot>,
     /// Directories of the further names, in the order of their slots.
     other_dirs: Vec<OwnedFd>,
     pub(super) note: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Planned {
 /// Content of this size is written and fingerprinted at the same time.
 pub(super) const LARGE: usize = 4 * 1024 * 1024;
 
-impl Planned {
+impl PlannedChange {
     /// Looks at the place of a change and checks that it may be made. Nothing is
     /// touched yet.
     pub(super) fn new(index: usize, change: &Change<'_>, roots: &[PathBuf]) -> Result<Self, FileError> {
@@ -106,16 +106,16 @@ impl Planned {
     fn add_other_names(&mut self, change: &Change<'_>, roots: &[PathBuf]) -> Result<(), FileError> {
         let Some(old) = &self.old else { return Ok(()) };
         match other_names(&change.path, old.stamp(), roots) {
-            Names::AllKnown(names) => {
+            LinkNames::AllKnown(names) => {
                 for path in names {
                     let (parent, name) = split(&path)?;
                     self.other_dirs.push(open_dir(parent)?);
                     let first = &self.slots[0];
                     let (dir, name) = (parent.to_owned(), name.to_owned());
-                    self.slots.push(Slot { dir, name, temp: temporary_name(), ..first.clone() });
+                    self.slots.push(FileSlot { dir, name, temp: temporary_name(), ..first.clone() });
                 }
             }
-            Names::Elsewhere(count) => {
+            LinkNames::Elsewhere(count) => {
                 let names = if count == 1 { "another name" } else { "other names" };
                 self.note = Some(format!(
                     "{} has {names} outside of the workspace ({count} hard linked); the old content stays there",
@@ -162,8 +162,8 @@ fn slot(
     dir: &Path,
     name: &Path,
     way: Way,
-) -> Slot {
-    Slot {
+) -> FileSlot {
+    FileSlot {
         change: index,
         dir: dir.to_owned(),
         name: name.to_owned(),

@@ -21,7 +21,7 @@ use crate::{
 /// This is also what the write-ahead record holds: from a slot alone, a later
 /// process can tell how far the change came, and finish it or take it back.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct Slot {
+pub(crate) struct FileSlot {
     /// Which change of the batch it belongs to.
     pub(crate) change: usize,
     /// Directory of both names.
@@ -56,16 +56,16 @@ pub(crate) enum Way {
 
 /// How far a slot came before its owner died.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Progress {
+pub(crate) enum SlotProgress {
     /// The user's name holds the old content.
     NotDone,
     /// The user's name holds the new content.
     Done,
-    /// The user's name holds something else: somebody went on from here.
+    /// The user's name holds something else: another writer went on from here.
     Foreign,
 }
 
-impl Slot {
+impl FileSlot {
     /// The whole path of the user's name.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
@@ -76,17 +76,17 @@ impl Slot {
     }
 
     /// Looks at the disk.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> SlotProgress {
         let found = self.open().and_then(|dir| content_of(&dir, &self.name, &self.path()));
         match found {
-            Ok(found) if found == self.after => Progress::Done,
-            Ok(found) if found == self.before => Progress::NotDone,
-            _ => Progress::Foreign,
+            Ok(found) if found == self.after => SlotProgress::Done,
+            Ok(found) if found == self.before => SlotProgress::NotDone,
+            _ => SlotProgress::Foreign,
         }
     }
 
     /// Takes a change back that was done: the old content returns to the user's
-    /// name, unless somebody has put something else there.
+    /// name, unless another writer has put something else there.
     pub(crate) fn take_back(&self) -> Result<(), FileError> {
         let dir = self.open()?;
         let failed = |errno| FileError::from_errno(&self.path(), "restore", errno);
@@ -99,7 +99,7 @@ impl Slot {
                 swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 let ours = content_of(&dir, Path::new(&self.temp), &self.path()).ok().flatten() == self.after;
                 if !ours {
-                    // Somebody has built on our change meanwhile: theirs stays.
+                    // Another writer has built on our change meanwhile: theirs stays.
                     swap_or_rename(&dir, &self.temp, &self.name).map_err(failed)?;
                 }
                 self.forget_temp(&dir);
@@ -126,17 +126,17 @@ impl Slot {
 }
 
 /// Lets two names trade places.
-pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<Exchange, Errno> {
+pub(crate) fn exchange(dir: &OwnedFd, temp: &str, name: &Path) -> Result<SlotExchange, Errno> {
     match renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(Exchange::Done),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(Exchange::Unsupported),
+        Ok(()) => Ok(SlotExchange::Done),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(SlotExchange::Unsupported),
         Err(errno) => Err(errno),
     }
 }
 
 /// Whether two names could trade places.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Exchange {
+pub(crate) enum SlotExchange {
     /// The old object is at the temporary name.
     Done,
     /// The file system cannot do that; nothing has happened.
@@ -147,8 +147,8 @@ pub(crate) enum Exchange {
 /// rename, which leaves the other object without a name.
 fn swap_or_rename(dir: &OwnedFd, temp: &str, name: &Path) -> Result<(), Errno> {
     match exchange(dir, temp, name)? {
-        Exchange::Done => Ok(()),
-        Exchange::Unsupported => renameat(dir, temp, dir, name),
+        SlotExchange::Done => Ok(()),
+        SlotExchange::Unsupported => renameat(dir, temp, dir, name),
     }
 }
 
@@ -162,6 +162,6 @@ fn content_of(dir: &OwnedFd, name: &Path, path: &Path) -> Result<Option<ContentH
 }
 
 /// Opens what is at the temporary name.
-pub(crate) fn open_temp(dir: &OwnedFd, slot: &Slot) -> Result<OpenFile, FileError> {
+pub(crate) fn open_temp(dir: &OwnedFd, slot: &FileSlot) -> Result<OpenFile, FileError> {
     open_in(dir, Path::new(&slot.temp), &slot.path())
 }

@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, Journal, store::read_dir};
 use crate::{
     FileError, FileState, OpenFile,
-    commit::{Progress, Slot, Way, remove_created, temporary_name, torn},
+    commit::{FileSlot, SlotProgress, Way, remove_created, temporary_name, torn},
     lock::Locks,
 };
 
 /// What is written down about a change under way.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Plan {
+pub(crate) struct JournalPlan {
     pub(crate) entry: Entry,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<FileSlot>,
     /// Directories made for it, outermost first.
     pub(crate) created: Vec<PathBuf>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Active {
     path: PathBuf,
-    plan: Plan,
+    plan: JournalPlan,
     /// Holds the lock.
     file: File,
     /// Kept contents on their way to the disk.
@@ -44,7 +44,7 @@ pub(crate) struct Active {
 
 /// Writes a record and locks it before it has its name, so that nobody takes it
 /// for abandoned.
-fn write_locked(path: &Path, plan: &Plan) -> Result<File, FileError> {
+fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
     let temp = path.with_file_name(temporary_name());
     let done = (|| {
         let text = serde_json::to_vec(plan)?;
@@ -65,7 +65,7 @@ fn write_locked(path: &Path, plan: &Plan) -> Result<File, FileError> {
 }
 
 impl Active {
-    pub(super) fn begin(dir: &Path, plan: Plan, unsynced: Vec<File>) -> Result<Self, FileError> {
+    pub(super) fn begin(dir: &Path, plan: JournalPlan, unsynced: Vec<File>) -> Result<Self, FileError> {
         let path = dir.join(plan.entry.id.as_str());
         let file = write_locked(&path, &plan)?;
         Ok(Self { path, plan, file, unsynced })
@@ -131,12 +131,12 @@ impl Journal {
             return None;
         }
         let text = fs::read(path).ok()?;
-        let Ok(plan) = serde_json::from_slice::<Plan>(&text) else {
+        let Ok(plan) = serde_json::from_slice::<JournalPlan>(&text) else {
             // Cut while it was written: nothing had been touched yet.
             fs::remove_file(path).ok();
             return None;
         };
-        let paths: Vec<PathBuf> = plan.slots.iter().map(Slot::path).collect();
+        let paths: Vec<PathBuf> = plan.slots.iter().map(FileSlot::path).collect();
         let refs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let _guard = locks.acquire(&refs).ok()?;
         if self.settle(&plan) && !self.is_logged(&plan.entry) {
@@ -150,23 +150,23 @@ impl Journal {
     }
 
     /// Brings the disk into order. True when the whole change stands.
-    fn settle(&self, plan: &Plan) -> bool {
+    fn settle(&self, plan: &JournalPlan) -> bool {
         for slot in &plan.slots {
             if slot.way == Way::InPlace {
                 self.complete_in_place(slot).ok();
             }
         }
-        let progress: Vec<Progress> = plan.slots.iter().map(Slot::progress).collect();
-        let complete = progress.iter().all(|it| *it == Progress::Done);
+        let progress: Vec<SlotProgress> = plan.slots.iter().map(FileSlot::progress).collect();
+        let complete = progress.iter().all(|it| *it == SlotProgress::Done);
         if !complete {
             for (slot, progress) in plan.slots.iter().zip(progress).rev() {
-                if progress == Progress::Done {
+                if progress == SlotProgress::Done {
                     slot.take_back().ok();
                     self.restore_in_place(slot).ok();
                 }
             }
         }
-        plan.slots.iter().for_each(Slot::clean_up);
+        plan.slots.iter().for_each(FileSlot::clean_up);
         if !complete {
             remove_created(&plan.created);
         }
@@ -174,7 +174,7 @@ impl Journal {
     }
 
     /// Finishes an overwrite that was cut in the middle.
-    fn complete_in_place(&self, slot: &Slot) -> Result<(), FileError> {
+    fn complete_in_place(&self, slot: &FileSlot) -> Result<(), FileError> {
         let (Some(before), Some(after)) = (slot.before, slot.after) else { return Ok(()) };
         let file = OpenFile::open(&slot.path())?;
         let found = file.read_all(crate::MAX_EDITABLE)?;
@@ -185,7 +185,7 @@ impl Journal {
         Ok(())
     }
 
-    fn restore_in_place(&self, slot: &Slot) -> Result<(), FileError> {
+    fn restore_in_place(&self, slot: &FileSlot) -> Result<(), FileError> {
         let (Way::InPlace, Some(before)) = (slot.way, slot.before) else { return Ok(()) };
         let file = OpenFile::open(&slot.path())?;
         let found = file.read_all(crate::MAX_EDITABLE)?;
@@ -211,7 +211,7 @@ mod tests {
         let state = |hash: ContentHash| FileState::File { hash, len: 0, mode: 0o644 };
         let changes = vec![FileChange { path: path.clone(), before: state(before), after: state(after) }];
         let origin = Origin { session: None, turn: None, call: "c".into(), tool: "Edit".to_owned() };
-        let slot = Slot {
+        let slot = FileSlot {
             change: 0,
             dir: root.clone(),
             name: "f".into(),
@@ -222,7 +222,7 @@ mod tests {
         };
         let entry = new_entry(origin, changes, Vec::new());
         let active =
-            journal.begin(Plan { entry, slots: vec![slot], created: Vec::new() }, Vec::new()).unwrap();
+            journal.begin(JournalPlan { entry, slots: vec![slot], created: Vec::new() }, Vec::new()).unwrap();
         journal.recover(&locks);
         assert_eq!(fs::read(&path).unwrap(), found, "a living owner is left alone");
         drop(active);

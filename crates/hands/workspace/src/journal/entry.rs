@@ -48,7 +48,7 @@ impl TurnId {
 /// On whose behalf a change is made.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Origin {
-    /// The conversation.
+    /// The session in whose name the change was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// The turn of it.
@@ -56,7 +56,7 @@ pub struct Origin {
     pub turn: Option<TurnId>,
     /// The tool call.
     pub call: CallId,
-    /// The tool.
+    /// The name of the tool that made the change.
     pub tool: String,
 }
 
@@ -64,7 +64,7 @@ pub struct Origin {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum FileState {
-    /// Nothing.
+    /// The path does not exist.
     Absent,
     /// A regular file.
     File {
@@ -101,7 +101,7 @@ impl FileState {
 /// What happened to one path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FileChange {
-    /// Where.
+    /// The path that changed.
     #[serde(with = "path_text")]
     pub path: PathBuf,
     /// What was there.
@@ -113,7 +113,7 @@ pub struct FileChange {
 /// What one call changed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Entry {
-    /// Names it.
+    /// Names the entry in `haft undo` and `haft diff`.
     pub id: EntryId,
     /// When, in milliseconds since 1970.
     pub time: u64,

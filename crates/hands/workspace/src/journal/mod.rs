@@ -20,12 +20,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use active::{Active, Plan};
+pub(crate) use active::{Active, JournalPlan};
 pub use attributes::{AttributeChange, Attributes, Beside};
 pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
 use log::Log;
 pub use prune::JournalLimits;
-use store::Store;
+use store::ContentStore;
 
 use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::Unsynced, lock::private_dir};
 
@@ -34,7 +34,7 @@ use crate::{ContentHash, FileError, OpenFile, commit::temporary_name, later::Uns
 pub struct Journal {
     dir: PathBuf,
     log: Log,
-    store: Store,
+    store: ContentStore,
     limits: JournalLimits,
     /// Bytes kept since the limits were last applied.
     added: AtomicU64,
@@ -47,7 +47,7 @@ impl Journal {
         private_dir(&dir.join("active"))?;
         private_dir(&dir.join("objects"))?;
         let log = Log::new(dir.join("log.jsonl"));
-        let store = Store::new(dir.join("objects"));
+        let store = ContentStore::new(dir.join("objects"));
         let journal = Self { dir, log, store, limits, added: AtomicU64::new(0) };
         journal.prune_if_due();
         Ok(journal)
@@ -102,7 +102,7 @@ impl Journal {
 
     /// Writes down a change that is about to be made. `unsynced` are kept
     /// contents that are still on their way to the disk.
-    pub(crate) fn begin(&self, plan: Plan, unsynced: Vec<File>) -> Result<Active, FileError> {
+    pub(crate) fn begin(&self, plan: JournalPlan, unsynced: Vec<File>) -> Result<Active, FileError> {
         Active::begin(&self.active_dir(), plan, unsynced)
     }
 
@@ -132,7 +132,7 @@ impl Journal {
         &self.log
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &ContentStore {
         &self.store
     }
 }

@@ -16,7 +16,7 @@ use super::bulk::Copying;
 
 /// Contents of files, each under its own fingerprint.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct ContentStore {
     dir: PathBuf,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Store {
 /// kept by giving its object a second name instead of copying it.
 const WORTH_LINKING: u64 = 4 * 1024 * 1024;
 
-impl Store {
+impl ContentStore {
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir }
     }

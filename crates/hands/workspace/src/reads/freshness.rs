@@ -8,7 +8,7 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use super::{
     Current, LinePrint, line_print,
-    seen::{Prints, Seen},
+    seen::{Prints, SeenFile},
 };
 
 /// Whether some lines are as they were seen.
@@ -36,19 +36,19 @@ pub enum WholeSeen {
     Changed,
     /// Only some lines.
     Partly {
-        /// How many.
+        /// How many of its lines were seen.
         seen: u64,
         /// Of how many.
         total: u64,
     },
-    /// Nothing.
+    /// Nothing of the file was seen.
     Never,
 }
 
 /// How long the comparison of two versions may take.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-pub(super) fn freshness(seen: Option<&Seen>, current: &Current<'_>, lines: &Range<u64>) -> Freshness {
+pub(super) fn freshness(seen: Option<&SeenFile>, current: &Current<'_>, lines: &Range<u64>) -> Freshness {
     let Some(seen) = seen else { return Freshness::NeverRead };
     if seen.version == Some(current.version) {
         return match () {
@@ -85,7 +85,7 @@ pub(super) struct Rebased {
 
 /// A line for the comparison: what was never shown is like nothing else.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-enum Line {
+enum ComparedLine {
     Known(LinePrint),
     Unknown(u64),
 }
@@ -94,7 +94,7 @@ enum Line {
 const COMPARABLE: usize = 20_000;
 
 /// Finds the known lines of a file in its new content.
-pub(super) fn rebase(seen: &Seen, now: &str) -> Rebased {
+pub(super) fn rebase(seen: &SeenFile, now: &str) -> Rebased {
     let total = count_lines(now);
     let small = usize::try_from(seen.total.max(total)).is_ok_and(|it| it <= COMPARABLE);
     if small { by_comparison(seen, now) } else { by_number(seen, now, total) }
@@ -108,7 +108,7 @@ pub fn count_lines(text: &str) -> u64 {
 
 /// For large files: a known line is where it was, or moved by as much as the
 /// file has grown.
-fn by_number(seen: &Seen, now: &str, total: u64) -> Rebased {
+fn by_number(seen: &SeenFile, now: &str, total: u64) -> Rebased {
     let grown = i64::try_from(total).unwrap_or(i64::MAX).wrapping_sub_unsigned(seen.total);
     let known = seen.known.prints();
     let shifted = |line: u64, shift: i64| line.checked_add_signed(shift).filter(|it| 0 < *it);
@@ -147,16 +147,16 @@ fn prints_of(text: &str, wanted: &BTreeSet<u64>) -> HashMap<u64, LinePrint> {
     found
 }
 
-fn by_comparison(seen: &Seen, now: &str) -> Rebased {
+fn by_comparison(seen: &SeenFile, now: &str) -> Rebased {
     let known = seen.known.prints();
-    let then: Vec<Line> = (1..=seen.total)
+    let then: Vec<ComparedLine> = (1..=seen.total)
         .map(|line| match known.get(&line) {
-            Some(Some(print)) => Line::Known(*print),
-            _ => Line::Unknown(line),
+            Some(Some(print)) => ComparedLine::Known(*print),
+            _ => ComparedLine::Unknown(line),
         })
         .collect();
-    let now: Vec<Line> = now.lines().map(|line| Line::Known(line_print(line))).collect();
-    let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, Line::Known(_)));
+    let now: Vec<ComparedLine> = now.lines().map(|line| ComparedLine::Known(line_print(line))).collect();
+    let is_known = |at: usize| then.get(at).is_none_or(|it| matches!(it, ComparedLine::Known(_)));
     let mut rebased = Rebased::default();
     let deadline = Instant::now() + PATIENCE;
     for op in capture_diff_slices_deadline(Algorithm::Myers, &then, &now, Some(deadline)) {
@@ -164,7 +164,7 @@ fn by_comparison(seen: &Seen, now: &str) -> Rebased {
         let lines = new.start as u64 + 1..new.end as u64 + 1;
         if op.tag() == DiffTag::Equal {
             for (line, at) in lines.zip(new) {
-                if let Line::Known(print) = now[at] {
+                if let ComparedLine::Known(print) = now[at] {
                     rebased.lines.insert(line, Some(print));
                 }
             }
@@ -184,7 +184,7 @@ fn by_comparison(seen: &Seen, now: &str) -> Rebased {
     rebased
 }
 
-pub(super) fn whole_seen(seen: Option<&Seen>, current: &Current<'_>) -> WholeSeen {
+pub(super) fn whole_seen(seen: Option<&SeenFile>, current: &Current<'_>) -> WholeSeen {
     let Some(seen) = seen else { return WholeSeen::Never };
     let count = seen.known.count();
     let complete = count == seen.total;

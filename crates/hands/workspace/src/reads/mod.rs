@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use freshness::{Freshness, WholeSeen, count_lines};
 pub(crate) use printed::printed_lines;
-use recent::Recent;
-use seen::Seen;
+use recent::RecentReads;
+use seen::SeenFile;
 pub use seen::{LinePrint, line_print};
 use shown::Shown;
 
@@ -135,9 +135,9 @@ type Listener = Arc<dyn Fn(&FileEvent) + Send + Sync>;
 
 /// What every agent of a session has seen.
 pub struct ReadState {
-    files: Mutex<HashMap<(AgentId, PathBuf), Seen>>,
+    files: Mutex<HashMap<(AgentId, PathBuf), SeenFile>>,
     shown: Mutex<Shown>,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentReads>,
     context: Box<dyn ContextView>,
     listeners: RwLock<Vec<Listener>>,
 }
@@ -173,14 +173,14 @@ impl ReadState {
         }
     }
 
-    fn with<T>(&self, agent: &AgentId, path: &Path, act: impl FnOnce(&mut Seen) -> T) -> T {
+    fn with<T>(&self, agent: &AgentId, path: &Path, act: impl FnOnce(&mut SeenFile) -> T) -> T {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(files.entry((agent.clone(), path.to_owned())).or_default());
         forget_texts(&mut files, path);
         result
     }
 
-    fn peek<T>(&self, agent: &AgentId, path: &Path, look: impl FnOnce(Option<&Seen>) -> T) -> T {
+    fn peek<T>(&self, agent: &AgentId, path: &Path, look: impl FnOnce(Option<&SeenFile>) -> T) -> T {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         look(files.get(&(agent.clone(), path.to_owned())))
     }
@@ -281,8 +281,8 @@ const KEPT_TEXTS: usize = 16 * 1024 * 1024;
 
 /// Drops texts beyond the bound, but not the one of this file: fingerprints of
 /// lines remain, and only errors get less helpful.
-fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), Seen>, path: &Path) {
-    let mut total: usize = files.values().map(Seen::text_len).sum();
+fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), SeenFile>, path: &Path) {
+    let mut total: usize = files.values().map(SeenFile::text_len).sum();
     for ((_, other), seen) in files.iter_mut() {
         if total <= KEPT_TEXTS {
             return;
@@ -299,7 +299,7 @@ fn forget_texts(files: &mut HashMap<(AgentId, PathBuf), Seen>, path: &Path) {
 pub struct Current<'a> {
     /// The fingerprint of the whole file.
     pub version: ContentHash,
-    /// Its text.
+    /// The text as a model sees it.
     pub view: &'a str,
 }
 

@@ -9,14 +9,14 @@ use crate::ContentHash;
 /// that a file is the same takes a comparison, which is much quicker than a
 /// fingerprint.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentReads {
     files: VecDeque<(PathBuf, Box<[u8]>, ContentHash)>,
 }
 
 const REMEMBERED: usize = 16;
 const SMALL: usize = 128 * 1024;
 
-impl Recent {
+impl RecentReads {
     /// The fingerprint of some content that was just read from a file.
     pub(super) fn hash(&mut self, path: &Path, bytes: &[u8]) -> ContentHash {
         let found = self.files.iter().position(|it| it.0.as_os_str() == path.as_os_str());
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_always_that_of_the_content() {
-        let mut recent = Recent::default();
+        let mut recent = RecentReads::default();
         for round in 0..200_usize {
             let path = PathBuf::from(format!("/f{}", round % 19));
             let content = vec![b'x'; round % 3 * 70_000 + round / 40];

@@ -28,7 +28,7 @@ pub(super) type Prints = BTreeMap<u64, Option<LinePrint>>;
 
 /// Which lines of a content were shown in full.
 #[derive(Clone, Debug)]
-pub(super) enum Known {
+pub(super) enum KnownLine {
     /// All of them; this is the text. The usual case, so it costs nothing but
     /// the text.
     All(Arc<str>),
@@ -38,13 +38,13 @@ pub(super) enum Known {
     Some(Prints),
 }
 
-impl Default for Known {
+impl Default for KnownLine {
     fn default() -> Self {
         Self::Some(Prints::new())
     }
 }
 
-impl Known {
+impl KnownLine {
     /// How many lines are known.
     pub(super) fn count(&self) -> u64 {
         match self {
@@ -74,13 +74,13 @@ impl Known {
 
 /// What one agent has seen of one file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenFile {
     /// The content it was last seen with, where known.
     pub(super) version: Option<ContentHash>,
     /// How many lines the file had then.
     pub(super) total: u64,
     /// What of that content was shown.
-    pub(super) known: Known,
+    pub(super) known: KnownLine,
     /// Lines of that content that were something else when they were shown.
     pub(super) foreign: BTreeSet<u64>,
     /// The text that was last shown as a whole, of this content or an earlier
@@ -91,9 +91,9 @@ pub(super) struct Seen {
 /// Texts up to this size are kept.
 const KEPT: usize = 256 * 1024;
 
-impl Seen {
+impl SeenFile {
     pub(super) fn add(&mut self, view: &View<'_>) {
-        if self.version == view.version && matches!(self.known, Known::All(_) | Known::Every(_)) {
+        if self.version == view.version && matches!(self.known, KnownLine::All(_) | KnownLine::Every(_)) {
             return;
         }
         let whole = view.first == 1 && view.lines.len() as u64 == view.total && !view.clipped;
@@ -111,7 +111,7 @@ impl Seen {
             lines.insert(number, Some(line_print(line)));
             self.foreign.remove(&number);
         }
-        self.known = Known::Some(lines);
+        self.known = KnownLine::Some(lines);
     }
 
     /// How much text is kept.
@@ -121,8 +121,8 @@ impl Seen {
 
     /// Keeps fingerprints of lines instead of their text.
     pub(super) fn forget_text(&mut self) {
-        if let Known::All(text) = &self.known {
-            self.known = Known::Every(text.lines().map(line_print).collect());
+        if let KnownLine::All(text) = &self.known {
+            self.known = KnownLine::Every(text.lines().map(line_print).collect());
         }
         self.text = None;
     }
@@ -137,7 +137,7 @@ impl Seen {
         // A last line that is empty would be lost without its end.
         let text = if lines.last() == Some(&"") { Arc::from(format!("{text}\n")) } else { text };
         self.text = Some(Arc::clone(&text));
-        self.known = Known::All(text);
+        self.known = KnownLine::All(text);
         self.foreign.clear();
         true
     }
@@ -147,7 +147,7 @@ impl Seen {
         if record.clipped {
             return;
         }
-        if let Known::Some(lines) = &mut self.known {
+        if let KnownLine::Some(lines) = &mut self.known {
             for number in record.first..record.first + record.count {
                 lines.entry(number).or_insert(None);
             }
@@ -159,7 +159,7 @@ impl Seen {
     fn move_to(&mut self, version: Option<ContentHash>, total: u64, text: Option<&str>) {
         if self.version != version {
             let rebased = text.map(|text| rebase(self, text)).unwrap_or_default();
-            self.known = Known::Some(rebased.lines);
+            self.known = KnownLine::Some(rebased.lines);
             self.foreign = rebased.foreign;
         }
         self.version = version;
@@ -172,7 +172,7 @@ impl Seen {
         self.total = lines.len() as u64;
         self.foreign.clear();
         if !self.know_all(&lines) {
-            self.known = Known::Every(lines.iter().map(|line| line_print(line)).collect());
+            self.known = KnownLine::Every(lines.iter().map(|line| line_print(line)).collect());
         }
     }
 
@@ -181,7 +181,7 @@ impl Seen {
         self.version = Some(version);
         self.foreign.clear();
         match std::mem::take(&mut self.known) {
-            Known::All(text) => {
+            KnownLine::All(text) => {
                 let mut lines: Vec<&str> = text.lines().collect();
                 for edit in edits.iter().rev() {
                     let at = |line: u64| usize::try_from(line - 1).unwrap_or(usize::MAX).min(lines.len());
@@ -190,13 +190,13 @@ impl Seen {
                 }
                 self.total = lines.len() as u64;
                 if !self.know_all(&lines) {
-                    self.known = Known::Every(lines.iter().map(|line| line_print(line)).collect());
+                    self.known = KnownLine::Every(lines.iter().map(|line| line_print(line)).collect());
                 }
             }
-            known @ (Known::Every(_) | Known::Some(_)) => {
+            known @ (KnownLine::Every(_) | KnownLine::Some(_)) => {
                 let lines = known.prints();
                 let (lines, shift) = edited(lines, edits);
-                self.known = Known::Some(lines);
+                self.known = KnownLine::Some(lines);
                 self.total = self.total.saturating_add_signed(shift);
             }
         }

@@ -63,9 +63,9 @@ impl fmt::Display for Charset {
 /// A character that the file's encoding cannot spell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unencodable {
-    /// The character.
+    /// The character that cannot be written.
     pub character: char,
-    /// The encoding.
+    /// The encoding that does not have it.
     pub charset: Charset,
 }
 

@@ -19,6 +19,6 @@ pub use charset::{Charset, Encoding, Unencodable, describe_char};
 pub use detect::{Extent, detect};
 pub use line_break::LineBreak;
 pub use shifted::shifted;
-pub use splice::{Bytes, Piece, Splice, SpliceError, encode_whole};
+pub use splice::{Bytes, Splice, SpliceError, TextPiece, encode_whole};
 pub(crate) use units::Returns;
 pub use view::{LineBreaks, Text};

@@ -2,7 +2,7 @@
 //!
 //! All their bytes are those of ASCII, so they pass for plain text, but a part
 //! of them means something else depending on what stands before it. Such a file
-//! must not be cut by somebody who takes it for plain text.
+//! must not be cut by code that takes it for plain text.
 
 use memchr::{memchr, memchr_iter, memmem};
 

@@ -38,11 +38,11 @@ impl fmt::Display for SpliceError {
 impl std::error::Error for SpliceError {}
 
 /// A part of new content.
-pub type Piece<'a> = Cow<'a, [u8]>;
+pub type TextPiece<'a> = Cow<'a, [u8]>;
 
 /// New content of a file, in pieces: what stays is borrowed from the old one.
 #[derive(Clone, Debug, Default)]
-pub struct Bytes<'a>(Vec<Piece<'a>>);
+pub struct Bytes<'a>(Vec<TextPiece<'a>>);
 
 impl<'a> Bytes<'a> {
     /// Content in one piece.
@@ -65,7 +65,7 @@ impl<'a> Bytes<'a> {
         self.len() == 0
     }
 
-    /// The fingerprint.
+    /// The fingerprint of the whole content.
     pub fn hash(&self) -> ContentHash {
         ContentHash::of_pieces(self.pieces())
     }

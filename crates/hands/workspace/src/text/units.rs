@@ -7,7 +7,7 @@ use super::Charset;
 
 /// What one step over the bytes of a file yields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Unit {
+pub(crate) struct TextUnit {
     /// The character; U+FFFD for a stray byte.
     pub(crate) character: char,
     /// How many bytes it takes in the file.
@@ -16,7 +16,7 @@ pub(crate) struct Unit {
     pub(crate) stray: bool,
 }
 
-impl Unit {
+impl TextUnit {
     fn new(character: char, len: usize) -> Self {
         Self { character, len, stray: false }
     }
@@ -38,62 +38,62 @@ pub(crate) enum Returns {
 }
 
 /// The unit at the start of `bytes`, which must not be empty.
-pub(crate) fn next(charset: Charset, returns: Returns, bytes: &[u8]) -> Unit {
+pub(crate) fn next(charset: Charset, returns: Returns, bytes: &[u8]) -> TextUnit {
     let unit = character(charset, bytes);
     if unit.character != '\r' {
         return unit;
     }
     match returns {
         Returns::Literal => unit,
-        Returns::Alone => Unit::new('\n', unit.len),
+        Returns::Alone => TextUnit::new('\n', unit.len),
         Returns::Paired => {
             let rest = &bytes[unit.len..];
             if rest.is_empty() {
                 return unit;
             }
             match character(charset, rest) {
-                Unit { character: '\n', len, .. } => Unit::new('\n', unit.len + len),
+                TextUnit { character: '\n', len, .. } => TextUnit::new('\n', unit.len + len),
                 _ => unit,
             }
         }
     }
 }
 
-fn character(charset: Charset, bytes: &[u8]) -> Unit {
+fn character(charset: Charset, bytes: &[u8]) -> TextUnit {
     match charset {
         Charset::Utf8 => utf8(bytes),
         Charset::Utf16Le => utf16(bytes, u16::from_le_bytes),
         Charset::Utf16Be => utf16(bytes, u16::from_be_bytes),
         Charset::Legacy(encoding) => legacy(encoding, bytes),
-        Charset::Unknown if bytes[0].is_ascii() => Unit::new(char::from(bytes[0]), 1),
-        Charset::Unknown => Unit::stray(1),
+        Charset::Unknown if bytes[0].is_ascii() => TextUnit::new(char::from(bytes[0]), 1),
+        Charset::Unknown => TextUnit::stray(1),
     }
 }
 
-fn utf8(bytes: &[u8]) -> Unit {
+fn utf8(bytes: &[u8]) -> TextUnit {
     if bytes[0].is_ascii() {
-        return Unit::new(char::from(bytes[0]), 1);
+        return TextUnit::new(char::from(bytes[0]), 1);
     }
-    let Some(chunk) = bytes[..bytes.len().min(4)].utf8_chunks().next() else { return Unit::stray(1) };
+    let Some(chunk) = bytes[..bytes.len().min(4)].utf8_chunks().next() else { return TextUnit::stray(1) };
     match chunk.valid().chars().next() {
-        Some(character) => Unit::new(character, character.len_utf8()),
-        None => Unit::stray(chunk.invalid().len().max(1)),
+        Some(character) => TextUnit::new(character, character.len_utf8()),
+        None => TextUnit::stray(chunk.invalid().len().max(1)),
     }
 }
 
-fn utf16(bytes: &[u8], read: fn([u8; 2]) -> u16) -> Unit {
+fn utf16(bytes: &[u8], read: fn([u8; 2]) -> u16) -> TextUnit {
     let at = |start: usize| bytes.get(start..start + 2).map(|pair| read([pair[0], pair[1]]));
-    let Some(first) = at(0) else { return Unit::stray(1) };
+    let Some(first) = at(0) else { return TextUnit::stray(1) };
     let units = [Some(first), at(2)].into_iter().flatten();
     match char::decode_utf16(units).next() {
-        Some(Ok(character)) => Unit::new(character, character.len_utf16() * 2),
-        _ => Unit::stray(2),
+        Some(Ok(character)) => TextUnit::new(character, character.len_utf16() * 2),
+        _ => TextUnit::stray(2),
     }
 }
 
-fn legacy(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> Unit {
+fn legacy(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> TextUnit {
     if bytes[0].is_ascii() {
-        return Unit::new(char::from(bytes[0]), 1);
+        return TextUnit::new(char::from(bytes[0]), 1);
     }
     let longest = if encoding.is_single_byte() { 1 } else { 4 };
     for len in 1..=longest.min(bytes.len()) {
@@ -104,9 +104,9 @@ fn legacy(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> Unit {
         // A second character would be one of the few pairs of Big5, or an
         // ASCII byte that followed a stray one.
         if let (Some(character), None) = (characters.next(), characters.next()) {
-            return Unit::new(character, len);
+            return TextUnit::new(character, len);
         }
         break;
     }
-    Unit::stray(1)
+    TextUnit::stray(1)
 }

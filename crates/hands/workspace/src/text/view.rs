@@ -9,7 +9,7 @@ use super::{
 /// A text file: its bytes, and the view of them that tools work on.
 #[derive(Clone, Debug)]
 pub struct Text {
-    pub(super) source: Source,
+    pub(super) source: ViewSource,
     encoding: Encoding,
     pub(super) returns: Returns,
     strays: usize,
@@ -17,7 +17,7 @@ pub struct Text {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum ViewSource {
     /// The view is the file: UTF-8 and line feeds. A byte order mark is the
     /// first character.
     Plain(String),
@@ -29,14 +29,14 @@ pub(super) enum Source {
 pub(super) struct Mapped {
     raw: Vec<u8>,
     view: String,
-    marks: Vec<Mark>,
+    marks: Vec<ViewMark>,
 }
 
 /// A place in the view and the same place in the file. There is one every few
 /// kilobytes; between them the bytes are stepped over again, which is cheaper
 /// than a table as large as the file.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct ViewMark {
     view: usize,
     raw: usize,
 }
@@ -46,7 +46,7 @@ const MARK_DISTANCE: usize = 4096;
 /// How many line breaks of each style a file has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LineBreaks {
-    /// Line feeds.
+    /// How many lines end with a line feed alone.
     pub lf: usize,
     /// Pairs of carriage return and line feed.
     pub crlf: usize,
@@ -95,7 +95,7 @@ impl Text {
         let text = String::from_utf8(raw).map_err(std::string::FromUtf8Error::into_bytes)?;
         let lf = memchr::memchr_iter(b'\n', text.as_bytes()).count();
         let breaks = LineBreaks { lf, ..LineBreaks::default() };
-        Ok(Self { source: Source::Plain(text), encoding, returns: Returns::Paired, strays: 0, breaks })
+        Ok(Self { source: ViewSource::Plain(text), encoding, returns: Returns::Paired, strays: 0, breaks })
     }
 
     /// Reads a file whose encoding is known. Never fails: bytes that spell
@@ -113,30 +113,22 @@ impl Text {
         let mut builder = Builder { view: String::with_capacity(raw.len()), ..Builder::default() };
         builder.run(&raw, start, encoding.charset, returns);
         let Builder { view, marks, strays, breaks } = builder;
-        Self { source: Source::Mapped(Mapped { raw, view, marks }), encoding, returns, strays, breaks }
+        Self { source: ViewSource::Mapped(Mapped { raw, view, marks }), encoding, returns, strays, breaks }
     }
 
     /// The text, every line break as a line feed, without a byte order mark.
     pub fn view(&self) -> &str {
         match &self.source {
-            Source::Plain(text) => &text[self.encoding.bom_bytes().len()..],
-            Source::Mapped(mapped) => &mapped.view,
+            ViewSource::Plain(text) => &text[self.encoding.bom_bytes().len()..],
+            ViewSource::Mapped(mapped) => &mapped.view,
         }
     }
 
     /// The bytes of the file.
     pub fn raw(&self) -> &[u8] {
         match &self.source {
-            Source::Plain(text) => text.as_bytes(),
-            Source::Mapped(mapped) => &mapped.raw,
-        }
-    }
-
-    /// Gives the bytes of the file back.
-    pub fn into_raw(self) -> Vec<u8> {
-        match self.source {
-            Source::Plain(text) => text.into_bytes(),
-            Source::Mapped(mapped) => mapped.raw,
+            ViewSource::Plain(text) => text.as_bytes(),
+            ViewSource::Mapped(mapped) => &mapped.raw,
         }
     }
 
@@ -174,7 +166,7 @@ impl Text {
     }
 
     pub(super) fn locator(&self) -> Locator<'_> {
-        Locator { text: self, at: Mark { view: 0, raw: self.encoding.bom_bytes().len() } }
+        Locator { text: self, at: ViewMark { view: 0, raw: self.encoding.bom_bytes().len() } }
     }
 }
 
@@ -207,7 +199,7 @@ fn returns_of(charset: Charset, bytes: &[u8]) -> Returns {
 #[derive(Default)]
 struct Builder {
     view: String,
-    marks: Vec<Mark>,
+    marks: Vec<ViewMark>,
     strays: usize,
     breaks: LineBreaks,
 }
@@ -219,7 +211,7 @@ impl Builder {
         let one_byte_ascii = !matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
         while at < raw.len() {
             if next_mark <= self.view.len() {
-                self.marks.push(Mark { view: self.view.len(), raw: at });
+                self.marks.push(ViewMark { view: self.view.len(), raw: at });
                 next_mark = self.view.len() + MARK_DISTANCE;
             }
             if one_byte_ascii {
@@ -262,15 +254,15 @@ fn plain_ascii(bytes: &[u8]) -> usize {
 /// order.
 pub(super) struct Locator<'a> {
     text: &'a Text,
-    at: Mark,
+    at: ViewMark,
 }
 
 impl Locator<'_> {
     /// The place in the file of a character boundary in the view.
     pub(super) fn seek(&mut self, view: usize) -> usize {
         let mapped = match &self.text.source {
-            Source::Plain(_) => return view + self.text.encoding.bom_bytes().len(),
-            Source::Mapped(mapped) => mapped,
+            ViewSource::Plain(_) => return view + self.text.encoding.bom_bytes().len(),
+            ViewSource::Mapped(mapped) => mapped,
         };
         if view < self.at.view || MARK_DISTANCE < view - self.at.view {
             let index = mapped.marks.partition_point(|mark| mark.view <= view);

@@ -9,11 +9,11 @@ use std::{
 use crate::{AttributeChange, Attributes, EntryId, Journal};
 
 /// What paths should have, and what they had before anything was put back.
-pub(super) struct Wanted {
-    paths: BTreeMap<PathBuf, Place>,
+pub(super) struct WantedAttributes {
+    paths: BTreeMap<PathBuf, AttributePlace>,
 }
 
-struct Place {
+struct AttributePlace {
     /// What the entries left there.
     left: Option<Attributes>,
     /// What is there now.
@@ -22,10 +22,10 @@ struct Place {
     wanted: Option<Attributes>,
 }
 
-impl Wanted {
+impl WantedAttributes {
     /// Looks up what belongs to some entries, newest first, and at the disk.
     pub(super) fn of(journal: &Journal, undone: &[EntryId]) -> Self {
-        let mut paths: BTreeMap<PathBuf, Place> = BTreeMap::new();
+        let mut paths: BTreeMap<PathBuf, AttributePlace> = BTreeMap::new();
         for AttributeChange { path, before, after } in
             undone.iter().flat_map(|id| journal.beside(id).attributes)
         {
@@ -33,7 +33,7 @@ impl Wanted {
                 Some(known) => known.wanted = before,
                 None => {
                     let now = fs::symlink_metadata(&path).ok().map(|meta| Attributes::of(&path, &meta));
-                    paths.insert(path, Place { left: after, now, wanted: before });
+                    paths.insert(path, AttributePlace { left: after, now, wanted: before });
                 }
             }
         }
@@ -45,7 +45,7 @@ impl Wanted {
     pub(super) fn apply(self, restored: &HashSet<&Path>) -> Vec<AttributeChange> {
         let mut changes = Vec::new();
         for (path, it) in self.paths.into_iter().rev() {
-            // A directory somebody else worked in keeps its time.
+            // A directory that another process worked in keeps its time.
             let untouched = it.now == it.left;
             let applies = restored.contains(path.as_path()) || untouched;
             if let Some(wanted) = it.wanted.as_ref().filter(|_| applies) {

@@ -51,9 +51,9 @@ pub struct UndoReport {
 /// A path that was left alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Conflict {
-    /// Where.
+    /// The path that was left as it is.
     pub path: PathBuf,
-    /// Why.
+    /// Why it was left, for a person.
     pub reason: String,
 }
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// One path that is to be put back.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Step {
+pub(super) struct UndoStep {
     pub(super) path: PathBuf,
     /// What is there now, and must still be when it is put back.
     pub(super) current: FileState,
@@ -32,8 +32,8 @@ pub(super) fn plan(
     history: &[HistoryItem],
     entries: &[Entry],
     conflicts: &mut Vec<Conflict>,
-) -> Result<Vec<Step>, FileError> {
-    let mut steps: Vec<Step> = Vec::new();
+) -> Result<Vec<UndoStep>, FileError> {
+    let mut steps: Vec<UndoStep> = Vec::new();
     let mut broken: HashSet<&Path> = HashSet::new();
     let mut places: HashMap<&Path, usize> = HashMap::new();
     for change in entries.iter().flat_map(|entry| entry.changes.iter().rev()) {
@@ -45,7 +45,7 @@ pub(super) fn plan(
                 let (path, current, wanted) =
                     (change.path.clone(), change.after.clone(), change.before.clone());
                 places.insert(&change.path, steps.len());
-                steps.push(Step { path, current, wanted });
+                steps.push(UndoStep { path, current, wanted });
             }
             Some(step) if same(&step.wanted, &change.after) => step.wanted = change.before.clone(),
             Some(_) => {
@@ -75,7 +75,7 @@ pub(super) fn plan(
     Ok(ready)
 }
 
-fn reason(history: &[HistoryItem], entries: &[Entry], step: &Step) -> String {
+fn reason(history: &[HistoryItem], entries: &[Entry], step: &UndoStep) -> String {
     let later = history.iter().find(|item| {
         item.standing == Standing::InEffect
             && !entries.iter().any(|entry| entry.id == item.entry.id)

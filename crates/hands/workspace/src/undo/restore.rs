@@ -7,7 +7,7 @@ use rustix::{
 
 use super::{
     Conflict, HistoryItem, UndoError, UndoReport,
-    plan::{Step, plan},
+    plan::{UndoStep, plan},
     tree,
 };
 use crate::{
@@ -35,11 +35,11 @@ pub(super) fn restore(
         return tree::restore(journal, steps, undone, origin, report);
     }
     let done = before_files(&mut steps, &mut report);
-    let (files, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_about_files);
-    let after: Vec<Step> = others.into_iter().filter(|step| !done.contains(step)).collect();
+    let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);
+    let after: Vec<UndoStep> = others.into_iter().filter(|step| !done.contains(step)).collect();
     let after = after_files(after, &mut report, AfterFiles::Check);
     let further = done.iter().chain(&after).map(to_change).collect();
-    let batch = Batch { locked: &locked, journal, origin };
+    let batch = RestoreBatch { locked: &locked, journal, origin };
     report.entry = batch.put_back(files, further, &undone, &mut report)?;
     after_files(after, &mut report, AfterFiles::Do);
     report.restored.extend(done.into_iter().map(|step| step.path));
@@ -49,18 +49,18 @@ pub(super) fn restore(
     Ok(report)
 }
 
-fn is_about_files(step: &Step) -> bool {
+fn is_about_files(step: &UndoStep) -> bool {
     let is_file = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
     is_file(&step.current) && is_file(&step.wanted)
 }
 
-pub(super) fn to_change(step: &Step) -> FileChange {
+pub(super) fn to_change(step: &UndoStep) -> FileChange {
     FileChange { path: step.path.clone(), before: step.current.clone(), after: step.wanted.clone() }
 }
 
 /// Directories come before the files in them, outermost first, and links make
 /// room for the files that replace them.
-fn before_files(steps: &mut [Step], report: &mut UndoReport) -> Vec<Step> {
+fn before_files(steps: &mut [UndoStep], report: &mut UndoReport) -> Vec<UndoStep> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let mut done = Vec::new();
     for step in steps.iter_mut() {
@@ -96,7 +96,7 @@ enum AfterFiles {
 }
 
 /// Links and the removal of directories come after the files, innermost first.
-fn after_files(mut steps: Vec<Step>, report: &mut UndoReport, mode: AfterFiles) -> Vec<Step> {
+fn after_files(mut steps: Vec<UndoStep>, report: &mut UndoReport, mode: AfterFiles) -> Vec<UndoStep> {
     steps.sort_by(|a, b| b.path.cmp(&a.path));
     let mut done = Vec::new();
     for step in steps {
@@ -152,18 +152,18 @@ pub(super) fn beside(
     act(&dir, name).map_err(|errno| std::io::Error::from(errno).to_string())
 }
 
-struct Batch<'a> {
+struct RestoreBatch<'a> {
     locked: &'a Locked<'a>,
     journal: &'a Journal,
     origin: &'a Origin,
 }
 
-impl Batch<'_> {
+impl RestoreBatch<'_> {
     /// Puts all files back in one batch. One that changes under our hands
     /// becomes a conflict and the rest is tried again.
     fn put_back(
         &self,
-        mut steps: Vec<Step>,
+        mut steps: Vec<UndoStep>,
         further: Vec<FileChange>,
         undone: &[crate::EntryId],
         report: &mut UndoReport,
@@ -202,7 +202,7 @@ impl Batch<'_> {
         }
     }
 
-    fn load(&self, step: &Step) -> Result<(Option<Snapshot>, Option<Vec<u8>>), FileError> {
+    fn load(&self, step: &UndoStep) -> Result<(Option<Snapshot>, Option<Vec<u8>>), FileError> {
         let base = self.locked.read(&step.path)?.map(|(snapshot, _)| snapshot);
         if base.as_ref().map(Snapshot::hash) != step.current.hash() {
             return Err(FileError::Changed { path: step.path.clone(), expected: step.current.hash() });
@@ -213,7 +213,7 @@ impl Batch<'_> {
 
     fn commit(
         &self,
-        steps: &[Step],
+        steps: &[UndoStep],
         bases: &[Option<Snapshot>],
         contents: Vec<Option<Vec<u8>>>,
         further: &[FileChange],

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
     Conflict, UndoError, UndoReport, attributes,
-    plan::Step,
+    plan::UndoStep,
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
@@ -28,14 +28,14 @@ use crate::{
 /// Puts everything back, as far as it can be, and writes down what was done.
 pub(super) fn restore(
     journal: &Journal,
-    mut steps: Vec<Step>,
+    mut steps: Vec<UndoStep>,
     undone: Vec<EntryId>,
     origin: &Origin,
     mut report: UndoReport,
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
-    let attributes = attributes::Wanted::of(journal, &undone);
-    let mut work = Work { journal, failed: HashSet::new(), report: &mut report };
+    let attributes = attributes::WantedAttributes::of(journal, &undone);
+    let mut work = TreeWork { journal, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
         work.attempt(step, |_| open_up(&step.path));
@@ -54,7 +54,7 @@ pub(super) fn restore(
         }
     }
     let failed = work.failed;
-    let done: Vec<&Step> = steps.iter().filter(|step| !failed.contains(&step.path)).collect();
+    let done: Vec<&UndoStep> = steps.iter().filter(|step| !failed.contains(&step.path)).collect();
     if done.is_empty() {
         return Ok(report);
     }
@@ -72,7 +72,7 @@ pub(super) fn restore(
 }
 
 /// Whether what is there has to go before anything else can be there.
-fn makes_room(step: &Step) -> bool {
+fn makes_room(step: &UndoStep) -> bool {
     match (&step.current, &step.wanted) {
         (FileState::Absent, _) => false,
         (_, FileState::Absent) => true,
@@ -81,15 +81,15 @@ fn makes_room(step: &Step) -> bool {
     }
 }
 
-struct Work<'a> {
+struct TreeWork<'a> {
     journal: &'a Journal,
     /// Paths that stay as they are.
     failed: HashSet<PathBuf>,
     report: &'a mut UndoReport,
 }
 
-impl Work<'_> {
-    fn attempt(&mut self, step: &Step, act: impl FnOnce(&Self) -> Result<(), String>) {
+impl TreeWork<'_> {
+    fn attempt(&mut self, step: &UndoStep, act: impl FnOnce(&Self) -> Result<(), String>) {
         if self.failed.contains(&step.path) {
             return;
         }
@@ -100,7 +100,7 @@ impl Work<'_> {
         }
     }
 
-    fn remove(&self, step: &Step) -> Result<(), String> {
+    fn remove(&self, step: &UndoStep) -> Result<(), String> {
         if let FileState::File { .. } = step.current {
             // For a redo.
             let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
@@ -116,7 +116,7 @@ impl Work<'_> {
         beside(&step.path, |dir, name| unlinkat(dir, name, flags))
     }
 
-    fn create(&self, step: &Step) -> Result<(), String> {
+    fn create(&self, step: &UndoStep) -> Result<(), String> {
         match (&step.current, &step.wanted) {
             (FileState::Directory { .. }, FileState::Directory { .. }) => Ok(()),
             (_, FileState::Directory { .. }) => {

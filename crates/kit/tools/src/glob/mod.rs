@@ -5,7 +5,7 @@ mod search;
 use std::path::{Path, PathBuf};
 
 use haft_paths::lexical;
-use haft_search::{Filter, Plan, VCS_DIRS};
+use haft_search::{Filter, GlobPlan, VCS_DIRS};
 use haft_tool::{
     Access, CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext,
     ToolError, Traits, schema_of,
@@ -82,9 +82,9 @@ impl Glob {
     }
 }
 
-fn plan(input: &Input, cx: &CallContext) -> Result<Plan, ToolError> {
+fn plan(input: &Input, cx: &CallContext) -> Result<GlobPlan, ToolError> {
     let base = lexical(input.path.as_deref().unwrap_or(&cx.cwd));
-    Plan::parse(&input.pattern, &base, cx.home.as_deref())
+    GlobPlan::parse(&input.pattern, &base, cx.home.as_deref())
         .map_err(|problem| ToolError::invalid(format!("`{}` is no usable pattern: {problem}", input.pattern)))
 }
 

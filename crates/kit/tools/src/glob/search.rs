@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_paths::lexical;
-use haft_search::{Filter, GlobRun, Hit, Kind, Plan, Root, Stop, StopReason, Tally, show};
+use haft_search::{Filter, GlobPlan, GlobRun, Hit, Kind, Root, Stop, StopReason, WalkTally, show};
 use haft_tool::{ToolContext, ToolError};
 
 use super::{Input, Output};
@@ -20,7 +20,7 @@ const LISTED: usize = 100;
 
 /// One call, ready to run on a thread of its own.
 pub(super) struct Search {
-    pub(super) plan: Plan,
+    pub(super) plan: GlobPlan,
     pub(super) places: Vec<Place>,
     pub(super) filter: Filter,
     pub(super) cx: ToolContext<()>,
@@ -32,7 +32,7 @@ pub(super) struct Search {
 struct Found {
     hits: Vec<(Hit, usize)>,
     total: u64,
-    tally: Tally,
+    tally: WalkTally,
     missing: Vec<String>,
     unreadable: Vec<String>,
 }

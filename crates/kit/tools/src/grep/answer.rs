@@ -1,6 +1,6 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{FileHits, Grepped, LeftOut, Line, LineKind, StopReason, show};
+use haft_search::{FileHits, GrepLine, Grepped, LeftOut, LineKind, StopReason, show};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub struct Output {
     skipped: Skipped,
     /// The lines by file, for people.
     #[serde(skip)]
-    pub(super) groups: Vec<(String, Vec<Line>)>,
+    pub(super) groups: Vec<(String, Vec<GrepLine>)>,
     /// What the model has to know about the answer.
     #[serde(skip)]
     pub(super) notes: Vec<String>,

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use haft_search::{Filter, Globs, Mode, Page, Query, QueryOptions, file_type};
+use haft_search::{Filter, Globs, GrepPage, Mode, Query, QueryOptions, file_type};
 use haft_tool::{CallContext, ToolError};
 use haft_types::nearest;
 use schemars::JsonSchema;
@@ -110,13 +110,13 @@ impl Input {
         self.line_numbers.unwrap_or(true)
     }
 
-    pub(super) fn page(&self) -> Page {
+    pub(super) fn page(&self) -> GrepPage {
         let limit = match self.head_limit {
             None => USUAL_LIMIT,
             Some(0) => usize::MAX,
             Some(limit) => limit,
         };
-        Page { offset: self.offset.unwrap_or(0).min(MAX_OFFSET), limit }
+        GrepPage { offset: self.offset.unwrap_or(0).min(MAX_OFFSET), limit }
     }
 
     fn is_on(flag: Option<bool>) -> bool {

@@ -1,4 +1,4 @@
-use haft_search::{Dir, Item, Tree, show};
+use haft_search::{ListedDir, ListedTree, TreeItem, show};
 
 use crate::finding::{counted, grouped};
 
@@ -10,14 +10,14 @@ pub(super) const MAX_LINES: usize = 200;
 /// Every directory gets its share of the lines, so that one with a thousand
 /// files does not hide the others.
 pub(super) struct Layout<'a> {
-    tree: &'a Tree,
+    tree: &'a ListedTree,
     depth: usize,
     pub(super) lines: Vec<String>,
     pub(super) truncated: bool,
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn new(tree: &'a Tree, depth: usize) -> Self {
+    pub(super) fn new(tree: &'a ListedTree, depth: usize) -> Self {
         let mut layout = Self { tree, depth, lines: Vec::new(), truncated: false };
         layout.dir(b"", MAX_LINES, 0);
         layout
@@ -32,7 +32,7 @@ impl<'a> Layout<'a> {
         let shown = if fits { dir.entries.len() } else { budget.saturating_sub(1).min(dir.entries.len()) };
         let mut left = budget.saturating_sub(if fits { shown } else { shown + 1 });
         let goes_deeper = level + 1 < self.depth;
-        let is_open = |item: &Item| goes_deeper && *item == Item::Dir;
+        let is_open = |item: &TreeItem| goes_deeper && *item == TreeItem::Dir;
         let mut dirs_left = dir.entries.iter().take(shown).filter(|(_, item)| is_open(item)).count();
         for (name, item) in dir.entries.iter().take(shown) {
             let below = join(place, name);
@@ -51,12 +51,12 @@ impl<'a> Layout<'a> {
         left
     }
 
-    fn entry(&mut self, name: &[u8], item: &Item, place: &[u8], level: usize) {
+    fn entry(&mut self, name: &[u8], item: &TreeItem, place: &[u8], level: usize) {
         let text = show::path_text(name);
         let line = match item {
-            Item::File(bytes) => format!("{text}  {}", size(*bytes)),
-            Item::Link(target) => format!("{text} -> {}", show::path_text(target)),
-            Item::Dir => match self.tree.dirs.get(place) {
+            TreeItem::File(bytes) => format!("{text}  {}", size(*bytes)),
+            TreeItem::Link(target) => format!("{text} -> {}", show::path_text(target)),
+            TreeItem::Dir => match self.tree.dirs.get(place) {
                 None => format!("{text}/"),
                 Some(dir) => format!("{text}/  {}", summed(dir)),
             },
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-fn summed(dir: &Dir) -> String {
+fn summed(dir: &ListedDir) -> String {
     if dir.files == 0 {
         return String::from("empty");
     }
@@ -100,7 +100,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// What rules left out, by name as far as that is short.
-pub(super) fn left_out(tree: &Tree) -> Vec<String> {
+pub(super) fn left_out(tree: &ListedTree) -> Vec<String> {
     const NAMED: usize = 8;
     let mut notes = Vec::new();
     let entries = tree.left_out();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use haft_search::{Filter, Globs, Stop, StopReason, Tree, TreeRun};
+use haft_search::{Filter, Globs, ListedTree, Stop, StopReason, TreeRun};
 use haft_tool::{
     CallContext, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
     Traits, schema_of,
@@ -227,7 +227,7 @@ impl Listing {
         })
     }
 
-    fn notes(&self, tree: &Tree) -> Vec<String> {
+    fn notes(&self, tree: &ListedTree) -> Vec<String> {
         let top = tree.dirs.get(&b""[..]);
         let more = if tree.stopped.is_some() { "+" } else { "" };
         let mut notes = vec![format!(

@@ -1,6 +1,6 @@
 use std::{path::Path, time::Duration};
 
-use haft_search::{Answer, Refreshed, StopReason};
+use haft_search::{IndexRefresh, RankedAnswer, StopReason};
 use haft_tool::{Line, LineStyle, Rendered};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,8 +132,8 @@ impl Output {
 
 /// What a lookup came to, on its way into words.
 pub(super) struct Found<'a> {
-    pub(super) answer: Answer,
-    pub(super) refreshed: Refreshed,
+    pub(super) answer: RankedAnswer,
+    pub(super) refreshed: IndexRefresh,
     pub(super) indexed: usize,
     pub(super) cwd: &'a Path,
     pub(super) dir: &'a Path,
@@ -143,12 +143,12 @@ pub(super) struct Found<'a> {
 impl Found<'_> {
     pub(super) fn output(self, query: &str) -> Output {
         let answer = &self.answer;
-        let mention = |place: &haft_search::Place| Mention {
+        let mention = |place: &haft_search::FoundPlace| Mention {
             file: self.name(&place.rel),
             line: place.line,
             text: place.text.clone(),
         };
-        let define = |definition: &haft_search::Definition| Definition {
+        let define = |definition: &haft_search::RankedDefinition| Definition {
             file: self.name(&definition.rel),
             line: definition.line,
             name: definition.name.clone(),

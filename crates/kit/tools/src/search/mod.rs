@@ -9,7 +9,7 @@ use std::{
 };
 
 pub use answer::Output;
-use haft_search::{AnswerLimits, Ask, Filter, Finder, Globs, Refresh, Stop};
+use haft_search::{AnswerLimits, Filter, Finder, Globs, RankQuery, Refresh, Stop};
 use haft_tool::{
     CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
 };
@@ -60,8 +60,8 @@ impl Search {
 }
 
 impl Input {
-    fn ask(&self) -> Result<Ask, ToolError> {
-        Ask::parse(&self.query).ok_or_else(|| {
+    fn ask(&self) -> Result<RankQuery, ToolError> {
+        RankQuery::parse(&self.query).ok_or_else(|| {
             ToolError::invalid(
                 "There is no word in the query. Give a name or a few words; for marks use Grep",
             )
@@ -163,7 +163,7 @@ impl Tool for Search {
 /// One call, ready to run on a thread of its own.
 struct Lookup {
     input: Input,
-    ask: Ask,
+    ask: RankQuery,
     globs: Globs,
     place: Place,
     cx: ToolContext<()>,

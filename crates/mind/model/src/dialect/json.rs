@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Read, TextCall, bare_name};
+use super::{DialectRead, TextCall, bare_name};
 use crate::ToolSet;
 
 const NAMES: [&str; 4] = ["name", "tool_name", "tool", "function"];
@@ -66,22 +66,22 @@ pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
 }
 
 /// The calls up to a closing mark, or up to the end.
-pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = match rest.find(close) {
         Some(end) => (&rest[..end], end + close.len()),
         None => (rest, rest.len()),
     };
     let calls = calls(inner).unwrap_or_else(|| vec![broken(inner)]);
-    Some(Read { calls, length })
+    Some(DialectRead { calls, length })
 }
 
 /// A list whose opening bracket is gone.
-pub(super) fn list(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn list(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let text = format!("[{rest}");
     let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let value = values.next()?.ok()?;
     let length = values.byte_offset().checked_sub(1)?;
-    Some(Read { calls: of_value(&value)?, length })
+    Some(DialectRead { calls: of_value(&value)?, length })
 }
 
 /// A call that was meant but cannot be read: the model is told.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Read, TextCall, bare_name, json, name_only, typed};
+use super::{DialectRead, TextCall, bare_name, json, name_only, typed};
 use crate::ToolSet;
 
 /// What stands before a mark, and where it ends; all of it where the mark does
@@ -23,7 +23,7 @@ fn call(name: &str, input: Map<String, Value>) -> TextCall {
 }
 
 /// `<tool_call>` with JSON, `<function=…>` or `<arg_key>` in it.
-pub(super) fn tool_call(rest: &str, tools: &ToolSet) -> Option<Read> {
+pub(super) fn tool_call(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before(rest, "</tool_call>");
     let trimmed = inner.trim();
     let calls = if let Some(after) = trimmed.strip_prefix("<function=") {
@@ -37,7 +37,7 @@ pub(super) fn tool_call(rest: &str, tools: &ToolSet) -> Option<Read> {
     } else {
         vec![json::broken(trimmed)]
     };
-    Some(Read { calls, length })
+    Some(DialectRead { calls, length })
 }
 
 /// `name`, then `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs.
@@ -57,7 +57,7 @@ fn arg_keys(text: &str, tools: &ToolSet) -> TextCall {
 }
 
 /// `name>` and then JSON or `<parameter=k>v</parameter>` up to `</function>`.
-pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<Read> {
+pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (name, after) = rest.split_once('>')?;
     let name = bare_name(name).to_owned();
     if !name_only(&name) {
@@ -77,7 +77,7 @@ pub(super) fn function(rest: &str, tools: &ToolSet) -> Option<Read> {
     } else {
         TextCall { name, input: inner.trim().to_owned() }
     };
-    Some(Read { calls: vec![call], length })
+    Some(DialectRead { calls: vec![call], length })
 }
 
 /// Values on lines of their own have a line break before and behind.
@@ -144,14 +144,14 @@ fn opening<'a>(text: &'a str, name: &str) -> Vec<(usize, Tag<'a>)> {
 }
 
 /// `invoke` elements, alone or together in an element of their own.
-pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<Read> {
+pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<DialectRead> {
     let tag = Tag::at(text)?;
     if tag.closes {
         return None;
     }
     if tag.name == "invoke" {
         let (inner, length) = element(text, &tag);
-        return Some(Read { calls: vec![invoke(&tag, inner, tools)?], length });
+        return Some(DialectRead { calls: vec![invoke(&tag, inner, tools)?], length });
     }
     if !tag.opens_calls() {
         return None;
@@ -162,7 +162,7 @@ pub(super) fn invocations(text: &str, tools: &ToolSet) -> Option<Read> {
         invoke(&tag, body, tools)
     });
     let calls: Vec<TextCall> = calls.collect::<Option<_>>()?;
-    (!calls.is_empty()).then_some(Read { calls, length })
+    (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
 /// One call: `name` is an attribute, the parameters are elements.

@@ -33,41 +33,50 @@ pub(crate) struct Recovered {
 
 /// A way to write calls: how it begins, and what reads it. The reader gets what
 /// follows the beginning and says how much of it belongs to the calls.
-struct Syntax {
+struct DialectSyntax {
     opening: &'static str,
-    read: fn(&str, &ToolSet) -> Option<Read>,
+    read: fn(&str, &ToolSet) -> Option<DialectRead>,
 }
 
 /// Calls, and how many bytes they take.
-pub(crate) struct Read {
+pub(crate) struct DialectRead {
     pub(crate) calls: Vec<TextCall>,
     pub(crate) length: usize,
 }
 
 /// Longer openings before their own beginnings.
-const SYNTAXES: [Syntax; 16] = [
-    Syntax { opening: "<tool_call>", read: markup::tool_call },
-    Syntax { opening: "<tool_calls>", read: |rest, tools| json::until(rest, "</tool_calls>", tools) },
-    Syntax { opening: "<function=", read: markup::function },
-    Syntax { opening: "<|python_tag|>", read: special::python_tag },
-    Syntax { opening: "<|python_start|>", read: |rest, tools| python::until(rest, "<|python_end|>", tools) },
-    Syntax {
+const SYNTAXES: [DialectSyntax; 16] = [
+    DialectSyntax { opening: "<tool_call>", read: markup::tool_call },
+    DialectSyntax { opening: "<tool_calls>", read: |rest, tools| json::until(rest, "</tool_calls>", tools) },
+    DialectSyntax { opening: "<function=", read: markup::function },
+    DialectSyntax { opening: "<|python_tag|>", read: special::python_tag },
+    DialectSyntax {
+        opening: "<|python_start|>",
+        read: |rest, tools| python::until(rest, "<|python_end|>", tools),
+    },
+    DialectSyntax {
         opening: "<|tool_call_start|>",
         read: |rest, tools| python::until(rest, "<|tool_call_end|>", tools),
     },
-    Syntax { opening: "<|tool_call|>", read: |rest, tools| json::until(rest, "<|/tool_call|>", tools) },
-    Syntax { opening: "<|START_ACTION|>", read: |rest, tools| json::until(rest, "<|END_ACTION|>", tools) },
-    Syntax {
+    DialectSyntax {
+        opening: "<|tool_call|>",
+        read: |rest, tools| json::until(rest, "<|/tool_call|>", tools),
+    },
+    DialectSyntax {
+        opening: "<|START_ACTION|>",
+        read: |rest, tools| json::until(rest, "<|END_ACTION|>", tools),
+    },
+    DialectSyntax {
         opening: "<|action_start|><|plugin|>",
         read: |rest, tools| json::until(rest, "<|action_end|>", tools),
     },
-    Syntax { opening: "<|tool_calls_section_begin|>", read: special::kimi },
-    Syntax { opening: "<|tool_call_begin|>", read: special::kimi_call },
-    Syntax { opening: "<｜tool▁calls▁begin｜>", read: special::deepseek },
-    Syntax { opening: "<｜tool▁call▁begin｜>", read: special::deepseek_call },
-    Syntax { opening: "<|channel|>commentary to=", read: special::harmony },
-    Syntax { opening: "[TOOL_CALLS]", read: special::mistral },
-    Syntax { opening: "functools[", read: |rest, tools| json::list(rest, tools) },
+    DialectSyntax { opening: "<|tool_calls_section_begin|>", read: special::kimi },
+    DialectSyntax { opening: "<|tool_call_begin|>", read: special::kimi_call },
+    DialectSyntax { opening: "<｜tool▁calls▁begin｜>", read: special::deepseek },
+    DialectSyntax { opening: "<｜tool▁call▁begin｜>", read: special::deepseek_call },
+    DialectSyntax { opening: "<|channel|>commentary to=", read: special::harmony },
+    DialectSyntax { opening: "[TOOL_CALLS]", read: special::mistral },
+    DialectSyntax { opening: "functools[", read: |rest, tools| json::list(rest, tools) },
 ];
 
 /// Code blocks that are calls by their name.
@@ -107,7 +116,7 @@ fn whole(text: &str, tools: &ToolSet) -> Option<Vec<TextCall>> {
     known.then_some(calls)
 }
 
-fn syntax_at(rest: &str, tools: &ToolSet) -> Option<(Read, usize)> {
+fn syntax_at(rest: &str, tools: &ToolSet) -> Option<(DialectRead, usize)> {
     if !rest.starts_with(['<', '[', 'f', '`', 'A']) {
         return None;
     }
@@ -121,7 +130,7 @@ fn syntax_at(rest: &str, tools: &ToolSet) -> Option<(Read, usize)> {
 }
 
 /// A code block that is a call.
-fn fenced_call(rest: &str) -> Option<Read> {
+fn fenced_call(rest: &str) -> Option<DialectRead> {
     let inner = rest.strip_prefix("```")?;
     let (language, body) = inner.split_once('\n')?;
     if !CALL_FENCES.contains(&language.trim()) {
@@ -130,16 +139,16 @@ fn fenced_call(rest: &str) -> Option<Read> {
     let end = body.find("```").unwrap_or(body.len());
     let calls = json::calls(&body[..end]).or_else(|| python::calls(&body[..end]))?;
     let length = (rest.len() - body.len() + end + 3).min(rest.len());
-    Some(Read { calls, length })
+    Some(DialectRead { calls, length })
 }
 
 /// Cohere's `Action:` and a code block with a list.
-fn action(rest: &str) -> Option<Read> {
+fn action(rest: &str) -> Option<DialectRead> {
     let after = rest.strip_prefix("Action:")?;
     let body = after.trim_start().strip_prefix("```json")?;
     let end = body.find("```")?;
     let calls = json::calls(&body[..end])?;
-    Some(Read { calls, length: rest.len() - body.len() + end + 3 })
+    Some(DialectRead { calls, length: rest.len() - body.len() + end + 3 })
 }
 
 /// How much of a text is passed over as it is: a code block, a thought, quoted

@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Read, TextCall, bare_name};
+use super::{DialectRead, TextCall, bare_name};
 use crate::ToolSet;
 
 /// Deeper values are not read.
 const MAX_DEPTH: usize = 32;
 
 /// The calls up to a closing mark, or up to the end.
-pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn until(rest: &str, close: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = match rest.find(close) {
         Some(end) => (&rest[..end], end + close.len()),
         None => (rest, rest.len()),
     };
-    Some(Read { calls: calls(inner)?, length })
+    Some(DialectRead { calls: calls(inner)?, length })
 }
 
 /// The calls of a text that is nothing else.
@@ -24,7 +24,7 @@ pub(super) fn bare(text: &str) -> Option<Vec<TextCall>> {
 
 /// A list of calls, or calls on lines of their own, perhaps inside `print()`.
 pub(super) fn calls(text: &str) -> Option<Vec<TextCall>> {
-    let mut parser = Parser { rest: text.trim() };
+    let mut parser = PythonParser { rest: text.trim() };
     let mut out = Vec::new();
     if parser.take("[") {
         while !parser.take("]") {
@@ -42,11 +42,11 @@ pub(super) fn calls(text: &str) -> Option<Vec<TextCall>> {
     (parser.rest.is_empty() && !out.is_empty()).then_some(out)
 }
 
-struct Parser<'a> {
+struct PythonParser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> PythonParser<'a> {
     fn skip(&mut self) {
         self.rest = self.rest.trim_start();
     }

@@ -1,6 +1,6 @@
 //! Calls between special tokens.
 
-use super::{Read, TextCall, bare_name, json, python};
+use super::{DialectRead, TextCall, bare_name, json, python};
 use crate::ToolSet;
 
 /// What stands before the first of some marks, and where that ends.
@@ -10,23 +10,23 @@ fn before_any<'a>(rest: &'a str, marks: &[&str]) -> (&'a str, usize) {
 }
 
 /// Llama: JSON or a function call up to the end of the message.
-pub(super) fn python_tag(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn python_tag(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|eom_id|>", "<|eot_id|>"]);
     // Several objects are separated by semicolons.
     let apart = inner.replace("};", "}\n");
     let calls =
         json::calls(&apart).or_else(|| python::calls(inner)).unwrap_or_else(|| vec![json::broken(inner)]);
-    Some(Read { calls, length })
+    Some(DialectRead { calls, length })
 }
 
 /// Mistral: a JSON list, or `name[ARGS]{…}`, or `name{…}`, each perhaps after
 /// another mark.
-pub(super) fn mistral(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn mistral(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, _) = before_any(rest, &["[TOOL_CALLS]"]);
     let trimmed = inner.trim_start();
     if trimmed.starts_with('[') {
         let read = list_at(trimmed)?;
-        return Some(Read { calls: read.calls, length: inner.len() - trimmed.len() + read.length });
+        return Some(DialectRead { calls: read.calls, length: inner.len() - trimmed.len() + read.length });
     }
     let name_end = trimmed.find(['{', '['])?;
     let name = bare_name(&trimmed[..name_end]).to_owned();
@@ -38,14 +38,14 @@ pub(super) fn mistral(rest: &str, _: &ToolSet) -> Option<Read> {
     let (input, used) = object_at(after_mark.trim_start());
     let start = trimmed.len() - after_mark.trim_start().len();
     let length = inner.len() - trimmed.len() + start + used;
-    Some(Read { calls: vec![TextCall { name, input: input.to_owned() }], length })
+    Some(DialectRead { calls: vec![TextCall { name, input: input.to_owned() }], length })
 }
 
-fn list_at(text: &str) -> Option<Read> {
+fn list_at(text: &str) -> Option<DialectRead> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     let value = values.next()?.ok()?;
     let length = values.byte_offset();
-    Some(Read { calls: json::calls(&value.to_string())?, length })
+    Some(DialectRead { calls: json::calls(&value.to_string())?, length })
 }
 
 /// The JSON object a text begins with, or all of it where it is broken.
@@ -58,32 +58,32 @@ fn object_at(text: &str) -> (&str, usize) {
 }
 
 /// Kimi: a section of calls.
-pub(super) fn kimi(rest: &str, tools: &ToolSet) -> Option<Read> {
+pub(super) fn kimi(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|tool_calls_section_end|>"]);
     let calls = inner.split("<|tool_call_begin|>").skip(1).filter_map(|part| kimi_call(part, tools));
     let calls: Vec<TextCall> = calls.flat_map(|read| read.calls).collect();
-    (!calls.is_empty()).then_some(Read { calls, length })
+    (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
 /// Kimi: `functions.name:0`, a mark, JSON.
-pub(super) fn kimi_call(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn kimi_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|tool_call_end|>"]);
     let (name, input) = inner.split_once("<|tool_call_argument_begin|>")?;
     let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
-    Some(Read { calls: vec![call], length })
+    Some(DialectRead { calls: vec![call], length })
 }
 
 /// DeepSeek: a section of calls.
-pub(super) fn deepseek(rest: &str, tools: &ToolSet) -> Option<Read> {
+pub(super) fn deepseek(rest: &str, tools: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<｜tool▁calls▁end｜>"]);
     let calls = inner.split("<｜tool▁call▁begin｜>").skip(1).filter_map(|part| deepseek_call(part, tools));
     let calls: Vec<TextCall> = calls.flat_map(|read| read.calls).collect();
-    (!calls.is_empty()).then_some(Read { calls, length })
+    (!calls.is_empty()).then_some(DialectRead { calls, length })
 }
 
 /// DeepSeek: `function`, a mark, the name and JSON in a code block; or the name,
 /// a mark, JSON.
-pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<｜tool▁call▁end｜>"]);
     let (first, second) = inner.split_once("<｜tool▁sep｜>")?;
     let (name, input) = match first.trim() {
@@ -92,14 +92,14 @@ pub(super) fn deepseek_call(rest: &str, _: &ToolSet) -> Option<Read> {
     };
     // Code blocks around the input are taken off where inputs are read.
     let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
-    Some(Read { calls: vec![call], length })
+    Some(DialectRead { calls: vec![call], length })
 }
 
 /// Harmony: `functions.name`, marks, JSON.
-pub(super) fn harmony(rest: &str, _: &ToolSet) -> Option<Read> {
+pub(super) fn harmony(rest: &str, _: &ToolSet) -> Option<DialectRead> {
     let (inner, length) = before_any(rest, &["<|call|>", "<|end|>", "<|start|>"]);
     let (head, input) = inner.split_once("<|message|>")?;
     let name = head.split(|it: char| it.is_whitespace() || it == '<').next()?;
     let call = TextCall { name: bare_name(name).to_owned(), input: input.trim().to_owned() };
-    Some(Read { calls: vec![call], length })
+    Some(DialectRead { calls: vec![call], length })
 }

@@ -7,14 +7,14 @@ use haft_types::{Block, Content, MediaSource, Message, MessageBlock, Role, ToolU
 use serde_json::{Value, json};
 
 use super::{
-    RepairKind, Report, ThinkingRule,
+    LintReport, RepairKind, ThinkingRule,
     media::{self, ImageFault, ImageLimit, MediaPort, MediaRules},
     text::{clean_text, clean_value},
 };
 use crate::name::{wire_id, wire_name};
 
 /// What a message is judged by.
-pub(crate) struct Judge<'a> {
+pub(crate) struct CleanJudge<'a> {
     pub(crate) model: &'a str,
     pub(crate) thinking: ThinkingRule,
     pub(crate) media: &'a MediaRules,
@@ -32,9 +32,9 @@ enum Fix<B> {
     Become(Vec<B>),
 }
 
-impl Judge<'_> {
+impl CleanJudge<'_> {
     /// The message as it can be sent; the same one if nothing is wrong.
-    pub(crate) fn clean(&self, message: &Arc<Message>, report: &mut Report) -> Arc<Message> {
+    pub(crate) fn clean(&self, message: &Arc<Message>, report: &mut LintReport) -> Arc<Message> {
         let mut changed = None;
         let mut attached = Vec::new();
         for (at, block) in message.content.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Judge<'_> {
         role: Role,
         block: &MessageBlock,
         attached: &mut Vec<MessageBlock>,
-        report: &mut Report,
+        report: &mut LintReport,
     ) -> Fix<MessageBlock> {
         match (role, block) {
             (_, MessageBlock::Text { text }) => match self.text(text, report) {
@@ -99,7 +99,7 @@ impl Judge<'_> {
         }
     }
 
-    fn text(&self, text: &str, report: &mut Report) -> Fix<String> {
+    fn text(&self, text: &str, report: &mut LintReport) -> Fix<String> {
         if text.trim().is_empty() {
             report.add(RepairKind::Empty, "text".to_owned(), "an empty text was left out");
             return Fix::Drop;
@@ -118,7 +118,7 @@ impl Judge<'_> {
         text: &str,
         signature: &str,
         model: Option<&str>,
-        report: &mut Report,
+        report: &mut LintReport,
     ) -> Fix<MessageBlock> {
         if self.thinking == ThinkingRule::None {
             return Fix::Drop;
@@ -142,7 +142,7 @@ impl Judge<'_> {
         }
     }
 
-    fn other(&self, value: &Value, report: &mut Report) -> Fix<MessageBlock> {
+    fn other(&self, value: &Value, report: &mut LintReport) -> Fix<MessageBlock> {
         let kind = value["type"].as_str().unwrap_or_default();
         if !self.server_blocks || !is_of_server(kind) {
             let detail = if kind.is_empty() { "a block without a type" } else { kind };
@@ -157,7 +157,7 @@ impl Judge<'_> {
         &self,
         block: &MessageBlock,
         attached: &mut Vec<MessageBlock>,
-        report: &mut Report,
+        report: &mut LintReport,
     ) -> Fix<MessageBlock> {
         let MessageBlock::ToolResult { tool_use_id, content, is_error } = block else { return Fix::Drop };
         let id = wire_id(tool_use_id);
@@ -193,7 +193,7 @@ impl Judge<'_> {
         Fix::Become(vec![MessageBlock::ToolResult { tool_use_id: id.into(), content, is_error: *is_error }])
     }
 
-    fn inner(&self, block: &Block, report: &mut Report) -> Fix<Block> {
+    fn inner(&self, block: &Block, report: &mut LintReport) -> Fix<Block> {
         match block {
             Block::Text { text } => match self.text(text, report) {
                 Fix::Keep => Fix::Keep,
@@ -212,7 +212,7 @@ impl Judge<'_> {
         }
     }
 
-    fn image(&self, source: &MediaSource, report: &mut Report) -> Fix<Block> {
+    fn image(&self, source: &MediaSource, report: &mut LintReport) -> Fix<Block> {
         let number = media::fingerprint(source);
         let place = || format!("image {number:08x}");
         if !self.images {
@@ -241,7 +241,7 @@ impl Judge<'_> {
         side: usize,
         why: &str,
         place: &str,
-        report: &mut Report,
+        report: &mut LintReport,
     ) -> Block {
         let limit = ImageLimit { side, bytes: self.media.image_base64 / 4 * 3 };
         let small = self.port.and_then(|port| port.shrink(&media::decoded(data), limit)).map(|small| {
@@ -263,7 +263,7 @@ impl Judge<'_> {
         }
     }
 
-    fn document(&self, source: &MediaSource, title: Option<&str>, report: &mut Report) -> Fix<Block> {
+    fn document(&self, source: &MediaSource, title: Option<&str>, report: &mut LintReport) -> Fix<Block> {
         let number = media::fingerprint(source);
         let mut replaced = |why: String| {
             let words = Block::text(format!("[document removed: {why}]"));
@@ -318,7 +318,7 @@ fn is_of_server(kind: &str) -> bool {
     named.contains(&kind) || (kind.ends_with("_tool_result") && "_tool_result".len() < kind.len())
 }
 
-fn call_fix(call: &ToolUse, report: &mut Report) -> Fix<MessageBlock> {
+fn call_fix(call: &ToolUse, report: &mut LintReport) -> Fix<MessageBlock> {
     let (id, name) = (wire_id(&call.id), wire_name(&call.name));
     let mut input = call.input.clone();
     let cleaned = clean_value(&mut input);

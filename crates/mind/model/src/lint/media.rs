@@ -29,9 +29,9 @@ pub struct ImageLimit {
 /// A picture that fits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ShrunkImage {
-    /// MIME type.
+    /// The MIME type the bytes have.
     pub media_type: String,
-    /// The file.
+    /// The content of the file.
     pub bytes: Vec<u8>,
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn count_pages(pdf: &[u8]) -> Option<usize> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The head of a PNG of that size: enough for whoever reads sizes.
+    /// The head of a PNG of that size: enough for code that reads sizes.
     pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
         let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         out.extend_from_slice(&width.to_be_bytes());

@@ -24,10 +24,10 @@ use std::{
 use haft_types::{Block, Message, MessageBlock};
 
 use crate::{ModelInfo, Request, ToolLoading, tools::WireTool};
-use clean::Judge;
+use clean::CleanJudge;
 pub use media::{ImageLimit, MediaPort, MediaRules, ShrunkImage};
 pub(crate) use refusal::{Cure, diagnose};
-use refused::Refused;
+use refused::RefusedBlocks;
 pub use repair::{Repair, RepairKind};
 pub(crate) use text::{clean_text, clean_value};
 use wide::{References, Shrunk};
@@ -110,19 +110,19 @@ pub struct Linted {
 #[derive(Default)]
 pub struct Linter {
     port: Option<Arc<dyn MediaPort>>,
-    state: Mutex<State>,
+    state: Mutex<LintState>,
     shrunk: Shrunk,
 }
 
 #[derive(Default)]
-struct State {
+struct LintState {
     told: HashSet<u64>,
-    refused: Refused,
+    refused: RefusedBlocks,
     refused_tools: Vec<String>,
     refused_fields: Vec<String>,
     refused_betas: Vec<String>,
     /// Messages that were looked at: for what, and at which address.
-    seen: HashMap<(u64, usize), Seen>,
+    seen: HashMap<(u64, usize), SeenBlocks>,
     /// How many requests were looked at.
     turns: u32,
 }
@@ -132,7 +132,7 @@ pub(crate) const SWEPT_EVERY: u32 = 16;
 
 /// A message that was looked at, and what it became.
 #[derive(Clone)]
-struct Seen {
+struct SeenBlocks {
     original: Weak<Message>,
     /// `None` where nothing had to be done. The original itself must not be
     /// held here: it would never be seen to be gone.
@@ -151,14 +151,14 @@ impl Linter {
         Self { port: Some(port), ..Self::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LintState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a request that is taken, and says what had to be done for it.
     /// [`Linter::news`] tells which of that nobody was told yet.
     pub fn lint(&self, request: &Request, info: &ModelInfo, rules: &LintRules) -> (Linted, Vec<Repair>) {
-        let mut report = Report::default();
+        let mut report = LintReport::default();
         report.repairs.extend(request.tools.repairs().iter().cloned());
         let judge = self.judge(request, info, rules);
         let mut out = request.clone();
@@ -190,8 +190,8 @@ impl Linter {
         (linted, report.repairs)
     }
 
-    fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> Judge<'a> {
-        Judge {
+    fn judge<'a>(&'a self, request: &'a Request, info: &ModelInfo, rules: &'a LintRules) -> CleanJudge<'a> {
+        CleanJudge {
             model: &request.model,
             thinking: rules.thinking,
             media: &rules.media,
@@ -203,7 +203,7 @@ impl Linter {
     }
 
     /// Looks at every message, at those seen before only by their address.
-    fn clean(&self, request: &Request, judge: &Judge<'_>, report: &mut Report) -> Vec<Arc<Message>> {
+    fn clean(&self, request: &Request, judge: &CleanJudge<'_>, report: &mut LintReport) -> Vec<Arc<Message>> {
         let seen_for = hash_of(&(judge.model, judge.thinking, judge.images, judge.documents));
         let known = self.known(request, seen_for);
         let mut news = Vec::new();
@@ -211,10 +211,10 @@ impl Linter {
         for (message, known) in request.messages.iter().zip(known) {
             // Not under the lock: a picture may have to be made smaller.
             let seen = known.unwrap_or_else(|| {
-                let mut own = Report::default();
+                let mut own = LintReport::default();
                 let clean = judge.clean(message, &mut own);
                 let clean = (!Arc::ptr_eq(&clean, message)).then_some(clean);
-                let seen = Seen { original: Arc::downgrade(message), clean, repairs: own.repairs };
+                let seen = SeenBlocks { original: Arc::downgrade(message), clean, repairs: own.repairs };
                 news.push(((seen_for, Arc::as_ptr(message).addr()), seen.clone()));
                 seen
             });
@@ -226,7 +226,7 @@ impl Linter {
     }
 
     /// What is known of each message.
-    fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<Seen>> {
+    fn known(&self, request: &Request, seen_for: u64) -> Vec<Option<SeenBlocks>> {
         let mut state = self.state();
         // By turns, and not by how many there are: few may hold much.
         state.turns = state.turns.wrapping_add(1);
@@ -259,7 +259,7 @@ impl Linter {
     }
 }
 
-impl State {
+impl LintState {
     /// Says what was left out.
     fn apply(&mut self, linted: &Linted, cure: &Cure, reason: &str) -> Option<String> {
         let messages = &linted.request.messages;
@@ -368,13 +368,13 @@ fn hash_of(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Collects repairs.
+/// The repairs of one request, in the order they were made.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct LintReport {
     repairs: Vec<Repair>,
 }
 
-impl Report {
+impl LintReport {
     pub(crate) fn add(&mut self, kind: RepairKind, place: String, detail: impl Into<String>) {
         self.repairs.push(Repair { kind, place, detail: detail.into() });
     }

@@ -9,7 +9,7 @@ use std::{
 
 use haft_types::{CallId, Content, Message, MessageBlock, Role};
 
-use super::{RepairKind, Report};
+use super::{LintReport, RepairKind};
 
 /// What a call without a result is answered with.
 pub(crate) const UNKNOWN_OUTCOME: &str =
@@ -18,7 +18,7 @@ const GO_ON: &str = "Continue.";
 const CUT_OFF: &str = "(The beginning of this conversation is not shown.)";
 
 /// The messages in order; the same ones if nothing is wrong.
-pub(crate) fn order(messages: Vec<Arc<Message>>, report: &mut Report) -> Vec<Arc<Message>> {
+pub(crate) fn order(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec<Arc<Message>> {
     if is_sound(&messages) {
         return messages;
     }
@@ -97,7 +97,7 @@ impl Draft {
 }
 
 /// Leaves out empty messages and merges neighbours of one role.
-fn merge(drafts: impl IntoIterator<Item = Draft>, report: &mut Report) -> Vec<Draft> {
+fn merge(drafts: impl IntoIterator<Item = Draft>, report: &mut LintReport) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::new();
     for draft in drafts {
         if draft.blocks.is_empty() {
@@ -119,7 +119,7 @@ struct Loose {
     is_error: bool,
 }
 
-fn pair(drafts: &mut Vec<Draft>, report: &mut Report) {
+fn pair(drafts: &mut Vec<Draft>, report: &mut LintReport) {
     let mut loose: Vec<Vec<Loose>> = drafts.iter_mut().map(take_results).collect();
     let last_use = last_uses(drafts);
     let mut used: HashSet<String> = HashSet::new();
@@ -248,7 +248,7 @@ fn strip_trailing_thinking(drafts: &mut [Draft]) {
     }
 }
 
-fn speak_first_and_last(drafts: &mut Vec<Draft>, report: &mut Report) {
+fn speak_first_and_last(drafts: &mut Vec<Draft>, report: &mut LintReport) {
     if drafts.first().is_some_and(|first| first.role == Role::Assistant) {
         drafts.insert(0, Draft::text(Role::User, CUT_OFF));
         report.add(RepairKind::Roles, "messages".to_owned(), "the person has to speak first");

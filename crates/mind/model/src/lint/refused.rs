@@ -11,7 +11,7 @@ use haft_types::{Block, Content, Message, MessageBlock, ToolUse};
 use serde_json::json;
 
 /// Refused blocks by the number of their content, and why.
-pub(crate) type Refused = HashMap<u64, String>;
+pub(crate) type RefusedBlocks = HashMap<u64, String>;
 
 /// A number of a block's content.
 pub(crate) fn fingerprint(block: &impl serde::Serialize) -> u64 {
@@ -21,7 +21,7 @@ pub(crate) fn fingerprint(block: &impl serde::Serialize) -> u64 {
 }
 
 /// Replaces refused blocks.
-pub(crate) fn replace(messages: &mut [Arc<Message>], refused: &Refused) {
+pub(crate) fn replace(messages: &mut [Arc<Message>], refused: &RefusedBlocks) {
     if refused.is_empty() {
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn replace(messages: &mut [Arc<Message>], refused: &Refused) {
     }
 }
 
-fn is_refused(block: &MessageBlock, refused: &Refused) -> bool {
+fn is_refused(block: &MessageBlock, refused: &RefusedBlocks) -> bool {
     let inner = match block {
         MessageBlock::ToolResult { content, .. } => content.0.as_slice(),
         _ => &[],
@@ -43,7 +43,7 @@ fn is_refused(block: &MessageBlock, refused: &Refused) -> bool {
 }
 
 /// What stands in for a block; nothing for thinking.
-fn replaced(block: &MessageBlock, refused: &Refused) -> Option<MessageBlock> {
+fn replaced(block: &MessageBlock, refused: &RefusedBlocks) -> Option<MessageBlock> {
     if let Some(reason) = refused.get(&fingerprint(block)) {
         return without(block, reason);
     }

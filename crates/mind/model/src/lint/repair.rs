@@ -8,7 +8,7 @@ pub struct Repair {
     pub kind: RepairKind,
     /// Where: a call id, a tool, a message.
     pub place: String,
-    /// In words.
+    /// What was changed and why, for a person.
     pub detail: String,
 }
 

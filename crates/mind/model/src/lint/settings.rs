@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use haft_types::{Message, MessageBlock, Role};
 
-use super::{RepairKind, Report};
+use super::{LintReport, RepairKind};
 use crate::{
     Effort, ModelInfo, Request, Speed, Thinking, ThinkingSupport, ToolChoice,
     name::{is_wire, wire_name},
 };
 
 /// Changes what the model would refuse to the nearest it takes.
-pub(crate) fn adapt(request: &mut Request, info: &ModelInfo, report: &mut Report) {
+pub(crate) fn adapt(request: &mut Request, info: &ModelInfo, report: &mut LintReport) {
     let model = request.model.clone();
     let mut changed = |what: &str, detail: String| {
         report.add(RepairKind::Setting, format!("{what} for {model}"), detail);

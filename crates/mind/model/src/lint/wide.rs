@@ -9,8 +9,8 @@ use std::{
 use haft_types::{Block, MediaSource, Message, MessageBlock};
 
 use super::{
-    RepairKind, Report,
-    clean::{Judge, into_message},
+    LintReport, RepairKind,
+    clean::{CleanJudge, into_message},
     media,
 };
 use crate::{ToolLoading, ToolSet, name::wire_name, tools::WireTool};
@@ -20,7 +20,7 @@ pub(crate) type Shrunk = Mutex<HashMap<(u64, usize), Block>>;
 
 /// Where a picture or document is.
 #[derive(Clone, Copy)]
-struct Place {
+struct WidePlace {
     message: usize,
     block: usize,
     inner: Option<usize>,
@@ -29,7 +29,7 @@ struct Place {
 /// A picture or document, by its message and place: its data is not copied.
 struct Medium {
     message: Arc<Message>,
-    place: Place,
+    place: WidePlace,
     is_image: bool,
 }
 
@@ -61,7 +61,7 @@ fn all(messages: &[Arc<Message>]) -> Vec<Medium> {
     let mut out = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let mut push = |block: usize, inner: Option<usize>, is_image: bool| {
-            let place = Place { message: at, block, inner };
+            let place = WidePlace { message: at, block, inner };
             out.push(Medium { message: Arc::clone(message), place, is_image });
         };
         for (block, it) in message.content.iter().enumerate() {
@@ -95,7 +95,7 @@ fn has_media(messages: &[Arc<Message>]) -> bool {
 }
 
 /// Puts another block in a place.
-fn put(messages: &mut [Arc<Message>], place: Place, new: Block) {
+fn put(messages: &mut [Arc<Message>], place: WidePlace, new: Block) {
     let block = &mut Arc::make_mut(&mut messages[place.message]).content[place.block];
     match (block, place.inner) {
         (MessageBlock::ToolResult { content, .. }, Some(inner)) => content.0[inner] = new,
@@ -106,9 +106,9 @@ fn put(messages: &mut [Arc<Message>], place: Place, new: Block) {
 /// Keeps the media of a conversation within the rules; the oldest give way.
 pub(crate) fn limit_media(
     messages: &mut [Arc<Message>],
-    judge: &Judge<'_>,
+    judge: &CleanJudge<'_>,
     shrunk: &Shrunk,
-    report: &mut Report,
+    report: &mut LintReport,
 ) {
     if !has_media(messages) {
         return;
@@ -136,7 +136,7 @@ pub(crate) fn limit_media(
 fn drop_oldest(
     messages: &mut [Arc<Message>],
     media: &mut Vec<Medium>,
-    report: &mut Report,
+    report: &mut LintReport,
     limit: usize,
     why: &str,
     weight: impl Fn(&Medium) -> usize,
@@ -161,9 +161,9 @@ fn drop_oldest(
 fn shrink_one_of_many(
     messages: &mut [Arc<Message>],
     it: &Medium,
-    judge: &Judge<'_>,
+    judge: &CleanJudge<'_>,
     shrunk: &Shrunk,
-    report: &mut Report,
+    report: &mut LintReport,
 ) {
     let Some(data) = it.data() else { return };
     let limit = judge.media.many_side;
@@ -192,7 +192,7 @@ pub(crate) fn references(
     messages: &mut [Arc<Message>],
     tools: &ToolSet,
     support: References,
-    report: &mut Report,
+    report: &mut LintReport,
 ) -> Vec<String> {
     let mut loaded = Vec::new();
     for message in messages {

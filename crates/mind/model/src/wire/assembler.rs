@@ -19,8 +19,8 @@ use crate::{BadCall, CallProblem, Event, StopReason, ToolSet, dialect::coerce};
 pub(crate) struct Assembler {
     model: String,
     tools: Arc<ToolSet>,
-    open: BTreeMap<usize, Open>,
-    held: Option<Call>,
+    open: BTreeMap<usize, OpenBlock>,
+    held: Option<AssembledCall>,
     handed_out: usize,
     usage: Usage,
     stopped: bool,
@@ -28,13 +28,13 @@ pub(crate) struct Assembler {
     out: Vec<Event>,
 }
 
-struct Open {
-    kind: Kind,
+struct OpenBlock {
+    kind: BlockKind,
     text: String,
     joiner: Joiner,
 }
 
-enum Kind {
+enum BlockKind {
     Text,
     Thinking { signature: String },
     Redacted,
@@ -42,7 +42,7 @@ enum Kind {
     Other(Value),
 }
 
-struct Call {
+struct AssembledCall {
     id: CallId,
     name: String,
     json: String,
@@ -91,7 +91,7 @@ impl Assembler {
 
     /// Whether text is being written: then pieces come quickly.
     pub(crate) fn is_writing_text(&self) -> bool {
-        self.open.values().any(|open| matches!(open.kind, Kind::Text))
+        self.open.values().any(|open| matches!(open.kind, BlockKind::Text))
     }
 
     pub(crate) fn started(&mut self, id: &str, model: &str) {
@@ -106,33 +106,33 @@ impl Assembler {
         self.out.push(Event::Usage(self.usage));
     }
 
-    fn begin(&mut self, index: usize, kind: Kind) -> &mut Open {
+    fn begin(&mut self, index: usize, kind: BlockKind) -> &mut OpenBlock {
         self.release();
-        let open = Open { kind, text: String::new(), joiner: Joiner::default() };
+        let open = OpenBlock { kind, text: String::new(), joiner: Joiner::default() };
         self.open.entry(index).insert_entry(open).into_mut()
     }
 
     pub(crate) fn begin_text(&mut self, index: usize) {
-        self.begin(index, Kind::Text);
+        self.begin(index, BlockKind::Text);
     }
 
     pub(crate) fn begin_thinking(&mut self, index: usize) {
-        self.begin(index, Kind::Thinking { signature: String::new() });
+        self.begin(index, BlockKind::Thinking { signature: String::new() });
     }
 
     pub(crate) fn begin_redacted(&mut self, index: usize, data: &str) {
-        data.clone_into(&mut self.begin(index, Kind::Redacted).text);
+        data.clone_into(&mut self.begin(index, BlockKind::Redacted).text);
     }
 
     pub(crate) fn begin_call(&mut self, index: usize, id: &str, name: &str) {
         let name = self.tools.by_wire_name(name).map_or(name, |tool| tool.def.name.as_str()).to_owned();
         let id = CallId::from(id);
-        self.begin(index, Kind::Call { id: id.clone(), name: name.clone() });
+        self.begin(index, BlockKind::Call { id: id.clone(), name: name.clone() });
         self.out.push(Event::ToolStarted { id, name });
     }
 
     pub(crate) fn begin_other(&mut self, index: usize, block: Value) {
-        self.begin(index, Kind::Other(block));
+        self.begin(index, BlockKind::Other(block));
     }
 
     /// Adds a piece to a block, whatever it is.
@@ -144,15 +144,15 @@ impl Assembler {
         }
         open.text.push_str(&piece);
         match &open.kind {
-            Kind::Text => self.out.push(Event::Text(piece)),
-            Kind::Thinking { .. } => self.out.push(Event::Thinking(piece)),
-            Kind::Call { id, .. } => self.out.push(Event::ToolInput { id: id.clone(), json: piece }),
-            Kind::Redacted | Kind::Other(_) => {}
+            BlockKind::Text => self.out.push(Event::Text(piece)),
+            BlockKind::Thinking { .. } => self.out.push(Event::Thinking(piece)),
+            BlockKind::Call { id, .. } => self.out.push(Event::ToolInput { id: id.clone(), json: piece }),
+            BlockKind::Redacted | BlockKind::Other(_) => {}
         }
     }
 
     pub(crate) fn signature(&mut self, index: usize, piece: &str) {
-        if let Some(Open { kind: Kind::Thinking { signature }, .. }) = self.open.get_mut(&index) {
+        if let Some(OpenBlock { kind: BlockKind::Thinking { signature }, .. }) = self.open.get_mut(&index) {
             signature.push_str(piece);
         }
     }
@@ -166,23 +166,23 @@ impl Assembler {
     pub(crate) fn end(&mut self, index: usize) {
         let Some(mut open) = self.open.remove(&index) else { return };
         open.text.extend(open.joiner.finish());
-        let Open { kind, text, .. } = open;
+        let OpenBlock { kind, text, .. } = open;
         match kind {
-            Kind::Text if text.is_empty() => {}
-            Kind::Text => self.out.push(Event::Block(MessageBlock::Text { text })),
-            Kind::Thinking { signature } => {
+            BlockKind::Text if text.is_empty() => {}
+            BlockKind::Text => self.out.push(Event::Block(MessageBlock::Text { text })),
+            BlockKind::Thinking { signature } => {
                 let model = Some(self.model.clone());
                 self.out.push(Event::Block(MessageBlock::Thinking { thinking: text, signature, model }));
             }
-            Kind::Redacted => {
+            BlockKind::Redacted => {
                 let model = Some(self.model.clone());
                 self.out.push(Event::Block(MessageBlock::RedactedThinking { data: text, model }));
             }
-            Kind::Call { id, name } => {
+            BlockKind::Call { id, name } => {
                 self.release();
-                self.held = Some(Call { id, name, json: text });
+                self.held = Some(AssembledCall { id, name, json: text });
             }
-            Kind::Other(mut block) => {
+            BlockKind::Other(mut block) => {
                 if let Ok(input) = serde_json::from_str::<Value>(&text) {
                     block["input"] = input;
                 }
@@ -193,7 +193,7 @@ impl Assembler {
 
     /// Hands out the call that is held.
     fn release(&mut self) {
-        let Some(Call { id, name, json }) = self.held.take() else { return };
+        let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         match parse_arguments(&json) {
             Ok(mut input) => {
                 let tool =
@@ -235,7 +235,7 @@ impl Assembler {
     }
 
     fn give_up_held(&mut self) {
-        let Some(Call { id, name, json }) = self.held.take() else { return };
+        let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         let call = ToolUse { id, name, input: salvage(&json) };
         let output_tokens = Some(self.usage.output_tokens).filter(|count| *count > 0);
         self.out.push(Event::BadCall(BadCall { call, problem: CallProblem::Truncated { output_tokens } }));

@@ -16,13 +16,13 @@ pub(crate) struct MessageCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_address: HashMap<usize, Entry>,
+    by_address: HashMap<usize, CachedMessage>,
     sweeps: u32,
 }
 
 /// A message on the wire.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct BodyPiece {
     pub(crate) bytes: Bytes,
     pub(crate) size: Size,
     /// Where the form splits a message: the block each item begins with.
@@ -30,13 +30,13 @@ pub(crate) struct Piece {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedMessage {
     message: Weak<Message>,
-    piece: Option<Piece>,
+    piece: Option<BodyPiece>,
     prints: Option<Arc<[SentBlock]>>,
 }
 
-impl Entry {
+impl CachedMessage {
     fn of(message: &Arc<Message>) -> Self {
         Self { message: Arc::downgrade(message), piece: None, prints: None }
     }
@@ -44,11 +44,11 @@ impl Entry {
 
 impl Entries {
     /// What is known of a message; an address may belong to another one by now.
-    fn of(&mut self, message: &Arc<Message>) -> &mut Entry {
+    fn of(&mut self, message: &Arc<Message>) -> &mut CachedMessage {
         let address = Arc::as_ptr(message).addr();
-        let entry = self.by_address.entry(address).or_insert_with(|| Entry::of(message));
+        let entry = self.by_address.entry(address).or_insert_with(|| CachedMessage::of(message));
         if entry.message.as_ptr().addr() != address || entry.message.strong_count() == 0 {
-            *entry = Entry::of(message);
+            *entry = CachedMessage::of(message);
         }
         entry
     }
@@ -56,7 +56,7 @@ impl Entries {
 
 impl MessageCache {
     /// The bytes of a message, made by `encode` if they are not there.
-    pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> Piece) -> Piece {
+    pub(crate) fn get(&self, message: &Arc<Message>, encode: impl FnOnce() -> BodyPiece) -> BodyPiece {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.of(message).piece.get_or_insert_with(encode).clone()
     }

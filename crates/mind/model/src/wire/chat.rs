@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Encoded, MessageCache, Meter, Size,
-    cache::Piece,
-    messages_content::Media,
+    cache::BodyPiece,
+    messages_content::WireMedia,
     openai::{ChatOptions, append_fields, append_raw, data_url, split_result, system_text, tools},
 };
 use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools::WireTool};
@@ -123,8 +123,8 @@ fn tool_value(tool: &WireTool) -> Value {
 }
 
 /// A message as one or more messages of the form, separated by commas.
-fn encode_message(message: &Message, options: &ChatOptions) -> Piece {
-    let mut media = Media::default();
+fn encode_message(message: &Message, options: &ChatOptions) -> BodyPiece {
+    let mut media = WireMedia::default();
     let items = match message.role {
         Role::Assistant => vec![(assistant(message, options), None)],
         Role::User => user(message, &mut media),
@@ -138,7 +138,7 @@ fn encode_message(message: &Message, options: &ChatOptions) -> Piece {
     }
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| block).collect();
-    Piece { bytes: Bytes::from(out), size, items: blocks }
+    BodyPiece { bytes: Bytes::from(out), size, items: blocks }
 }
 
 fn assistant(message: &Message, options: &ChatOptions) -> Value {
@@ -172,7 +172,7 @@ fn assistant(message: &Message, options: &ChatOptions) -> Value {
 
 /// Results first, each a message of its own; pictures cannot be in them and
 /// follow as the person's.
-fn user(message: &Message, media: &mut Media) -> Vec<(Value, Option<usize>)> {
+fn user(message: &Message, media: &mut WireMedia) -> Vec<(Value, Option<usize>)> {
     let mut out = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
     let mut first_rest = None;

@@ -28,7 +28,7 @@ pub(crate) struct ChatDecoder {
     assembler: Assembler,
     started: bool,
     id: String,
-    calls: Vec<Call>,
+    calls: Vec<ChatCall>,
     ids: HashSet<String>,
     reason: Option<StopReason>,
     /// Text in which calls are looked for, and how much of it was shown.
@@ -43,7 +43,7 @@ pub(crate) enum Dialects {
 }
 
 /// A call and how the server tells it from others.
-struct Call {
+struct ChatCall {
     index: Option<u64>,
     id: Option<String>,
     named: bool,
@@ -195,7 +195,7 @@ impl ChatDecoder {
         self.text(&rest);
         for call in recovered.calls {
             let at = self.calls.len();
-            self.calls.push(Call { index: None, id: None, named: true });
+            self.calls.push(ChatCall { index: None, id: None, named: true });
             let id = self.unique_id(None, at);
             self.assembler.begin_call(FIRST_CALL + at, &id, &call.name);
             self.assembler.piece(FIRST_CALL + at, &call.input);
@@ -210,7 +210,7 @@ impl ChatDecoder {
         let at = match self.known(index, id, name) {
             Some(at) => at,
             None => {
-                self.calls.push(Call { index, id: id.map(str::to_owned), named: false });
+                self.calls.push(ChatCall { index, id: id.map(str::to_owned), named: false });
                 self.calls.len() - 1
             }
         };
@@ -226,7 +226,7 @@ impl ChatDecoder {
     /// The call a piece belongs to. A new id is a new call, whatever its index
     /// says; without an index, a name is.
     fn known(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
-        let same_id = |call: &Call| id.is_none() || call.id.is_none() || call.id.as_deref() == id;
+        let same_id = |call: &ChatCall| id.is_none() || call.id.is_none() || call.id.as_deref() == id;
         match (index, id) {
             (Some(index), _) => {
                 self.calls.iter().rposition(|call| call.index == Some(index) && same_id(call))

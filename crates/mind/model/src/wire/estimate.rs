@@ -8,7 +8,7 @@ use std::{
 use haft_types::{Block, MessageBlock};
 use serde_json::Value;
 
-use super::messages_content::Media;
+use super::messages_content::WireMedia;
 use crate::{ModelInfo, Request, lint::Linted};
 
 /// Bytes of text and code per token, on the careful side.
@@ -66,7 +66,7 @@ const PER_BLOCK: usize = 12;
 
 fn add_block(size: &mut Size, block: &MessageBlock) {
     size.text += PER_BLOCK;
-    let mut media = Media::default();
+    let mut media = WireMedia::default();
     match block {
         MessageBlock::Text { text } => size.text += text.len(),
         MessageBlock::Thinking { thinking, signature, .. } => size.text += thinking.len() + signature.len(),

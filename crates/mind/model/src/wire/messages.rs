@@ -16,8 +16,8 @@ use super::{
     messages_content::{encode_message, mark, marked_blocks},
 };
 use crate::{
-    CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted, tools::Encoding,
-    tools::WireTool,
+    CachePolicy, ModelInfo, Request, Speed, Thinking, ToolChoice, ToolOrigin, lint::Linted,
+    tools::ToolEncoding, tools::WireTool,
 };
 
 /// Cache breakpoints a request may have.
@@ -153,7 +153,7 @@ impl Encoder<'_> {
         if tools.is_empty() {
             return (Bytes::new(), 0);
         }
-        let key = Encoding {
+        let key = ToolEncoding {
             form: "messages",
             cache: request.cache,
             follows_references: linted.follows_references,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use haft_types::{Block, MediaSource, Message, MessageBlock};
 use serde_json::{Value, json};
 
-use super::{Size, cache::Piece};
+use super::{Size, cache::BodyPiece};
 use crate::{CachePolicy, Request};
 
 /// What marks the end of a prefix to cache.
@@ -57,10 +57,10 @@ fn can_be_marked(block: &MessageBlock) -> bool {
 }
 
 /// A message with cache marks on some of its blocks.
-pub(crate) fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> Piece {
+pub(crate) fn encode_message(message: &Message, marked: &[usize], cache: CachePolicy) -> BodyPiece {
     let role = if message.role == haft_types::Role::User { "user" } else { "assistant" };
     let mut out = Vec::with_capacity(256);
-    let mut media = Media::default();
+    let mut media = WireMedia::default();
     let _ = write!(out, "{{\"role\":\"{role}\",\"content\":[");
     for (at, block) in message.content.iter().enumerate() {
         if at > 0 {
@@ -74,17 +74,17 @@ pub(crate) fn encode_message(message: &Message, marked: &[usize], cache: CachePo
     }
     out.extend_from_slice(b"]}");
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
-    Piece { bytes: Bytes::from(out), size, ..Piece::default() }
+    BodyPiece { bytes: Bytes::from(out), size, ..BodyPiece::default() }
 }
 
 /// Media of a message.
 #[derive(Default)]
-pub(crate) struct Media {
+pub(crate) struct WireMedia {
     pub(crate) bytes: usize,
     pub(crate) tokens: u64,
 }
 
-impl Media {
+impl WireMedia {
     /// Pictures cost by their size, at most 1600 tokens; documents by their
     /// length, for lack of better.
     pub(crate) fn add(&mut self, source: &MediaSource, is_image: bool) {
@@ -98,7 +98,7 @@ impl Media {
     }
 }
 
-fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut Media) {
+fn encode_block(out: &mut Vec<u8>, block: &MessageBlock, media: &mut WireMedia) {
     // What the log keeps about thinking is not for the provider.
     let bare = match block {
         MessageBlock::Thinking { thinking, signature, .. } => {

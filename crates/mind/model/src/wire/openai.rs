@@ -4,8 +4,8 @@ use haft_types::{Block, MediaSource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::messages_content::Media;
-use crate::{CachePolicy, Request, lint::Linted, tools::Encoding, tools::WireTool};
+use super::messages_content::WireMedia;
+use crate::{CachePolicy, Request, lint::Linted, tools::ToolEncoding, tools::WireTool};
 
 /// How servers that speak Chat Completions differ.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -60,7 +60,7 @@ pub(crate) fn tools(
     if tools.is_empty() {
         return None;
     }
-    let key = Encoding {
+    let key = ToolEncoding {
         form,
         cache: CachePolicy::Off,
         follows_references: linted.follows_references,
@@ -83,7 +83,7 @@ pub(crate) fn data_url(source: &MediaSource) -> String {
 pub(crate) fn split_result<'a>(
     content: &'a [Block],
     is_error: bool,
-    media: &mut Media,
+    media: &mut WireMedia,
 ) -> (String, Vec<&'a Block>) {
     let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
     let rest: Vec<&Block> = content.iter().filter(|block| block.as_text().is_none()).collect();

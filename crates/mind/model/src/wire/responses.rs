@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Encoded, MessageCache, Meter, Size,
-    cache::Piece,
-    messages_content::Media,
+    cache::BodyPiece,
+    messages_content::WireMedia,
     openai::{append_fields, append_raw, data_url, split_result, system_text, tools},
 };
 use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools::WireTool};
@@ -121,8 +121,8 @@ fn tool_value(tool: &WireTool) -> Value {
 }
 
 /// A message as one or more items, separated by commas.
-fn encode_message(message: &Message) -> Piece {
-    let mut media = Media::default();
+fn encode_message(message: &Message) -> BodyPiece {
+    let mut media = WireMedia::default();
     let items = match message.role {
         Role::Assistant => assistant(message),
         Role::User => user(message, &mut media),
@@ -136,7 +136,7 @@ fn encode_message(message: &Message) -> Piece {
     }
     let size = Size { text: out.len().saturating_sub(media.bytes), media: media.tokens };
     let blocks: Arc<[Option<usize>]> = items.into_iter().map(|(_, block)| Some(block)).collect();
-    Piece { bytes: Bytes::from(out), size, items: blocks }
+    BodyPiece { bytes: Bytes::from(out), size, items: blocks }
 }
 
 fn assistant(message: &Message) -> Vec<(Value, usize)> {
@@ -159,7 +159,7 @@ fn assistant(message: &Message) -> Vec<(Value, usize)> {
     items.collect()
 }
 
-fn user(message: &Message, media: &mut Media) -> Vec<(Value, usize)> {
+fn user(message: &Message, media: &mut WireMedia) -> Vec<(Value, usize)> {
     let mut out = Vec::new();
     let mut parts = Vec::new();
     let mut first = None;

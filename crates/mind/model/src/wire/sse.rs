@@ -9,7 +9,7 @@ use crate::ModelError;
 /// More than any event has; past it, somebody wants our memory.
 const MAX_EVENT: usize = 64 * 1024 * 1024;
 
-/// One event.
+/// One server-sent event, with its data lines joined.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct SseEvent {
     pub(crate) event: Option<String>,

@@ -213,7 +213,18 @@ impl Session {
         options: &RequestOptions,
     ) -> Result<Value, CallError> {
         let seen = self.generation.load(Ordering::Acquire);
-        match self.peer.request(method, self.complete(params.clone()), options).await {
+        let (info, began) = (self.info(), std::time::Instant::now());
+        tracing::debug!(server = info.name, method, limit = ?options.total, "waits for an MCP server");
+        let answered = self.peer.request(method, self.complete(params.clone()), options).await;
+        let (took, is_error) = (began.elapsed(), answered.is_err());
+        tracing::debug!(
+            server = info.name,
+            method,
+            ?took,
+            is_error,
+            "the MCP server has answered, or never will"
+        );
+        match answered {
             Err(CallError::SessionExpired) => {
                 self.renew(seen).await?;
                 self.peer.request(method, self.complete(params), options).await

@@ -464,6 +464,7 @@ impl Server {
 
     fn enter(&self, slot: &mut Slot, state: ServerState) {
         if slot.state != state {
+            tracing::info!(server = self.name(), ?state, "an MCP server");
             slot.state = state.clone();
             self.context.tell(Event::State { server: self.name().to_owned(), state });
         }

@@ -1,0 +1,108 @@
+//! The commands of the README: those that need neither a key nor a network are
+//! run as they stand there, of the others at least every flag exists.
+
+use std::{os::unix::fs::symlink, path::Path, process::Stdio};
+
+use serde_json::json;
+
+use crate::common::Haft;
+
+/// Beginnings of lines that are not run, and what they need.
+const ONLY_PARSED: &[(&str, &str)] = &[
+    ("haft -p", "a model"),
+    ("git diff | haft -p", "a model"),
+    ("haft mcp list", "the network: the server of the line before comes from a registry"),
+    ("haft sandbox run", "npm, and a machine with walls"),
+    ("haft sandbox check", "a machine with walls: it fails where there are none"),
+];
+
+/// Commands that answer "not without being asked" with 1.
+const MAY_SAY_NO: &[(&str, &str)] = &[("haft permissions explain", "1 is an answer, 2 is a mistake")];
+
+/// Beginnings of lines that are not about the built program.
+const NOT_OURS: &[(&str, &str)] =
+    &[("cargo run --release", "builds the program"), ("cargo xtask", "runs this test"), ("export ", "a key")];
+
+fn readme() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../README.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The lines of all shell blocks, in order, without comments.
+fn shell_lines(text: &str) -> Vec<String> {
+    let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).map(|line| line.split("  #").next().unwrap().trim());
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Runs a line in a shell that finds the program as `haft`.
+fn shell(haft: &Haft, line: &str) -> std::process::Output {
+    let programs = haft.dir.path().join("bin");
+    let path = std::env::join_paths(
+        std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    std::process::Command::new("sh")
+        .args(["-c", line])
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", path.unwrap())
+        .env("HOME", haft.home())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// A line with every command of the program turned into a question for its
+/// help, which comes only if everything before it is understood.
+fn with_help(line: &str) -> String {
+    let parts = line.split(" && ").flat_map(|part| part.split(" | "));
+    let ours = parts.filter(|part| part.starts_with("haft "));
+    let asked = ours.map(|part| match part.split_once(" -- ") {
+        Some((own, _)) => format!("{own} --help"),
+        None => format!("{part} --help"),
+    });
+    asked.collect::<Vec<_>>().join(" && ")
+}
+
+#[test]
+fn commands_of_the_readme_work() {
+    let haft = Haft::new();
+    haft.write("README.md", "# A project\n");
+    std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    // Something to take back.
+    let change = [json!({"name": "Write", "input": {"file_path": "new.txt", "content": "x\n"}})];
+    let reports = haft.reports(&["--permission-mode", "acceptEdits"], &change);
+    assert_eq!(reports[0]["is_error"], json!(false), "{reports:?}");
+
+    let lines = shell_lines(&readme());
+    assert!(20 < lines.len(), "{lines:?}");
+    for line in &lines {
+        let begins = |table: &[(&str, &str)]| table.iter().any(|(start, _)| line.starts_with(start));
+        if begins(NOT_OURS) {
+            continue;
+        }
+        let run = if begins(ONLY_PARSED) { with_help(line) } else { line.clone() };
+        let output = shell(&haft, &run);
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let is_no = begins(MAY_SAY_NO) && output.status.code() == Some(1);
+        assert!(output.status.success() || is_no, "{run}: {:?}\n{said}", output.status);
+        let is_quiet = ["haft mcp serve", "haft tasks", "haft undo", "haft redo"];
+        assert!(!said.is_empty() || is_quiet.iter().any(|it| line.starts_with(it)), "{run} says nothing");
+    }
+}
+
+#[test]
+fn wrong_flags_are_found() {
+    let haft = Haft::new();
+    std::fs::create_dir(haft.dir.path().join("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_haft"), haft.dir.path().join("bin/haft")).unwrap();
+    for (line, is_right) in [
+        ("haft -p \"x\" --permission-mode plan", true),
+        ("haft -p \"x\" --no-such-flag", false),
+        ("haft sandbox run -- npm --no-such-flag", true),
+    ] {
+        assert_eq!(shell(&haft, &with_help(line)).status.success(), is_right, "{line}");
+    }
+}
