@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 /// The floors, from the ground up, and the crates of each in order. A crate that
 /// stands elsewhere, or nowhere here, fails: a new one is always a decision.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("ground", &["types", "paths"]),
+    ("ground", &["types", "paths", "process", "net"]),
     ("hands", &["workspace", "search", "shell"]),
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use haft_process::ProcessOwner;
 use serde_json::Value;
 
 use crate::{ExternalHandler, Failure, HookEvent, HookId, HookInput, HookOutput, HookReport};
@@ -186,6 +187,8 @@ fn takes_env_file(event: HookEvent) -> bool {
 pub struct Ports {
     /// The environment of hooks' processes.
     pub environment: HookEnvironment,
+    /// Owns the processes of the session. The default owner lists them nowhere.
+    pub processes: Arc<ProcessOwner>,
     /// Limits for HTTP hooks.
     pub http: HttpPolicy,
     /// Decides `if`. Without it a hook with an `if` runs always: a gate too

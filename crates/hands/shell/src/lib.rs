@@ -23,8 +23,9 @@
 pub mod analysis;
 pub mod env;
 pub mod output;
-pub mod own;
 pub mod run;
 pub mod sandbox;
+
+pub use haft_process as own;
 
 pub use analysis::{Analysis, Part, Place, analyse};

@@ -335,6 +335,7 @@ impl Setup {
                 crate::permissions_command::rule_matches(rule, tool, input, &cwd, home.as_deref())
             })),
             environment,
+            processes: self.processes(),
             http: settings.http_hooks.clone(),
             observer: self.hook_observer.clone(),
             external: Some(Arc::new(mcp::HookTools { manager: self.manager().downgrade() })),

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use haft_process::ProcessOwner;
 use haft_shell::{
     env::EnvPolicy,
     run::{Shell, ShellConfig, Tasks},
@@ -60,6 +61,12 @@ impl Setup {
     /// The commands of the session, once its tools are there.
     pub(crate) fn tasks(&self) -> Option<&Arc<Tasks>> {
         self.tasks.get()
+    }
+
+    /// What owns the processes of the session; nothing lists them before its
+    /// tools are there.
+    pub(crate) fn processes(&self) -> Arc<ProcessOwner> {
+        self.tasks().map(|it| Arc::clone(it.shell().owner())).unwrap_or_default()
     }
 
     /// Tools that look at the session's files, whichever the model may use.

@@ -8,11 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    env::Definitions,
-    own::Owner,
-    run::collect::{Collect, Collected},
-};
+use haft_process::{Collect, Collected, ProcessOwner};
+
+use crate::env::Definitions;
 
 /// What a login shell told us.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -85,7 +83,7 @@ impl CapturePlan {
 
     /// Runs the shell once, as a terminal would, and takes what works. Never
     /// fails: what could not be had is a notice. Blocks.
-    pub fn capture(&self, owner: &Owner, environment: &[(OsString, OsString)]) -> Captured {
+    pub fn capture(&self, owner: &ProcessOwner, environment: &[(OsString, OsString)]) -> Captured {
         let name = self.shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let script = match name {
             "bash" => BASH,
@@ -112,7 +110,7 @@ impl CapturePlan {
         }
     }
 
-    fn understood(&self, owner: &Owner, variables: &[CString], collected: Collected) -> Captured {
+    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: Collected) -> Captured {
         let mut captured = parse(&collected.dump);
         captured.environment.retain(|(name, _)| name != "HAFT_RC" && name != "_" && name != "SHLVL");
         if captured.environment.is_empty() {
@@ -141,7 +139,7 @@ impl CapturePlan {
         first.is_some_and(|text| memchr::memmem::find(&text, b"bashrc").is_some())
     }
 
-    fn check(&self, owner: &Owner, variables: &[CString], captured: &mut Captured) {
+    fn check(&self, owner: &ProcessOwner, variables: &[CString], captured: &mut Captured) {
         // Most machines define nothing, and the first command waits for this.
         if captured.definitions.is_empty() {
             return;

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_process::{ProcessId, ProcessMark, ProcessOwner, describe, timespec};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -15,11 +16,7 @@ use rustix::{
 };
 
 use crate::{
-    own::{Mark, Owner, ProcessId, describe},
-    run::{
-        job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
-        wait,
-    },
+    run::job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
     sandbox::Guard,
 };
 
@@ -52,7 +49,7 @@ fn contains(text: &[u8], words: &[u8]) -> bool {
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) root: ProcessId,
-    pub(crate) mark: Mark,
+    pub(crate) mark: ProcessMark,
     /// Everything it prints.
     pub(crate) output: OwnedFd,
     /// Where its shell was at the end; closed when nobody holds it any more.
@@ -278,7 +275,7 @@ impl Supervisor {
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
         }
-        let timeout = self.until_next_look().map(wait::timespec);
+        let timeout = self.until_next_look().map(timespec);
         let ready = poll(&mut fds, timeout.as_ref()).is_ok();
         let is_ready = |at: Option<usize>| ready && at.is_some_and(|at| !fds[at].revents().is_empty());
         let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
@@ -372,7 +369,7 @@ impl Supervisor {
     /// What still runs. Cheap when nobody holds a pipe and we adopted no orphan.
     fn look_for_left(&mut self) {
         self.looked = Instant::now();
-        let adopted = Owner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
+        let adopted = ProcessOwner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
         let held = self.status_open || self.output_open || self.handle.is_some();
         self.left = if held || adopted || !self.left.is_empty() {
             let alive = self.shared.owner.alive(&self.process.mark);

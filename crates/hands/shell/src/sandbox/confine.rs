@@ -10,12 +10,12 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use haft_process::Launch;
 use rustix::{
     fs::MemfdFlags,
     process::{WaitId, WaitIdOptions, waitid},
 };
 
-use crate::run::launch::Launch;
 use crate::sandbox::{
     Backend, Domains, Features, Lookup, Network, Policy, Report, SystemLookup, WITHOUT, bubblewrap,
     order::{HELPER, Net, Order, Walls},

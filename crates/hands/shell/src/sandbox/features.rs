@@ -6,7 +6,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{own::Owner, run::collect::Collect, sandbox::order::HELPER};
+use haft_process::{Collect, ProcessOwner};
+
+use crate::sandbox::order::HELPER;
 
 /// What the kernel lets us do, as the helper found out by trying.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -41,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Features {
     /// Finds out. Blocks for as long as a few processes take to start.
     pub fn probe(helper: &Path, without: &str, bubblewrap: Option<&Path>) -> Self {
-        let owner = Owner::unrecorded("sandbox");
+        let owner = ProcessOwner::unrecorded("sandbox");
         let told = ask(&owner, helper, &[HELPER, "probe"]);
         let kernel: Option<Kernel> = told.and_then(|text| serde_json::from_slice(&text).ok());
         let mut kernel = kernel.unwrap_or_else(|| {
@@ -72,7 +74,7 @@ impl Features {
     }
 }
 
-fn ask(owner: &Owner, program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+fn ask(owner: &ProcessOwner, program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let path = CString::new("PATH=/usr/bin:/bin").ok()?;
     let collect = Collect {
         call: "sandbox-probe",

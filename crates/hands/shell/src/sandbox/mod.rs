@@ -27,7 +27,7 @@ pub use confine::{Confinement, Sandbox, SandboxConfig, Strictness};
 pub use features::{Features, Kernel, WITHOUT};
 pub use helper::run_if_helper;
 pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
-pub use proxy::{Lookup, SystemLookup, address::is_public};
+pub use proxy::{Lookup, SystemLookup};
 pub use report::{Backend, Report};
 pub use workspace::WorkspacePolicy;
 

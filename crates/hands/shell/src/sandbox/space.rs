@@ -14,17 +14,15 @@ use std::{
     time::Duration,
 };
 
+use haft_process::Launch;
 use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     process::{WaitId, WaitIdOptions, waitid},
 };
 
-use crate::{
-    run::launch::Launch,
-    sandbox::{
-        order::HELPER,
-        proxy::{Lookup, Proxy},
-    },
+use crate::sandbox::{
+    order::HELPER,
+    proxy::{Lookup, Proxy},
 };
 
 /// How long making it may take.

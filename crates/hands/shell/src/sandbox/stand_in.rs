@@ -49,7 +49,7 @@ impl StandIns {
     pub(crate) fn open(dir: &Path, session: &str) -> io::Result<Arc<Self>> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         sweep(dir);
-        let path = dir.join(crate::output::file_name(session));
+        let path = dir.join(haft_process::file_name_of_id(session));
         let file = File::options().create(true).append(true).mode(0o600).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Arc::new(Self { placed: Mutex::default(), journal: Mutex::new(file) }))

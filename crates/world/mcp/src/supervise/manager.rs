@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use haft_process::ProcessOwner;
 use haft_tool::{Content, DynTool};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -24,11 +25,11 @@ use crate::{
 
 /// All servers of a session. Cheap to clone.
 #[derive(Clone)]
-pub struct Manager(Arc<Inner>);
+pub struct Manager(Arc<ManagedServers>);
 
 /// The same servers, for those who only watch them: does not keep them alive.
 #[derive(Clone)]
-pub struct WeakManager(Weak<Inner>);
+pub struct WeakManager(Weak<ManagedServers>);
 
 impl WeakManager {
     /// The manager, as long as somebody needs it.
@@ -37,7 +38,8 @@ impl WeakManager {
     }
 }
 
-struct Inner {
+struct ManagedServers {
+    processes: Arc<ProcessOwner>,
     auth: AuthOptions,
     context: Arc<Context>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
@@ -55,6 +57,8 @@ pub struct ManagerOptions {
     pub media: Arc<dyn Media>,
     /// How many local servers start at the same time.
     pub parallel_starts: usize,
+    /// Owns the processes of the session. The default owner lists them nowhere.
+    pub processes: Arc<ProcessOwner>,
 }
 
 impl ManagerOptions {
@@ -66,6 +70,7 @@ impl ManagerOptions {
             auth: AuthOptions::default(),
             media: Arc::new(MediaDirectory::new(std::env::temp_dir().join("haft-mcp-results"))),
             parallel_starts: std::thread::available_parallelism().map_or(2, |it| it.get()),
+            processes: Arc::default(),
         }
     }
 }
@@ -101,7 +106,12 @@ impl Manager {
             starts: Semaphore::new(options.parallel_starts.max(1)),
             dials: Semaphore::new(PARALLEL_DIALS),
         };
-        Self(Arc::new(Inner { auth: options.auth, context: Arc::new(context), servers: Mutex::default() }))
+        Self(Arc::new(ManagedServers {
+            processes: options.processes,
+            auth: options.auth,
+            context: Arc::new(context),
+            servers: Mutex::default(),
+        }))
     }
 
     /// For those who only watch.
@@ -170,7 +180,11 @@ impl Manager {
         };
         let name = config.name.as_str();
         let (connector, tokens): (Arc<dyn Connector>, _) = match &config.endpoint {
-            Endpoint::Stdio(command) => (Arc::new(StdioConnector(command.clone())), None),
+            Endpoint::Stdio(command) => {
+                let processes = Arc::clone(&self.0.processes);
+                let (server, command) = (config.name.clone(), command.clone());
+                (Arc::new(StdioConnector { server, command, processes }), None)
+            }
             Endpoint::InProcess(connector) => (Arc::clone(connector), None),
             Endpoint::Http(it) => {
                 let file = tokens(it);

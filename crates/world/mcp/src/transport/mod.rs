@@ -1,7 +1,6 @@
 //! The ways to a server. All of them carry the same values.
 
 mod events;
-mod guardian;
 mod http;
 mod in_process;
 mod process;

@@ -5,14 +5,17 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, prlimit};
+use haft_process::{
+    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+};
+use rustix::process::Signal;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
     sync::watch,
 };
 
-use super::{Inbox, guardian};
+use super::Inbox;
 
 /// How long a server has to leave after the end of its input, and then after
 /// the polite signal.
@@ -22,11 +25,10 @@ const LEAVE_ON_KILL: Duration = Duration::from_secs(2);
 
 /// A server process with everything it started.
 ///
-/// **Invariant:** when this is dropped, or when we are killed, the process, its
-/// group and whatever carries its mark are gone.
+/// **Invariant:** when this is dropped, or when we are killed, the process and
+/// everything it started are gone.
 pub(super) struct ServerProcess {
-    pid: u32,
-    mark: String,
+    tree: Arc<ProcessTree>,
     exit: watch::Receiver<Option<String>>,
     log: Arc<Mutex<LogTail>>,
 }
@@ -38,27 +40,29 @@ pub(super) struct Pipes {
 }
 
 impl ServerProcess {
-    /// Starts `command` as the leader of a group of its own.
-    pub(super) fn start(mut command: Command, inbox: &Inbox) -> std::io::Result<(Self, Pipes)> {
-        let mark = fresh_mark();
-        guardian::expect(&mark);
+    /// Starts `command` as the leader of a group of its own, under the name of
+    /// its server.
+    pub(super) fn start(
+        owner: &Arc<ProcessOwner>,
+        server: &str,
+        mut command: Command,
+        inbox: &Inbox,
+    ) -> std::io::Result<(Self, Pipes)> {
         command
-            .env(guardian::MARKER, &mark)
-            .process_group(0)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .kill_on_drop(true);
-        let mut child = command.spawn().inspect_err(|_| guardian::forget(&mark))?;
-        let pid = child.id().unwrap_or_default();
-        put_tag(pid, &mark);
-        guardian::watch(&mark, pid);
+            .stderr(std::process::Stdio::piped());
+        let line = command_line(&command);
+        let about = Announced { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
+        let plan = TreePlan { about, isolation: TreeIsolation::OwnGroup, after_kill: AfterKill::Guardian };
+        let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let log = Arc::<Mutex<LogTail>>::default();
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(collect(stderr, Arc::clone(&log), inbox.clone()));
         }
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let process = Self { pid, mark, exit: reap(child), log };
+        let tree = Arc::new(tree);
+        let process = Self { exit: reap(child, Arc::clone(&tree)), tree, log };
         match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok((process, Pipes { stdin, stdout })),
             _ => Err(std::io::Error::other("the process has no pipes")),
@@ -66,7 +70,7 @@ impl ServerProcess {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.pid
+        self.tree.pid()
     }
 
     /// The last lines of the error output.
@@ -94,42 +98,34 @@ impl ServerProcess {
     /// Ends the process and everything it started. Its input is closed already.
     pub(super) async fn stop(&self) {
         if self.exit_within(LEAVE_ON_EOF).await.is_none() {
-            self.signal_group(Signal::TERM);
+            self.tree.signal_group(Signal::TERM);
             if self.exit_within(LEAVE_ON_TERM).await.is_none() {
-                self.signal_group(Signal::KILL);
+                self.tree.signal_group(Signal::KILL);
                 self.exit_within(LEAVE_ON_KILL).await;
             }
         }
-        self.sweep();
-    }
-
-    fn signal_group(&self, signal: Signal) {
-        if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, signal);
-        }
-    }
-
-    /// What is left of the group, and what left the group.
-    fn sweep(&self) {
-        self.signal_group(Signal::KILL);
-        for pid in marked_processes(&self.mark) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        guardian::forget(&self.mark);
+        self.tree.kill();
     }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.sweep();
+        // The task that waits for the process holds the tree, too.
+        self.tree.kill();
     }
 }
 
+fn command_line(command: &Command) -> String {
+    let command = command.as_std();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
 /// Waits for the process in a task of its own, so that it never stays a zombie.
-fn reap(mut child: Child) -> watch::Receiver<Option<String>> {
+fn reap(mut child: Child, tree: Arc<ProcessTree>) -> watch::Receiver<Option<String>> {
     let (sender, receiver) = watch::channel(None);
     tokio::spawn(async move {
-        let status = child.wait().await;
+        let status = tree.reap(&mut child).await;
         let _ = sender.send(Some(status.map_or_else(|err| err.to_string(), describe)));
     });
     receiver
@@ -142,51 +138,6 @@ fn describe(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => String::from("ended"),
     }
-}
-
-/// A limit of real-time CPU time from here on limits nothing: 73,000 years.
-const NO_LIMIT: u64 = 1 << 61;
-/// How many different marks there are.
-const MARKS: u64 = 1 << 48;
-
-/// A number below the limit we have ourselves, which may be the mark of somebody
-/// who started us.
-fn fresh_mark() -> String {
-    use std::hash::{BuildHasher, Hasher};
-    // Unique, not secret: the standard hasher's random keys are enough.
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    let ours = getrlimit(Resource::Rttime).maximum.unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
-    ours.max(NO_LIMIT + MARKS).saturating_sub(1 + random % MARKS).to_string()
-}
-
-/// The mark is in the environment, which a process may drop, and a limit that
-/// limits nothing, which nobody drops and every child inherits. Where the
-/// system does not let us, the environment has to do.
-fn put_tag(pid: u32, mark: &str) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Ok(tag)) = (pid, mark.parse::<u64>()) {
-        let limit = Rlimit { current: Some(tag), maximum: Some(tag) };
-        let _ = prlimit(Some(pid), Resource::Rttime, limit);
-    }
-}
-
-fn has_tag(pid: i32, mark: &str) -> bool {
-    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
-    let line = limits.lines().find(|it| it.starts_with("Max realtime timeout"));
-    line.is_some_and(|it| it.split_whitespace().any(|word| word == mark))
-}
-
-/// Processes that carry the mark. Only where `/proc` exists.
-fn marked_processes(mark: &str) -> Vec<Pid> {
-    let wanted = format!("{}={mark}", guardian::MARKER);
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()) || has_tag(*pid, mark)
-    })
-    .filter_map(Pid::from_raw)
-    .collect()
 }
 
 /// How much of the error output is kept.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use haft_process::ProcessOwner;
 use haft_tool::BoxFuture;
 use haft_types::text;
 use tokio::{
@@ -101,17 +102,25 @@ impl StdioCommand {
 }
 
 /// Starts one process per connection and talks over its pipes.
-pub(crate) struct StdioConnector(pub(crate) StdioCommand);
+pub(crate) struct StdioConnector {
+    /// The name of the server.
+    pub(crate) server: String,
+    pub(crate) command: StdioCommand,
+    pub(crate) processes: Arc<ProcessOwner>,
+}
 
 impl Connector for StdioConnector {
     fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
         Box::pin(async move {
-            let (process, pipes) = ServerProcess::start(self.0.command(), &inbox).map_err(|err| {
-                let program = &self.0.program;
-                OpenError::Failed(format!(
-                    "cannot start `{program}`: {err}. Is it installed and on the PATH?"
-                ))
-            })?;
+            let (process, pipes) =
+                ServerProcess::start(&self.processes, &self.server, self.command.command(), &inbox).map_err(
+                    |err| {
+                        let program = &self.command.program;
+                        OpenError::Failed(format!(
+                            "cannot start `{program}`: {err}. Is it installed and on the PATH?"
+                        ))
+                    },
+                )?;
             Ok(Stdio::open(process, pipes, inbox) as Arc<dyn Transport>)
         })
     }

@@ -140,6 +140,7 @@ impl Setup {
                     self.session_dir().join("tool-results").join("mcp"),
                     super::services::media_work(),
                 )),
+                processes: self.processes(),
                 ..ManagerOptions::detached()
             })
         })

@@ -6,11 +6,11 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 
-use crate::own::{Mark, Process, ProcessId, process};
+use crate::{Process, ProcessId, ProcessMark, table};
 
 /// Whose processes are looked for.
 pub(crate) struct Wanted<'a> {
-    pub(crate) mark: &'a Mark,
+    pub(crate) mark: &'a ProcessMark,
     /// No process of the call is older than this.
     pub(crate) since: u64,
     /// Processes that were seen to descend from the call, whatever mark they
@@ -27,10 +27,10 @@ pub(crate) struct Wanted<'a> {
 pub(crate) fn search(wanted: &[Wanted<'_>]) -> Vec<Vec<ProcessId>> {
     let Some(oldest) = wanted.iter().map(|it| it.since).min() else { return Vec::new() };
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    let stats: HashMap<i32, process::Stat> = process::all_pids()
+    let stats: HashMap<i32, table::ProcessStat> = table::all_pids()
         .into_iter()
         .filter(|pid| *pid != own)
-        .filter_map(process::stat)
+        .filter_map(table::stat)
         .filter(|stat| oldest <= stat.id.start)
         .map(|stat| (stat.id.pid, stat))
         .collect();
@@ -57,13 +57,17 @@ pub(crate) fn search(wanted: &[Wanted<'_>]) -> Vec<Vec<ProcessId>> {
     found
 }
 
-fn belongs(wanted: &Wanted<'_>, stat: process::Stat) -> bool {
+fn belongs(wanted: &Wanted<'_>, stat: table::ProcessStat) -> bool {
     wanted.since <= stat.id.start
         && (wanted.seen.is_some_and(|seen| seen.contains(&stat.id)) || wanted.mark.is_on(stat.id.pid))
 }
 
 /// Who owns the nearest ancestor that has an owner.
-fn inherited(pid: i32, stats: &HashMap<i32, process::Stat>, owner: &HashMap<i32, usize>) -> Option<usize> {
+fn inherited(
+    pid: i32,
+    stats: &HashMap<i32, table::ProcessStat>,
+    owner: &HashMap<i32, usize>,
+) -> Option<usize> {
     let mut at = pid;
     // Process numbers move while we read: never walk in a circle.
     for _ in 0..stats.len() + 1 {
@@ -87,11 +91,11 @@ fn reap(pid: i32, parent: i32, own: i32) {
 
 /// Whether an orphan of this call became our child, and lives. Cheap: looks at
 /// our children only. `None` where the kernel does not list them.
-pub(crate) fn adopted(mark: &Mark, not: ProcessId) -> Option<bool> {
+pub(crate) fn adopted(mark: &ProcessMark, not: ProcessId) -> Option<bool> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let mut found = false;
-    for pid in process::children_of_main_thread()? {
-        let Some(stat) = process::stat(pid) else { continue };
+    for pid in table::children_of_main_thread()? {
+        let Some(stat) = table::stat(pid) else { continue };
         if stat.id == not || !mark.is_on(pid) {
             continue;
         }
@@ -109,10 +113,11 @@ pub(crate) fn signal(id: ProcessId, signal: Signal) -> bool {
     let Some(pid) = Pid::from_raw(id.pid) else { return false };
     // The descriptor pins the process; only then its age proves which one it is.
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    let same = process::stat(id.pid).is_some_and(|stat| stat.id == id && !stat.is_dead());
+    let same = table::stat(id.pid).is_some_and(|stat| stat.id == id && !stat.is_dead());
     same && pidfd_send_signal(handle, signal).is_ok()
 }
 
-pub(crate) fn describe(ids: &[ProcessId]) -> Vec<Process> {
-    ids.iter().map(|id| Process { id: *id, command: process::command_line(id.pid) }).collect()
+/// What these processes are called. One that is gone has an empty command.
+pub fn describe(ids: &[ProcessId]) -> Vec<Process> {
+    ids.iter().map(|id| Process { id: *id, command: table::command_line(id.pid) }).collect()
 }

@@ -11,7 +11,7 @@ pub struct ProcessId {
     pub start: u64,
 }
 
-/// A process of a command.
+/// A process of a call, a hook or a server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Process {
     /// Which one.
@@ -21,33 +21,33 @@ pub struct Process {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stat {
+pub(crate) struct ProcessStat {
     pub(crate) id: ProcessId,
     pub(crate) parent: i32,
     pub(crate) state: u8,
 }
 
-impl Stat {
+impl ProcessStat {
     /// A dead process that nobody has asked about yet is no process any more.
     pub(crate) fn is_dead(self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
-pub(crate) fn stat(pid: i32) -> Option<Stat> {
+pub(crate) fn stat(pid: i32) -> Option<ProcessStat> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(pid, &text)
 }
 
 /// The name in brackets may hold anything, brackets included.
-fn parse_stat(pid: i32, text: &[u8]) -> Option<Stat> {
+fn parse_stat(pid: i32, text: &[u8]) -> Option<ProcessStat> {
     let close = memchr::memrchr(b')', text)?;
     let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     let start = fields.nth(17)?.parse().ok()?;
-    Some(Stat { id: ProcessId { pid, start }, parent, state })
+    Some(ProcessStat { id: ProcessId { pid, start }, parent, state })
 }
 
 pub(crate) fn all_pids() -> Vec<i32> {
@@ -63,7 +63,7 @@ pub(crate) fn children_of_main_thread() -> Option<Vec<i32>> {
     Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
-/// The hard limit that serves as a mark; see [`crate::own::Mark`].
+/// The hard limit that serves as a mark; see [`crate::ProcessMark`].
 pub(crate) fn tag(pid: i32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;
@@ -83,7 +83,7 @@ pub(crate) fn command_line(pid: i32) -> String {
     let words: Vec<String> = raw
         .split(|it| *it == 0)
         .filter(|word| !word.is_empty())
-        .map(|word| crate::output::clean(word).replace('\n', " "))
+        .map(|word| haft_types::terminal::clean(word).replace('\n', " "))
         .collect();
     haft_types::text::one_line(&words.join(" "), 200)
 }

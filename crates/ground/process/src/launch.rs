@@ -14,21 +14,25 @@ use std::{
 use rustix::process::Pid;
 
 /// A process to start.
-pub(crate) struct Launch<'a> {
-    pub(crate) program: &'a CStr,
-    pub(crate) argv: &'a [&'a CStr],
-    pub(crate) environment: &'a [CString],
-    pub(crate) directory: &'a CStr,
+pub struct Launch<'a> {
+    /// The program, by its path.
+    pub program: &'a CStr,
+    /// Its words, its own name included.
+    pub argv: &'a [&'a CStr],
+    /// Its whole environment.
+    pub environment: &'a [CString],
+    /// Where it starts.
+    pub directory: &'a CStr,
     /// Which of our descriptors the process gets under which number.
-    pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+    pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
     /// The terminal it gets as its input and output, if it gets one.
-    pub(crate) terminal: Option<&'a CStr>,
+    pub terminal: Option<&'a CStr>,
 }
 
 impl Launch<'_> {
     /// Starts it. The child is in a session and a process group of its own, so
     /// it has no terminal; all signals have their default effect.
-    pub(crate) fn start(&self) -> io::Result<Pid> {
+    pub fn start(&self) -> io::Result<Pid> {
         let sources = self.clear_of_targets()?;
         let mut actions = Actions::new()?;
         if let Some(path) = self.terminal {

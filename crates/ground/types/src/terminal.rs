@@ -29,7 +29,7 @@ pub struct Piece<'a> {
 ///   `\u{202e}` for characters that reorder or hide text.
 #[derive(Debug, Default)]
 pub struct Cleaner {
-    state: State,
+    state: EscapeState,
     line: String,
     /// Start of a character whose end has not arrived yet.
     carry: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Cleaner {
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum State {
+enum EscapeState {
     #[default]
     Ground,
     Escape,
@@ -58,7 +58,7 @@ impl Cleaner {
     /// Takes the next bytes and hands on what is complete.
     pub fn feed(&mut self, mut bytes: &[u8], mut sink: impl FnMut(Piece<'_>)) {
         while let Some(&byte) = bytes.first() {
-            if self.state == State::Ground {
+            if self.state == EscapeState::Ground {
                 let plain = bytes.iter().position(|it| !is_plain(*it)).unwrap_or(bytes.len());
                 if 0 < plain {
                     self.text(&bytes[..plain], plain == bytes.len());
@@ -85,42 +85,42 @@ impl Cleaner {
     /// One byte that is not plain text; false if it must be looked at again.
     fn step(&mut self, byte: u8, sink: &mut impl FnMut(Piece<'_>)) -> bool {
         match self.state {
-            State::Ground => self.control(byte, sink),
-            State::Escape => {
+            EscapeState::Ground => self.control(byte, sink),
+            EscapeState::Escape => {
                 self.state = match byte {
-                    b'[' => State::Control { first: 0, plain: true },
-                    b']' | b'P' | b'X' | b'^' | b'_' => State::Text(0),
-                    b' '..=b'/' => State::Intermediate,
+                    b'[' => EscapeState::Control { first: 0, plain: true },
+                    b']' | b'P' | b'X' | b'^' | b'_' => EscapeState::Text(0),
+                    b' '..=b'/' => EscapeState::Intermediate,
                     b'\n' | b'\r' | 0x1b => {
-                        self.state = State::Ground;
+                        self.state = EscapeState::Ground;
                         return false;
                     }
-                    _ => State::Ground,
+                    _ => EscapeState::Ground,
                 };
             }
-            State::Intermediate => match byte {
+            EscapeState::Intermediate => match byte {
                 b' '..=b'/' => {}
                 b'\n' | b'\r' | 0x1b => {
-                    self.state = State::Ground;
+                    self.state = EscapeState::Ground;
                     return false;
                 }
-                _ => self.state = State::Ground,
+                _ => self.state = EscapeState::Ground,
             },
-            State::Control { first, plain } => return self.control_sequence(byte, first, plain),
-            State::Text(len) => match byte {
-                0x07 => self.state = State::Ground,
-                0x1b => self.state = State::TextEscape,
+            EscapeState::Control { first, plain } => return self.control_sequence(byte, first, plain),
+            EscapeState::Text(len) => match byte {
+                0x07 => self.state = EscapeState::Ground,
+                0x1b => self.state = EscapeState::TextEscape,
                 b'\n' => {
-                    self.state = State::Ground;
+                    self.state = EscapeState::Ground;
                     return false;
                 }
-                _ if LONGEST_STRING < len => self.state = State::Ground,
-                _ => self.state = State::Text(len + 1),
+                _ if LONGEST_STRING < len => self.state = EscapeState::Ground,
+                _ => self.state = EscapeState::Text(len + 1),
             },
-            State::TextEscape => {
-                self.state = State::Ground;
+            EscapeState::TextEscape => {
+                self.state = EscapeState::Ground;
                 if byte != b'\\' {
-                    self.state = State::Escape;
+                    self.state = EscapeState::Escape;
                     return false;
                 }
             }
@@ -132,16 +132,16 @@ impl Cleaner {
         match byte {
             b'0'..=b'9' if plain => {
                 let first = first.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
-                self.state = State::Control { first, plain };
+                self.state = EscapeState::Control { first, plain };
             }
-            b' '..=b'?' => self.state = State::Control { first, plain: false },
+            b' '..=b'?' => self.state = EscapeState::Control { first, plain: false },
             b'@'..=b'~' => {
                 // Erase line and "go to column one" are what redrawing is made of.
                 self.redraw |= plain && matches!((byte, first), (b'K', 2) | (b'G', 0 | 1));
-                self.state = State::Ground;
+                self.state = EscapeState::Ground;
             }
             _ => {
-                self.state = State::Ground;
+                self.state = EscapeState::Ground;
                 return false;
             }
         }
@@ -157,7 +157,7 @@ impl Cleaner {
                 self.redraw = false;
             }
             b'\r' => self.redraw = true,
-            0x1b => self.state = State::Escape,
+            0x1b => self.state = EscapeState::Escape,
             0x08 => {
                 self.line.pop();
             }

@@ -14,9 +14,11 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::own::{
-    Mark, Process, ProcessId, process,
+use crate::{
+    Process, ProcessId, ProcessMark,
     search::{self, Wanted},
+    session_file::{file_name_of_id, lock_session_file},
+    table,
 };
 
 /// A registry is written anew when it is larger than this and nothing runs.
@@ -25,7 +27,7 @@ const COMPACT: u64 = 64 << 10;
 /// One line of a registry.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Entry {
+enum RegistryLine {
     Session {
         id: String,
         boot: String,
@@ -38,6 +40,8 @@ enum Entry {
         command: String,
         #[serde(default)]
         task: String,
+        #[serde(default)]
+        purpose: ProcessPurpose,
     },
     Detached {
         cookie: String,
@@ -47,26 +51,54 @@ enum Entry {
     },
 }
 
-/// A call whose process is about to start.
+/// What a process was started for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessPurpose {
+    /// To run a command line for a call of a tool.
+    #[default]
+    Command,
+    /// To run a hook.
+    Hook,
+    /// To be an MCP server.
+    Server,
+}
+
+impl ProcessPurpose {
+    /// Its name in lists.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Hook => "hook",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// A process that is about to start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Announced<'a> {
-    pub(crate) call: &'a str,
-    pub(crate) command: &'a str,
-    /// What its output goes by.
-    pub(crate) task: &'a str,
+pub struct Announced<'a> {
+    /// What it is for.
+    pub purpose: ProcessPurpose,
+    /// The call, the hook or the server, by its id or name.
+    pub call: &'a str,
+    /// The command line, as people know it.
+    pub command: &'a str,
+    /// What its output goes by; empty if there is none.
+    pub task: &'a str,
 }
 
 /// The file of one session. Locked as long as the session lives.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct ProcessRegistry {
     file: File,
     session: String,
 }
 
-impl Registry {
+impl ProcessRegistry {
     pub(crate) fn create(dir: &Path, session: &str) -> io::Result<Self> {
-        let path = dir.join(format!("{}.jsonl", crate::output::file_name(session)));
-        let file = crate::output::take(session, || {
+        let path = dir.join(format!("{}.jsonl", file_name_of_id(session)));
+        let file = lock_session_file(session, || {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
             let file = File::options().read(true).append(true).create(true).mode(0o600).open(&path)?;
             Ok((file, path.clone()))
@@ -80,70 +112,73 @@ impl Registry {
 
     /// Must succeed before the call's process starts: what is not written down
     /// could not be ended after a crash.
-    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &Mark, since: u64) -> io::Result<()> {
-        self.append(&Entry::Call {
+    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &ProcessMark, since: u64) -> io::Result<()> {
+        self.append(&RegistryLine::Call {
             call: about.call.to_owned(),
             cookie: mark.cookie.clone(),
             tag: mark.tag,
             since,
             command: about.command.to_owned(),
             task: about.task.to_owned(),
+            purpose: about.purpose,
         })
     }
 
-    pub(crate) fn detached(&mut self, mark: &Mark) -> io::Result<()> {
-        self.append(&Entry::Detached { cookie: mark.cookie.clone() })
+    pub(crate) fn detached(&mut self, mark: &ProcessMark) -> io::Result<()> {
+        self.append(&RegistryLine::Detached { cookie: mark.cookie.clone() })
     }
 
-    pub(crate) fn ended(&mut self, mark: &Mark, nothing_runs: bool) {
+    pub(crate) fn ended(&mut self, mark: &ProcessMark, nothing_runs: bool) {
         let size = self.file.metadata().map_or(0, |meta| meta.len());
         if nothing_runs && COMPACT < size {
             // A crash in between leaves an empty registry, which is the truth.
             self.file.set_len(0).and_then(|()| self.head()).ok();
         } else {
-            self.append(&Entry::Ended { cookie: mark.cookie.clone() }).ok();
+            self.append(&RegistryLine::Ended { cookie: mark.cookie.clone() }).ok();
         }
     }
 
     fn head(&mut self) -> io::Result<()> {
-        let (id, boot) = (self.session.clone(), process::boot_id());
-        self.append(&Entry::Session { id, boot })
+        let (id, boot) = (self.session.clone(), table::boot_id());
+        self.append(&RegistryLine::Session { id, boot })
     }
 
-    fn append(&mut self, entry: &Entry) -> io::Result<()> {
+    fn append(&mut self, entry: &RegistryLine) -> io::Result<()> {
         let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
         line.push(b'\n');
         self.file.write_all(&line)
     }
 }
 
-/// What the commands of a session have running.
+/// What one call, hook or server of a session has running.
 #[derive(Debug)]
 pub struct Leftover {
     /// The session.
     pub session: String,
     /// Whether that lives.
     pub session_lives: bool,
+    /// What it was started for.
+    pub purpose: ProcessPurpose,
     /// What the output goes by; empty if there is none.
     pub task: String,
-    /// The call that started it.
+    /// The call, the hook or the server that started it.
     pub call: String,
-    /// The command line of the call.
+    /// Its command line.
     pub command: String,
     /// Whether it was meant to go on.
     pub detached: bool,
     /// What lives of it.
     pub processes: Vec<Process>,
-    record: Record,
+    record: LeftoverRecord,
 }
 
 #[derive(Debug)]
-struct Record {
-    mark: Mark,
+struct LeftoverRecord {
+    mark: ProcessMark,
     since: u64,
 }
 
-impl Record {
+impl LeftoverRecord {
     /// After a crash the mark is the only proof.
     fn wanted(&self) -> Wanted<'_> {
         Wanted { mark: &self.mark, since: self.since, seen: None, root: None }
@@ -154,12 +189,13 @@ impl Leftover {
     /// Ends it: politely, then not. False if something is still there at the
     /// end of the time given.
     pub fn end(&self, patience: Duration) -> bool {
-        end(|| search::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
+        end_all(|| search::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
     }
 }
 
-/// Ends what a search finds, until it finds nothing.
-pub(crate) fn end(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
+/// Ends what a search finds, politely and then not, until it finds nothing.
+/// False if it still finds something at the end of the time given. Blocks.
+pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
     let started = Instant::now();
     let mut ids = alive();
     for id in &ids {
@@ -198,7 +234,8 @@ pub fn leftovers(dir: &Path) -> Vec<Leftover> {
     found
 }
 
-/// What the commands of all sessions have running, those that live included.
+/// What commands, hooks and servers of all sessions have running, those that
+/// live included.
 /// Looks and changes nothing.
 pub fn everything(dir: &Path) -> Vec<Leftover> {
     let mut found = Vec::new();
@@ -234,17 +271,18 @@ fn read(file: &mut File) -> Vec<Leftover> {
     let mut session = String::new();
     let mut calls: Vec<Leftover> = Vec::new();
     for line in bytes.split(|it| *it == b'\n') {
-        let Ok(entry) = serde_json::from_slice::<Entry>(line) else { continue };
+        let Ok(entry) = serde_json::from_slice::<RegistryLine>(line) else { continue };
         match entry {
             // Numbers of an earlier run of the machine mean nothing now.
-            Entry::Session { boot, .. } if boot != process::boot_id() => return Vec::new(),
-            Entry::Session { id, .. } => session = id,
-            Entry::Call { call, cookie, tag, since, command, task } => {
-                let record = Record { mark: Mark { cookie, tag }, since };
+            RegistryLine::Session { boot, .. } if boot != table::boot_id() => return Vec::new(),
+            RegistryLine::Session { id, .. } => session = id,
+            RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {
+                let record = LeftoverRecord { mark: ProcessMark { cookie, tag }, since };
                 let session = session.clone();
                 calls.push(Leftover {
                     session,
                     session_lives: false,
+                    purpose,
                     task,
                     call,
                     command,
@@ -253,12 +291,12 @@ fn read(file: &mut File) -> Vec<Leftover> {
                     record,
                 });
             }
-            Entry::Detached { cookie } => {
+            RegistryLine::Detached { cookie } => {
                 for call in calls.iter_mut().filter(|it| it.record.mark.cookie == cookie) {
                     call.detached = true;
                 }
             }
-            Entry::Ended { cookie } => calls.retain(|it| it.record.mark.cookie != cookie),
+            RegistryLine::Ended { cookie } => calls.retain(|it| it.record.mark.cookie != cookie),
         }
     }
     living(calls)

@@ -3,13 +3,13 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-use crate::own::process;
+use crate::table;
 
-/// The variable that tells a process which call it belongs to.
-pub const COOKIE: &str = "HAFT_CALL";
+/// The variable that tells a process which call, hook or server it belongs to.
+pub const MARK_VARIABLE: &str = "HAFT_CALL";
 
-/// By what the processes of one call are known, however they fork, detach or
-/// rename themselves. Two things, both inherited by every child:
+/// By what the processes of one call, hook or server are known, however they
+/// fork, detach or rename themselves. Two things, both inherited by every child:
 ///
 /// * a variable in the environment, which anyone can read and some programs
 ///   drop;
@@ -17,7 +17,7 @@ pub const COOKIE: &str = "HAFT_CALL";
 ///   that limits nothing: no program drops it, and it can be read of processes
 ///   of other users and of dead ones.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mark {
+pub struct ProcessMark {
     pub(crate) cookie: String,
     pub(crate) tag: Option<u64>,
 }
@@ -27,36 +27,51 @@ const NO_LIMIT: u64 = 1 << 61;
 /// How many different tags there are.
 const TAGS: u64 = 1 << 48;
 
-impl Mark {
+impl ProcessMark {
     /// A new one for this call.
     pub(crate) fn new(session: &str, call: &str) -> Self {
         let [for_cookie, for_tag] = random();
+        let call: String = call.chars().filter(|it| !it.is_control()).collect();
         Self { cookie: format!("{session}:{call}:{for_cookie:016x}"), tag: free_tag(for_tag) }
     }
 
-    /// What goes into the environment under [`COOKIE`].
+    /// What goes into the environment under [`MARK_VARIABLE`].
     pub fn cookie(&self) -> &str {
         &self.cookie
     }
 
     /// What makes bash put the tag on itself before it starts anything. Old
     /// ones cannot, so that we try it from outside too.
-    pub(crate) fn shell_text(&self) -> String {
+    pub fn shell_text(&self) -> String {
         self.tag.map_or_else(String::new, |tag| format!("ulimit -R {tag} 2>/dev/null\n"))
     }
 
     /// Puts the tag on a process that was just started; its children inherit
     /// it. Where the system does not let us, the cookie has to do.
     pub(crate) fn put_on(&self, pid: Pid) {
+        self.limit(Some(pid));
+    }
+
+    /// The same for the process we are. Allocates nothing.
+    pub(crate) fn put_on_self(&self) {
+        self.limit(None);
+    }
+
+    fn limit(&self, pid: Option<Pid>) {
         if let Some(tag) = self.tag {
-            prlimit(Some(pid), Resource::Rttime, Rlimit { current: Some(tag), maximum: Some(tag) }).ok();
+            prlimit(pid, Resource::Rttime, Rlimit { current: Some(tag), maximum: Some(tag) }).ok();
         }
+    }
+
+    /// The part of the cookie that no other mark has.
+    pub(crate) fn key(&self) -> &str {
+        self.cookie.rsplit(':').next().unwrap_or(&self.cookie)
     }
 
     /// Whether a process carries it.
     pub(crate) fn is_on(&self, pid: i32) -> bool {
-        self.tag.is_some_and(|tag| process::tag(pid) == Some(tag))
-            || process::started_with(pid, COOKIE).is_some_and(|cookie| cookie == self.cookie)
+        self.tag.is_some_and(|tag| table::tag(pid) == Some(tag))
+            || table::started_with(pid, MARK_VARIABLE).is_some_and(|cookie| cookie == self.cookie)
     }
 }
 

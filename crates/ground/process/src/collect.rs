@@ -17,35 +17,44 @@ use rustix::{
     process::{WaitId, WaitIdOptions, waitid},
 };
 
-use crate::{
-    own::{Announced, Lifetime, Owner},
-    run::{launch::Launch, wait},
-};
+use crate::{Announced, Launch, Lifetime, ProcessOwner, ProcessPurpose, end_all, timespec};
 
 /// More than this nobody has to say.
 const MOST: usize = 16 << 20;
 
-pub(crate) struct Collect<'a> {
-    pub(crate) call: &'a str,
-    pub(crate) program: &'a Path,
-    pub(crate) arguments: &'a [&'a str],
-    pub(crate) environment: &'a [CString],
-    pub(crate) directory: &'a Path,
+/// A question to a program.
+pub struct Collect<'a> {
+    /// What the process goes by in lists.
+    pub call: &'a str,
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [&'a str],
+    /// Its whole environment.
+    pub environment: &'a [CString],
+    /// Where it runs.
+    pub directory: &'a Path,
     /// The descriptor that is read.
-    pub(crate) dump: i32,
-    pub(crate) input: Vec<u8>,
-    pub(crate) patience: Duration,
+    pub dump: i32,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// How long it may take.
+    pub patience: Duration,
 }
 
-pub(crate) struct Collected {
-    pub(crate) dump: Vec<u8>,
+/// What the program said.
+pub struct Collected {
+    /// What it wrote to the descriptor.
+    pub dump: Vec<u8>,
     /// The beginning of what it wrote to standard error.
-    pub(crate) errors: Vec<u8>,
-    pub(crate) timed_out: bool,
+    pub errors: Vec<u8>,
+    /// Whether it took too long.
+    pub timed_out: bool,
 }
 
 impl Collect<'_> {
-    pub(crate) fn run(&self, owner: &Owner) -> io::Result<Collected> {
+    /// Runs it to its end and ends what it left running. Blocks.
+    pub fn run(&self, owner: &ProcessOwner) -> io::Result<Collected> {
         let program = CString::new(self.program.as_os_str().as_bytes())?;
         let arguments: Vec<CString> =
             self.arguments.iter().map(|it| CString::new(*it)).collect::<Result<_, _>>()?;
@@ -58,7 +67,12 @@ impl Collect<'_> {
         input.write_all(&self.input)?;
         rustix::fs::seek(&input, rustix::fs::SeekFrom::Start(0))?;
         let null = File::options().write(true).open("/dev/null")?;
-        let about = Announced { call: self.call, command: &self.program.to_string_lossy(), task: "" };
+        let about = Announced {
+            purpose: ProcessPurpose::Command,
+            call: self.call,
+            command: &self.program.to_string_lossy(),
+            task: "",
+        };
         let mark = owner.announce(about, Lifetime::Session)?;
         let launch = Launch {
             program: &program,
@@ -80,7 +94,7 @@ impl Collect<'_> {
         let read = read_until(&File::from(dump), deadline);
         let timed_out = deadline <= Instant::now();
         // Whatever start-up files left behind is theirs no longer.
-        crate::own::end(|| owner.alive(&mark), Duration::from_millis(200));
+        end_all(|| owner.alive(&mark), Duration::from_millis(200));
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok();
         owner.forget(&mark);
         let mut first = vec![0; 16 << 10];
@@ -96,7 +110,7 @@ fn read_until(pipe: &File, deadline: Instant) -> io::Result<Vec<u8>> {
     loop {
         let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(all) };
         let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-        match poll(&mut fds, Some(&wait::timespec(left))) {
+        match poll(&mut fds, Some(&timespec(left))) {
             Err(rustix::io::Errno::INTR) => continue,
             polled => polled?,
         };
