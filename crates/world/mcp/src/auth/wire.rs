@@ -9,6 +9,7 @@ use std::{
 };
 
 use axum::http::{self, HeaderMap, StatusCode, header};
+use haft_net::{AddressRule as _, BodyError, CheckedResolver, Hops, read_body};
 use reqwest::{Client, Method, Request, Url, redirect};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
@@ -81,11 +82,11 @@ impl Wire {
                 .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
                 .timeout(LIMIT)
                 .redirect(policy)
-                .dns_resolver(Arc::new(reach.clone()));
+                .dns_resolver(CheckedResolver::new(Arc::new(reach.clone())));
             client.build().map_err(|err| explain(&err))
         };
         Ok(Arc::new(Self {
-            follow: build(redirect::Policy::custom(same_host))?,
+            follow: build(same_origin())?,
             stop: build(redirect::Policy::none())?,
             reach: reach.clone(),
             bound: OnceLock::new(),
@@ -189,23 +190,20 @@ impl Wire {
 
     async fn once(&self, request: Request, client: &Client) -> Result<Answer, String> {
         let url = request.url().clone();
-        if !self.reach.allows(&url) {
+        if !self.reach.allows_url(&url) {
             return Err(format!("{} is nearer to this machine than the server that names it", place(&url)));
         }
         let failed = |err: reqwest::Error| match err.is_timeout() {
             true => format!("{} did not answer within {} s", place(&url), LIMIT.as_secs()),
             false => format!("{} cannot be reached: {}", place(&url), explain(&err)),
         };
-        let mut response = client.execute(request).await.map_err(failed)?;
+        let response = client.execute(request).await.map_err(failed)?;
         self.clock.heard(response.headers());
         let (status, headers) = (response.status(), response.headers().clone());
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if MAX_ANSWER_BYTES < body.len() + chunk.len() {
-                return Err(format!("{} answered with more than a megabyte", place(&url)));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read_body(response, MAX_ANSWER_BYTES).await.map_err(|err| match err {
+            BodyError::TooLarge => format!("{} answered with more than a megabyte", place(&url)),
+            BodyError::Broken(err) => failed(err),
+        })?;
         Ok(answer(status, headers, body))
     }
 }
@@ -261,12 +259,10 @@ pub(super) fn answer(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> A
     answer
 }
 
-fn same_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let first = attempt.previous().first();
-    match first.is_some_and(|it| it.origin() == attempt.url().origin()) {
-        true if attempt.previous().len() <= MAX_REDIRECTS => attempt.follow(),
-        _ => attempt.error("the authorization server sends us elsewhere"),
-    }
+fn same_origin() -> redirect::Policy {
+    const ELSEWHERE: &str = "the authorization server sends us elsewhere";
+    let hops = Hops { limit: MAX_REDIRECTS, too_many: ELSEWHERE };
+    hops.policy(|hop| if hop.keeps_origin() { Ok(()) } else { Err(ELSEWHERE.to_owned()) })
 }
 
 fn wants_number(answer: &Answer) -> bool {

@@ -89,14 +89,8 @@ impl Introspection {
         if let Some((id, secret)) = &self.client {
             request = request.basic_auth(id, Some(secret));
         }
-        let mut answer = request.send().await.ok()?.error_for_status().ok()?;
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.ok()? {
-            body.extend_from_slice(&chunk);
-            if MAX_ANSWER_BYTES < body.len() {
-                return None;
-            }
-        }
+        let answer = request.send().await.ok()?.error_for_status().ok()?;
+        let body = haft_net::read_body(answer, MAX_ANSWER_BYTES).await.ok()?;
         let answer: Value = serde_json::from_slice(&body).ok()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
         Some(self.wanted.judge(&answer, now))

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use haft_net::{BodyError, Hops};
 use haft_tool::BoxFuture;
 use haft_types::text;
 use reqwest::{
@@ -168,7 +169,7 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
         .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_LIMIT)
         .tcp_nodelay(true)
-        .redirect(redirect::Policy::custom(follow));
+        .redirect(same_place());
     if protocol == Protocol::Upgradable {
         builder = builder.http1_only();
     }
@@ -178,17 +179,15 @@ fn client(protocol: Protocol) -> reqwest::Result<Client> {
 /// Redirects stay with the server the user agreed to: anywhere else, also at
 /// another port of the same host, the request would go to a stranger with all
 /// it says and every header it carries.
-fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let same_place = attempt.previous().last().is_some_and(|from| is_same_place(from, attempt.url()));
-    match (same_place, attempt.previous().len()) {
-        (true, 0..=MAX_REDIRECTS) => attempt.follow(),
-        (true, _) => attempt.error("too many redirects"),
-        (false, _) => {
-            let (mut to, query) = (attempt.url().clone(), attempt.url().query().is_some());
-            to.set_query(query.then_some("…"));
-            attempt.error(format!("redirected to another host or port: {to}"))
+fn same_place() -> redirect::Policy {
+    Hops { limit: MAX_REDIRECTS, too_many: "too many redirects" }.policy(|hop| {
+        if hop.stays_in_place() {
+            return Ok(());
         }
-    }
+        let (mut to, query) = (hop.to.clone(), hop.to.query().is_some());
+        to.set_query(query.then_some("…"));
+        Err(format!("redirected to another host or port: {to}"))
+    })
 }
 
 /// Where an answer leads that leads to no address.
@@ -200,13 +199,6 @@ pub(super) fn elsewhere(response: &Response) -> String {
         Some(to) => format!("HTTP {status}: it redirects to {to}, which is no address to go to"),
         None => format!("HTTP {status}: it redirects, but does not say where to"),
     }
-}
-
-/// The same origin, or its encrypted form.
-fn is_same_place(from: &Url, to: &Url) -> bool {
-    let default_ports = from.port().is_none() && to.port().is_none();
-    let encrypted = (from.scheme(), to.scheme()) == ("http", "https") && default_ports;
-    from.origin() == to.origin() || (encrypted && from.host() == to.host())
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {
@@ -266,13 +258,7 @@ async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String
 
 /// Everything `reqwest` knows, without the address: it may hold secrets.
 pub(crate) fn explain(err: &reqwest::Error) -> String {
-    use std::error::Error;
-    let mut parts = Vec::new();
-    let mut source = err.source();
-    while let Some(cause) = source {
-        parts.push(cause.to_string());
-        source = cause.source();
-    }
+    let parts = haft_net::causes(err);
     match parts.is_empty() {
         true if err.is_timeout() => String::from("timed out"),
         true => String::from("the request failed"),
@@ -294,27 +280,16 @@ pub(super) fn challenge(response: &Response) -> String {
 }
 
 /// The whole body, if it is not larger than allowed.
-pub(super) async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|err| explain(&err))? {
-        if max < body.len() + chunk.len() {
-            return Err(format!("the answer is larger than {} MiB", max >> 20));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
+pub(super) async fn body(response: Response, max: usize) -> Result<Vec<u8>, String> {
+    haft_net::read_body(response, max).await.map_err(|err| match err {
+        BodyError::TooLarge => format!("the answer is larger than {} MiB", max >> 20),
+        BodyError::Broken(err) => explain(&err),
+    })
 }
 
 /// The beginning of a body that explains an error.
-pub(super) async fn explanation(mut response: Response) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < MAX_EXPLANATION_BYTES
-        && let Ok(Some(chunk)) = response.chunk().await
-    {
-        body.extend_from_slice(&chunk);
-    }
-    body.truncate(MAX_EXPLANATION_BYTES);
-    body
+pub(super) async fn explanation(response: Response) -> Vec<u8> {
+    haft_net::read_beginning(response, MAX_EXPLANATION_BYTES).await
 }
 
 /// An answer that is no message.

@@ -1,7 +1,6 @@
 //! The only way out of a closed network: a proxy on our side that asks for
 //! every host whether it may be reached. Speaks HTTP, `CONNECT` and SOCKS 5.
 
-pub(crate) mod address;
 pub(crate) mod domains;
 mod http;
 mod socks;
@@ -48,7 +47,7 @@ impl Lookup for SystemLookup {
         &'a self,
         host: &'a str,
     ) -> std::pin::Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
-        Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.map(|it| it.ip()).collect()) })
+        Box::pin(async move { haft_net::look_up(host).await })
     }
 }
 
@@ -146,7 +145,7 @@ impl Proxy {
         };
         let literal = matches!(to.host, Host::Address(_)) && domains.names(to);
         let allowed: Vec<IpAddr> =
-            addresses.into_iter().filter(|ip| literal || address::is_public(*ip)).collect();
+            addresses.into_iter().filter(|ip| literal || haft_net::is_public(*ip)).collect();
         if allowed.is_empty() {
             return Err(self.refuse(format!("{to} leads to no public address")));
         }
