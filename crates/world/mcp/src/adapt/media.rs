@@ -1,9 +1,7 @@
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use haft_paths::{Durability, ReplacedMode, replace_file};
 use haft_tool::{Block, BoxFuture};
 use sha2::{Digest, Sha256};
 
@@ -76,9 +74,7 @@ fn save(directory: &Path, extension: &str, bytes: &[u8]) -> std::io::Result<Path
         return Ok(path);
     }
     std::fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.persist(&path).map_err(|err| err.error)?;
+    replace_file(&path, bytes, ReplacedMode::Private, Durability::Whenever)?;
     Ok(path)
 }
 

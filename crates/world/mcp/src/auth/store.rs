@@ -1,11 +1,12 @@
 use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io::{self, Write},
+    fs::{OpenOptions, TryLockError},
+    io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use haft_paths::{Durability, ReplacedMode, replace_file};
 use rmcp::transport::auth::StoredCredentials;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,13 +122,9 @@ impl TokenFile {
         let Some(path) = &self.path else { return Ok(()) };
         let directory = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)?;
-        // Such files are made for the owner alone.
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(&serde_json::to_vec_pretty(record)?)?;
+        let text = serde_json::to_vec_pretty(record)?;
         // A rotated token exists nowhere else: it has to survive a power cut.
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|err| err.error)?;
-        File::open(directory)?.sync_all()
+        replace_file(path, &text, ReplacedMode::Private, Durability::ContentAndName)
     }
 
     /// Says whether there was anything to forget.

@@ -3,11 +3,11 @@
 
 use std::{
     collections::BTreeMap,
-    io::Write,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use haft_paths::{Durability, ReplacedMode, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -133,8 +133,5 @@ impl ManifestCache {
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(content)?;
-    file.persist(path).map_err(|err| err.error)?;
-    Ok(())
+    replace_file(path, content, ReplacedMode::Private, Durability::Whenever)
 }

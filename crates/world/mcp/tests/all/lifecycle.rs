@@ -185,7 +185,7 @@ async fn helper_that_waits_to_be_killed() {
 async fn kill_minus_nine_leaves_no_server_behind() {
     let directory = tempfile::tempdir().unwrap();
     let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_that_waits_to_be_killed", "--nocapture"])
+        .args(["--exact", "lifecycle::helper_that_waits_to_be_killed", "--nocapture"])
         .env("HAFT_TEST_KILL_ME", directory.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
