@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 /// stands elsewhere, or nowhere here, fails: a new one is always a decision.
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["types", "paths", "process", "net"]),
-    ("hands", &["workspace", "search", "shell"]),
+    ("hands", &["workspace", "search", "command", "sandbox", "shell"]),
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),
@@ -21,13 +21,31 @@ const FLOORS: &[(&str, &[&str])] = &[
 
 /// Crates that must not know others although their floors would let them.
 const STRANGERS: &[(&str, &[&str])] = &[
-    ("tool", &["paths", "workspace", "search", "shell"]),
-    ("hooks", &["tool", "workspace", "search", "shell", "paths"]),
-    ("permission", &["hooks", "workspace", "search"]),
-    ("runtime", &["workspace", "search", "shell"]),
+    ("shell", &["workspace", "search", "command"]),
+    ("sandbox", &["workspace", "search", "command"]),
+    ("command", &["workspace", "search", "process", "net"]),
+    ("tool", &["paths", "process", "net", "workspace", "search", "command", "sandbox", "shell"]),
+    ("hooks", &["tool", "workspace", "search", "command", "sandbox", "shell", "paths"]),
+    ("permission", &["hooks", "workspace", "search", "sandbox", "shell", "process", "net"]),
+    ("runtime", &["workspace", "search", "command", "sandbox", "shell"]),
     ("tools", &["runtime", "permission", "hooks"]),
-    ("model", &["tool", "runtime", "permission", "hooks", "tools", "workspace", "search", "shell", "paths"]),
-    ("agent", &["tools", "workspace", "search", "shell", "paths"]),
+    (
+        "model",
+        &[
+            "tool",
+            "runtime",
+            "permission",
+            "hooks",
+            "tools",
+            "workspace",
+            "search",
+            "command",
+            "sandbox",
+            "shell",
+            "paths",
+        ],
+    ),
+    ("agent", &["tools", "workspace", "search", "command", "sandbox", "shell", "paths"]),
     ("mcp", &["tools", "agent", "model", "workspace", "search"]),
     ("config", &["agent", "model", "mcp", "tools", "runtime", "workspace", "search"]),
 ];

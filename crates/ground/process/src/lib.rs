@@ -30,6 +30,11 @@ mod session_file;
 mod table;
 mod tree;
 
+use std::{
+    ffi::{CString, OsStr},
+    os::unix::ffi::OsStrExt as _,
+};
+
 pub use collect::{Collect, Collected};
 pub use launch::Launch;
 pub use mark::{MARK_VARIABLE, ProcessMark};
@@ -45,6 +50,11 @@ pub use tree::{AfterKill, ProcessTree, TreeIsolation, TreePlan};
 /// in the process table. Holds for the whole process: the program decides.
 pub fn adopt_orphans() -> std::io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// One variable as an environment holds it; nothing if it cannot be held.
+pub fn environment_entry(name: &OsStr, value: &OsStr) -> Option<CString> {
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }
 
 /// A duration as the kernel takes it.

@@ -1,20 +1,18 @@
-//! The facts of `haft-shell` in the words of this crate.
+//! The facts of `haft-command` in the words of this crate.
 //!
 //! Nothing is judged here: a fact that this crate has no word for becomes one
 //! that is at least as strict.
 
 use std::path::{Path, PathBuf};
 
-use haft_shell::analysis::{
-    self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
-};
+use haft_command::{self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight};
 
 use crate::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
     FileUse, FileUseKind, Nature, Through,
 };
 
-/// Takes command lines apart with `haft-shell`.
+/// Takes command lines apart with `haft-command`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShellCommands;
 

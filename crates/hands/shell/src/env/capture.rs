@@ -3,14 +3,14 @@
 use std::{
     collections::BTreeSet,
     ffi::{CString, OsStr, OsString},
-    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use haft_process::{Collect, Collected, ProcessOwner};
 
-use crate::env::Definitions;
+use crate::env::{Definitions, entry};
 
 /// What a login shell told us.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -176,10 +176,6 @@ impl CapturePlan {
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         captured.notices.extend(captured.definitions.drop_broken(&dirs, &builtins));
     }
-}
-
-pub(crate) fn entry(name: &OsStr, value: &OsStr) -> Option<CString> {
-    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }
 
 fn parse(dump: &[u8]) -> Captured {

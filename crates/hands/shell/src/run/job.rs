@@ -6,13 +6,13 @@ use std::{
 };
 
 use haft_process::{Lifetime, Process, ProcessOwner};
+use haft_sandbox::Confinement;
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
     run::terminal,
-    sandbox::Confinement,
 };
 
 /// A command to run.

@@ -18,6 +18,7 @@ use std::{
 use haft_process::{
     Announced, Launch, MARK_VARIABLE, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
 };
+use haft_sandbox::WallDescriptors;
 use rustix::{
     event::{EventfdFlags, eventfd},
     fs::{MemfdFlags, SealFlags},
@@ -36,7 +37,6 @@ use crate::{
         terminal::Wires,
         threads,
     },
-    sandbox::Numbers,
 };
 
 /// How a session runs commands.
@@ -381,8 +381,8 @@ impl Descriptors {
         self.top - 2
     }
 
-    fn for_walls(self) -> Numbers {
-        Numbers { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
+    fn for_walls(self) -> WallDescriptors {
+        WallDescriptors { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
     }
 }
 

@@ -9,16 +9,14 @@ use std::{
 };
 
 use haft_process::{ProcessId, ProcessMark, ProcessOwner, describe, timespec};
+use haft_sandbox::WallGuard;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
 };
 
-use crate::{
-    run::job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
-    sandbox::Guard,
-};
+use crate::run::job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal};
 
 /// After the shell has ended, what is on its way may still arrive.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -57,7 +55,7 @@ pub(crate) struct Started {
     /// Whether its memory limit was hit.
     pub(crate) cgroup: Option<crate::run::cgroup::Group>,
     /// What its walls need put right afterwards.
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<WallGuard>,
 }
 
 pub(crate) struct Supervisor {
@@ -244,7 +242,7 @@ impl Supervisor {
             cwd: self.cwd(),
             left: describe(&self.left),
             out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
-            violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
+            violations: self.process.guard.as_ref().map(WallGuard::violations).unwrap_or_default(),
         });
         self.end = Some(Arc::clone(&end));
         self.shared.keyboard().take();

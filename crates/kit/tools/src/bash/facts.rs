@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use haft_shell::analysis::{self, Analysis, Class, Doubt, ExitMeaning, Part, Place, Word};
+use haft_command::{self as analysis, Analysis, Class, Doubt, ExitMeaning, Part, Place, Word};
 
 use super::{
     ports::{CommandFacts, Unattended},

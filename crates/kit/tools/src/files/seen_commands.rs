@@ -3,7 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::analysis::{Place, views};
+use haft_command::{Place, views};
 use haft_workspace::{Files, Viewer};
 
 use crate::bash::{CommandFacts, Printed, Unattended, Workspace};

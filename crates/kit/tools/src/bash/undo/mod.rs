@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_shell::analysis::{self, Place};
+use haft_command::{self as analysis, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{
     AttributeChange, Attributes, Beside, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
