@@ -13,7 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),
-    ("world", &["mcp"]),
+    ("world", &["mcp-auth", "mcp-client", "mcp-server"]),
     ("engine", &["config"]),
     ("faces", &["sdk", "haft", "cli"]),
     ("dev", &["testkit"]),
@@ -46,8 +46,23 @@ const STRANGERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("agent", &["tools", "workspace", "search", "command", "sandbox", "shell", "paths"]),
-    ("mcp", &["tools", "agent", "model", "workspace", "search"]),
-    ("config", &["agent", "model", "mcp", "tools", "runtime", "workspace", "search"]),
+    ("mcp-auth", &["tools", "agent", "model", "runtime", "workspace", "search", "process"]),
+    ("mcp-client", &["tools", "agent", "model", "workspace", "search"]),
+    ("mcp-server", &["mcp-auth", "mcp-client", "tools", "agent", "model", "workspace", "search"]),
+    (
+        "config",
+        &[
+            "agent",
+            "model",
+            "mcp-auth",
+            "mcp-client",
+            "mcp-server",
+            "tools",
+            "runtime",
+            "workspace",
+            "search",
+        ],
+    ),
 ];
 
 /// Where tests and the mock model of the program come from.

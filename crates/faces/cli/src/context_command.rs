@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_agent::{FillPart, WindowFill};
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_model::Scripted;
 use haft_tool::{Exposure, ToolSpec};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Manager, ManagerOptions};
+use haft_mcp_client::{Manager, ManagerOptions};
 use haft_runtime::Pool;
 use haft_tool::DynTool;
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(crate) fn tools_page() -> Result<String, Failure> {
     let scratch = Scratch::new()?;
     let services = scratch_services(&scratch)?;
     let mut tools = haft_tools::base(&services);
-    tools.extend(haft_mcp::resource_tools(&Manager::new(ManagerOptions::detached())));
+    tools.extend(haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached())));
     let pool = Pool::assemble(tools, Vec::new());
     let mut page = String::from(
         "# The built-in tools\n\nWhat a model is told about each. Written by `cargo xtask docs`; do not edit.\n",

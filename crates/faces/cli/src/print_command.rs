@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_agent::{Agent, AgentEvent, EndReason, Exhausted, TurnEnd, UserInput};
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_sdk::{Frames, Init, mcp_servers, result_frame};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -29,8 +29,8 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use haft_mcp::{ClientAsk, Clients};
-pub use haft_mcp::{
+use haft_mcp_server::{ClientAsk, Clients};
+pub use haft_mcp_server::{
     HttpAuth, HttpOptions, HttpServer, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict,
 };
 use haft_permission::Policy;
@@ -103,11 +103,11 @@ impl Serve {
     /// Serves one client over standard input and output until it leaves.
     pub async fn stdio(self) -> io::Result<()> {
         let stop = self.stop.clone();
-        haft_mcp::serve_stdio(self.into_server(), stop).await
+        haft_mcp_server::serve_stdio(self.into_server(), stop).await
     }
 
     /// Serves any number of clients over HTTP until [`HttpServer::stop`].
     pub async fn http(self, options: HttpOptions) -> io::Result<HttpServer> {
-        haft_mcp::serve_http(self.into_server(), options).await
+        haft_mcp_server::serve_http(self.into_server(), options).await
     }
 }

@@ -1,6 +1,6 @@
 //! Questions of MCP servers, answered by the host.
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
 

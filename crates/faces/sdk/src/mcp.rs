@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp::{
+use haft_mcp_client::{
     Connector, Endpoint, HostedServer, HttpEndpoint, Inbox, McpConnection, Scope, ServerConfig, StdioCommand,
     Trust,
 };

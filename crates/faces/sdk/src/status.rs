@@ -1,6 +1,6 @@
 //! What hosts are told about MCP servers.
 
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use serde_json::{Value, json};
 
 /// For `init`: names and states.

@@ -86,6 +86,11 @@ fn char_len(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
 
+/// Bytes as small hexadecimal digits, two for each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use haft_agent::Held;
-use haft_mcp::{
+use haft_mcp_server::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
     serve_stdio,
 };

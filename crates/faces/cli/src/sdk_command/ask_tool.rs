@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_mcp::{Manager, tool_prefix};
+use haft_mcp_client::{Manager, tool_prefix};
 use haft_runtime::{Answer, Ask, Question};
 use haft_sdk::read_answer;
 use haft_tool::BoxFuture;

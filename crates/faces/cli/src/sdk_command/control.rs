@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft_mcp::Enabled;
+use haft_mcp_client::Enabled;
 use haft_model::Catalog;
 use haft_sdk::{Control, PROTOCOL_VERSION, fail, hook_definitions, mcp_status, server_configs, succeed};
 use haft_types::PermissionMode;

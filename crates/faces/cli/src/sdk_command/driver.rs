@@ -10,7 +10,7 @@ use std::{
 
 use haft_agent::{Agent, AgentEvent, Inbox, Orders};
 use haft_hooks::{HookInput, Hooks, SessionEnd, SessionSource};
-use haft_mcp::{Manager, ServerConfig};
+use haft_mcp_client::{Manager, ServerConfig};
 use haft_runtime::Pipeline;
 use haft_sdk::{
     Additions, AskHost, Bill, Frames, HookFrames, Host, HostServers, Inbound, Init, Partial, UserFrame,

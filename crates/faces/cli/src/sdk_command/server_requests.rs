@@ -1,6 +1,6 @@
 //! Tools and resources of MCP servers, as the host uses them itself.
 
-use haft_mcp::{Manager, Scope, tool_prefix};
+use haft_mcp_client::{Manager, Scope, tool_prefix};
 use haft_sdk::{fail, succeed};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;

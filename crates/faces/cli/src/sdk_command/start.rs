@@ -10,7 +10,7 @@ use std::{
 use haft_agent::Agent;
 use haft_agent::LateInput;
 use haft_hooks::SessionSource;
-use haft_mcp::ServerConfig;
+use haft_mcp_client::ServerConfig;
 use haft_runtime::Ask;
 use haft_sdk::{
     AskHost, Bill, ElicitFromHost, Frames, HookFrames, Host, HostServers, NobodyToAsk, Partial, Told,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft_agent::{Agent, EndReason, SummedUp, TurnEnd};
 use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, SessionSource, SessionStart};
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_sdk::{Additions, Frames, Host, Init, Speaker, UserFrame, mcp_servers};
 use serde_json::json;
 use tokio::task::JoinHandle;

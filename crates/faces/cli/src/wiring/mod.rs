@@ -88,7 +88,7 @@ pub(crate) struct Setup {
     /// The program that embeds us, if it answers questions.
     pub(crate) asker: Option<Arc<dyn Ask>>,
     /// Who answers questions of MCP servers, if somebody does.
-    pub(crate) person: Option<Arc<dyn haft_mcp::Elicit>>,
+    pub(crate) person: Option<Arc<dyn haft_mcp_client::Elicit>>,
     /// Is told what hooks do.
     pub(crate) hook_observer: Option<Arc<dyn HookObserver>>,
     /// Where logs of sessions are kept.
@@ -102,7 +102,7 @@ pub(crate) struct Setup {
     /// The commands of the session, once its tools are there.
     tasks: OnceLock<Arc<Tasks>>,
     /// The MCP servers of the session.
-    manager: OnceLock<haft_mcp::Manager>,
+    manager: OnceLock<haft_mcp_client::Manager>,
     begun: OnceLock<mcp::Begun>,
     /// Answers questions of servers.
     answerer: mcp::Answerer,
@@ -200,7 +200,7 @@ impl Setup {
     pub(crate) fn tools(&self, policy: &Policy) -> Result<Vec<Arc<dyn DynTool>>, Failure> {
         let services = services::of_session(self)?;
         let mut base = haft_tools::base(&services);
-        base.extend(haft_mcp::resource_tools(self.manager()));
+        base.extend(haft_mcp_client::resource_tools(self.manager()));
         let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
         let visibility = Visibility {
             denied: denied.map(|tool| tool.name().to_owned()).collect(),

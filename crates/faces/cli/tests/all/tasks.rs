@@ -203,7 +203,7 @@ fn a_hook_of_a_killed_session_is_ended_by_the_next() {
 fn a_server_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
     let haft = Haft::new();
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support/fake_server.py");
+        .join("../../world/mcp-client/tests/all/support/fake_server.py");
     let entry = json!({"command": "python3", "args": ["-IS", script, ""]});
     haft.ok(&["mcp", "add-json", "-s", "user", "helper", &entry.to_string()], "");
     let mut open = Open::new(&haft);

@@ -8,7 +8,7 @@ mod skill_tool;
 use std::{path::PathBuf, sync::Arc};
 
 use haft_hooks::HookDefinition;
-use haft_mcp::ServerConfig;
+use haft_mcp_client::ServerConfig;
 use serde_json::{Value, json};
 
 pub(super) use command::{Builtin, Command, Expanded, Kind};

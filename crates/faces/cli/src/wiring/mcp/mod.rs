@@ -15,7 +15,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
 use haft_hooks::HandlerKind;
-use haft_mcp::{
+use haft_mcp_client::{
     Approval, AuthOptions, Declared, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
     ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
