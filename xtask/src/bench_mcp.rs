@@ -3,11 +3,12 @@
 
 use crate::run;
 
-/// The programs that are measured are examples and benches of haft-mcp; the
+/// The programs that are measured are examples of haft-mcp-client and haft-mcp-server; the
 /// peers are those the tests use, where they are installed.
 pub(crate) fn run() -> Result<(), String> {
     run::cargo(&["build", "--release", "--quiet"])?;
-    run::cargo(&["build", "--release", "--quiet", "-p", "haft-mcp", "--examples"])?;
+    let packages = ["-p", "haft-mcp-client", "-p", "haft-mcp-server"];
+    run::cargo(&[&["build", "--release", "--quiet", "--examples"][..], &packages].concat())?;
     let target = run::target_dir()?;
     let haft = target.join("release/haft").display().to_string();
     let peers = target.join("mcp-peers").display().to_string();

@@ -43,7 +43,7 @@ pub(crate) fn test_tools() -> Result<(), String> {
 /// MCP servers, clients and the conformance suite of others. Without them the
 /// tests that need them say so and pass.
 fn mcp_peers() {
-    let script = "crates/world/mcp/tests/all/support/install_peers.sh";
+    let script = "crates/world/mcp-client/tests/all/support/install_peers.sh";
     let installed = run::target_dir().map(|dir| dir.join("mcp-peers").display().to_string());
     let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
     if let Err(problem) = installed {

@@ -8,28 +8,61 @@ use std::{fs, path::Path};
 /// The floors, from the ground up, and the crates of each in order. A crate that
 /// stands elsewhere, or nowhere here, fails: a new one is always a decision.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("ground", &["types", "paths"]),
-    ("hands", &["workspace", "search", "shell"]),
+    ("ground", &["types", "paths", "process", "net"]),
+    ("hands", &["workspace", "search", "command", "sandbox", "shell"]),
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),
-    ("world", &["mcp"]),
-    ("engine", &["config"]),
+    ("world", &["mcp-auth", "mcp-client", "mcp-server"]),
+    ("engine", &["config", "session"]),
     ("faces", &["sdk", "haft", "cli"]),
     ("dev", &["testkit"]),
 ];
 
 /// Crates that must not know others although their floors would let them.
 const STRANGERS: &[(&str, &[&str])] = &[
-    ("tool", &["paths", "workspace", "search", "shell"]),
-    ("hooks", &["tool", "workspace", "search", "shell", "paths"]),
-    ("permission", &["hooks", "workspace", "search"]),
-    ("runtime", &["workspace", "search", "shell"]),
+    ("shell", &["workspace", "search", "command"]),
+    ("sandbox", &["workspace", "search", "command"]),
+    ("command", &["workspace", "search", "process", "net"]),
+    ("tool", &["paths", "process", "net", "workspace", "search", "command", "sandbox", "shell"]),
+    ("hooks", &["tool", "workspace", "search", "command", "sandbox", "shell", "paths"]),
+    ("permission", &["hooks", "workspace", "search", "sandbox", "shell", "process", "net"]),
+    ("runtime", &["workspace", "search", "command", "sandbox", "shell"]),
     ("tools", &["runtime", "permission", "hooks"]),
-    ("model", &["tool", "runtime", "permission", "hooks", "tools", "workspace", "search", "shell", "paths"]),
-    ("agent", &["tools", "workspace", "search", "shell", "paths"]),
-    ("mcp", &["tools", "agent", "model", "workspace", "search"]),
-    ("config", &["agent", "model", "mcp", "tools", "runtime", "workspace", "search"]),
+    (
+        "model",
+        &[
+            "tool",
+            "runtime",
+            "permission",
+            "hooks",
+            "tools",
+            "workspace",
+            "search",
+            "command",
+            "sandbox",
+            "shell",
+            "paths",
+        ],
+    ),
+    ("agent", &["tools", "workspace", "search", "command", "sandbox", "shell", "paths"]),
+    ("mcp-auth", &["tools", "agent", "model", "runtime", "workspace", "search", "process"]),
+    ("mcp-client", &["tools", "agent", "model", "workspace", "search"]),
+    ("mcp-server", &["mcp-auth", "mcp-client", "tools", "agent", "model", "workspace", "search"]),
+    (
+        "config",
+        &[
+            "agent",
+            "model",
+            "mcp-auth",
+            "mcp-client",
+            "mcp-server",
+            "tools",
+            "runtime",
+            "workspace",
+            "search",
+        ],
+    ),
 ];
 
 /// Where tests and the mock model of the program come from.

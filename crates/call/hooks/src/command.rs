@@ -1,14 +1,15 @@
 //! Command hooks: a program, the input on its standard input, the answer on its
 //! standard output and in its exit status.
 
-use std::{ffi::OsString, io, path::Path, time::Duration};
+use std::{ffi::OsString, io, path::Path, sync::Arc, time::Duration};
 
+use haft_process::ProcessOwner;
 use tokio::{process::Command, time::Instant};
 
 use crate::{
-    CommandHandler, ErrorPolicy, Failure, HookCall, HookEnvironment,
+    CommandHandler, ErrorPolicy, Failure, HookCall, HookEnvironment, HookId,
     answer::{Answer, Finished, of_process},
-    group::Leftover,
+    group::{HookLeftover, HookName},
     launch::{Surroundings, never_ran},
     ports::working_directory,
     running::{Announcement, Ended, Running, Waited},
@@ -16,6 +17,9 @@ use crate::{
 
 /// A command hook with what it needs to run.
 pub(crate) struct CommandRun<'a> {
+    /// The name of the hook in lists of processes.
+    pub(crate) id: &'a HookId,
+    pub(crate) processes: &'a Arc<ProcessOwner>,
     pub(crate) handler: &'a CommandHandler,
     pub(crate) environment: &'a HookEnvironment,
     pub(crate) call: &'a HookCall,
@@ -32,7 +36,7 @@ pub(crate) enum CommandEnd {
 
 /// What a command left running, and until when that is allowed.
 pub(crate) struct Remains {
-    pub(crate) leftover: Leftover,
+    pub(crate) leftover: HookLeftover,
     pub(crate) deadline: Instant,
 }
 
@@ -94,7 +98,12 @@ impl CommandRun<'_> {
             }
         };
         command.current_dir(directory).env_clear().envs(variables);
-        Running::start(command, self.call.bytes.clone())
+        let line = match self.handler {
+            CommandHandler::Shell { line, .. } => line.clone(),
+            CommandHandler::Exec { program, args } => [&[program.clone()][..], args].concat().join(" "),
+        };
+        let name = HookName { id: self.id.as_str(), command: &line };
+        Running::start(self.processes, name, command, self.call.bytes.clone())
     }
 
     fn never_ran(&self, status: i32, stderr: &str) -> Option<String> {

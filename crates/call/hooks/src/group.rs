@@ -1,26 +1,21 @@
 //! A hook's processes, owned: none of them outlives its time.
 //!
-//! The hook runs in a session of its own (so it has no terminal) whose process
-//! group is signalled as a whole. What leaves the group with `setsid` is still
-//! known by a random mark in its environment.
+//! The hook runs in a session of its own, so it has no terminal. How its
+//! processes are found and ended is the business of [`ProcessTree`]; this says
+//! when.
 
 use std::{
     io,
-    os::fd::OwnedFd,
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
-use tokio::{
-    io::unix::AsyncFd,
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+use haft_process::{
+    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
 };
-
-use crate::marked;
-
-/// The variable that carries the mark.
-pub(crate) const MARK: &str = "HAFT_HOOK_RUN";
+use rustix::process::Signal;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// How long a hook may tidy up after SIGTERM. Short, because a timeout is a
 /// promise to the person who waits.
@@ -30,110 +25,92 @@ const GRACE: Duration = Duration::from_millis(50);
 /// kernel, on a dead network disk for instance, takes longer.
 const DEATH: Duration = Duration::from_millis(50);
 
-/// A running hook. Dropping it kills everything it started.
+/// A hook as lists of processes name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HookName<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) command: &'a str,
+}
+
+/// A running hook. Dropping it kills everything it started, unless its leader
+/// has ended by itself and was waited for.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct HookGroup {
+    /// Taken when the group goes. Dropped before the child, which pins the
+    /// number of the leader until then.
+    tree: Option<ProcessTree>,
     child: Child,
-    id: Option<Pid>,
-    mark: String,
-    exit: ExitWatch,
-    /// Whether the leader has been waited for: from then on its number may
-    /// belong to somebody else.
     reaped: bool,
 }
 
 /// The ends of a hook's pipes.
-pub(crate) struct Pipes {
+pub(crate) struct HookPipes {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
 }
 
-/// Tells when the leader has ended, without reaping it: until it is reaped its
-/// number cannot be given to another process, so signals reach only ours.
-#[derive(Debug)]
-enum ExitWatch {
-    Pidfd(AsyncFd<OwnedFd>),
-    /// Kernels without pidfd.
-    Wait,
-}
-
-impl Group {
+impl HookGroup {
     /// Starts a command in its own session.
-    pub(crate) fn spawn(mut command: Command) -> io::Result<(Self, Pipes)> {
-        let mark = marked::new_mark();
-        command.env(MARK, &mark);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        own_session(&mut command);
-        let mut child = spawn_unless_busy(&mut command)?;
-        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    pub(crate) fn spawn(
+        owner: &Arc<ProcessOwner>,
+        name: HookName<'_>,
+        mut command: Command,
+    ) -> io::Result<(Self, HookPipes)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let about =
+            Announced { purpose: ProcessPurpose::Hook, call: name.id, command: name.command, task: "" };
+        let plan =
+            TreePlan { about, isolation: TreeIsolation::OwnSession, after_kill: AfterKill::NextSession };
+        let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
-        let group = Self { child, id, mark, exit: ExitWatch::of(id), reaped: false };
+        let group = Self { child, tree: Some(tree), reaped: false };
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| io::Error::other("the pipes are missing"))?;
-        Ok((group, Pipes { stdin, stdout, stderr }))
+        Ok((group, HookPipes { stdin, stdout, stderr }))
     }
 
     /// Returns when the leader has ended. Safe to cancel.
     pub(crate) async fn exited(&mut self) {
-        match &self.exit {
-            ExitWatch::Pidfd(pidfd) => {
-                // An error means that the reactor is gone; then nobody is left to wait.
-                let _ready = pidfd.readable().await;
-            }
-            ExitWatch::Wait => {
-                let _status = self.child.wait().await;
-                self.reaped = true;
-            }
+        if let Some(tree) = &self.tree {
+            tree.exited().await;
         }
     }
 
-    /// Takes the leader's status. Call after [`Group::exited`].
+    /// Takes the leader's status. Call after [`HookGroup::exited`].
     pub(crate) async fn reap(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await;
+        let status = match &self.tree {
+            Some(tree) => tree.reap(&mut self.child).await,
+            None => self.child.wait().await,
+        };
         self.reaped = true;
         status
     }
 
-    /// Whether processes of the group live on after their leader was reaped.
-    pub(crate) fn left_something(&self) -> bool {
-        self.id.is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
-    }
-
     /// Ends everything: politely, then not.
     pub(crate) async fn stop(&mut self) {
-        self.signal(Signal::TERM);
+        self.tree.as_ref().inspect(|tree| tree.signal_group(Signal::TERM));
         let _ended = tokio::time::timeout(GRACE, self.exited()).await;
-        self.kill();
+        self.tree.as_ref().inspect(|tree| tree.kill());
         let _ended = tokio::time::timeout(DEATH, self.exited()).await;
         let _reaped = tokio::time::timeout(DEATH, self.reap()).await;
     }
 
-    /// Lets go of what the hook left running, to be ended by [`Leftover`].
-    pub(crate) fn into_leftover(mut self) -> Leftover {
-        Leftover { group: self.id.take(), mark: std::mem::take(&mut self.mark) }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(id) = self.id.filter(|_| !self.reaped) {
-            // ESRCH: everybody is gone already, which is what we want.
-            let _gone = rustix::process::kill_process_group(id, signal);
-        }
-    }
-
-    fn kill(&self) {
-        self.signal(Signal::KILL);
-        if !self.mark.is_empty() {
-            marked::kill_all(&self.mark, marked::Scope::Everywhere);
-        }
+    /// What lives on in the group after its leader was reaped.
+    pub(crate) fn into_leftover(mut self) -> Option<HookLeftover> {
+        let tree = self.tree.take_if(|tree| tree.lives_in_group())?;
+        Some(HookLeftover(Some(tree)))
     }
 }
 
-impl Drop for Group {
+impl Drop for HookGroup {
     fn drop(&mut self) {
-        // `id` is taken when the group ended by itself; otherwise somebody
-        // stopped waiting for it.
-        if self.id.is_some() && !self.reaped {
-            self.kill();
+        // A leader that was not waited for was given up by its caller: the tree
+        // kills what is left. Otherwise the hook has ended, and what left its
+        // group meanwhile did so on purpose.
+        if self.reaped
+            && let Some(tree) = self.tree.take()
+        {
+            tree.release();
         }
     }
 }
@@ -141,12 +118,9 @@ impl Drop for Group {
 /// What a hook left running when its leader ended, allowed until its time is
 /// up. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Leftover {
-    group: Option<Pid>,
-    mark: String,
-}
+pub(crate) struct HookLeftover(Option<ProcessTree>);
 
-impl Leftover {
+impl HookLeftover {
     /// Waits until the time is up or nothing is left.
     pub(crate) async fn until(self, deadline: tokio::time::Instant) {
         let mut pause = Duration::from_millis(50);
@@ -158,52 +132,19 @@ impl Leftover {
     }
 
     fn lives(&self) -> bool {
-        self.group.is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
+        self.0.as_ref().is_some_and(ProcessTree::lives_in_group)
     }
 }
 
-impl Drop for Leftover {
+impl Drop for HookLeftover {
     fn drop(&mut self) {
         // The leader is reaped, so the group's number alone proves nothing: the
         // mark decides.
-        if let Some(group) = self.group.filter(|_| self.lives()) {
-            marked::kill_all(&self.mark, marked::Scope::Group(group));
-        }
-    }
-}
-
-impl ExitWatch {
-    fn of(id: Option<Pid>) -> Self {
-        let open = |id| rustix::process::pidfd_open(id, rustix::process::PidfdFlags::NONBLOCK);
-        let pidfd = id.and_then(|id| open(id).ok()).and_then(register);
-        pidfd.map_or(Self::Wait, Self::Pidfd)
-    }
-}
-
-#[expect(unsafe_code, reason = "tokio has no safe way to register a descriptor")]
-fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor is open, owned by the `AsyncFd` and never exchanged.
-    unsafe { AsyncFd::register(descriptor) }.ok()
-}
-
-#[expect(unsafe_code, reason = "a session of its own can only be made between fork and exec")]
-fn own_session(command: &mut Command) {
-    // SAFETY: `setsid` is async-signal-safe and the closure allocates nothing.
-    unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(drop).map_err(io::Error::from));
-    }
-}
-
-/// A script that was written a moment ago may still be open for writing in a
-/// process that is being forked elsewhere; that passes within milliseconds.
-fn spawn_unless_busy(command: &mut Command) -> io::Result<Child> {
-    for _ in 0..5 {
-        match command.spawn() {
-            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
-                std::thread::sleep(Duration::from_millis(2));
+        if let Some(tree) = self.0.take() {
+            if tree.lives_in_group() {
+                tree.kill_in_group();
             }
-            done => return done,
+            tree.release();
         }
     }
-    command.spawn()
 }

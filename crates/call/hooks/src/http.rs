@@ -3,6 +3,7 @@
 
 use std::{sync::OnceLock, time::Duration};
 
+use haft_net::{BodyError, innermost, is_this_machine, read_body};
 use reqwest::{
     Client, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -29,29 +30,19 @@ pub(crate) async fn ask(
     let headers = headers(handler, policy, environment)?;
     let client = client(&url)?;
     let request = client.post(url).headers(headers).body(call.bytes.clone());
-    let mut response = request.send().await.map_err(http_failure)?;
+    let response = request.send().await.map_err(http_failure)?;
     if !response.status().is_success() {
         return Err(Failure::Http(format!("it answered {}", response.status())));
     }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(http_failure)? {
-        body.extend_from_slice(&chunk);
-        if BODY_LIMIT < body.len() {
-            return Err(Failure::BadAnswer("it is longer than 8 MiB".to_owned()));
-        }
-    }
+    let body = read_body(response, BODY_LIMIT).await.map_err(|error| match error {
+        BodyError::TooLarge => Failure::BadAnswer("it is longer than 8 MiB".to_owned()),
+        BodyError::Broken(error) => http_failure(error),
+    })?;
     String::from_utf8(body).map_err(|_| Failure::BadAnswer("it is not UTF-8".to_owned()))
 }
 
 fn http_failure(error: reqwest::Error) -> Failure {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    Failure::Http(text)
+    Failure::Http(innermost(&error.without_url()))
 }
 
 /// The client for an address. Loopback addresses never go through a proxy, and
@@ -60,12 +51,7 @@ fn client(url: &Url) -> Result<&'static Client, Failure> {
     static DIRECT: OnceLock<Option<Client>> = OnceLock::new();
     static PROXIED: OnceLock<Option<Client>> = OnceLock::new();
     let builder = || Client::builder().redirect(Policy::none()).connect_timeout(Duration::from_secs(10));
-    let local = match url.host_str() {
-        Some("localhost" | "[::1]") => true,
-        Some(host) => host.starts_with("127."),
-        None => false,
-    };
-    let client = match local {
+    let client = match is_this_machine(url) {
         true => DIRECT.get_or_init(|| builder().no_proxy().build().ok()),
         false => PROXIED.get_or_init(|| builder().build().ok()),
     };

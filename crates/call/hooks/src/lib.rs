@@ -37,7 +37,6 @@ mod hooks;
 mod http;
 mod input;
 mod launch;
-mod marked;
 mod matcher;
 mod merge;
 mod outcome;

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use haft_process::ProcessOwner;
 use haft_types::Variables;
 use serde_json::Value;
 
@@ -190,6 +191,8 @@ fn takes_env_file(event: HookEvent) -> bool {
 pub struct Ports {
     /// The environment of hooks' processes.
     pub environment: HookEnvironment,
+    /// Owns the processes of the session. The default owner lists them nowhere.
+    pub processes: Arc<ProcessOwner>,
     /// Limits for HTTP hooks.
     pub http: HttpPolicy,
     /// Runs MCP tools, prompts and agents. Without it they fail.

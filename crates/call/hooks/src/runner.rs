@@ -99,8 +99,9 @@ impl Core {
             (ErrorPolicy::Explicit(OnError::Open), OnError::Closed) => ErrorPolicy::Explicit(OnError::Closed),
             (policy, _) => policy,
         };
-        let environment = &self.ports.environment;
-        CommandRun { handler, environment, call, timeout: definition.timeout, policy }
+        let Ports { environment, processes, .. } = &self.ports;
+        let (id, timeout) = (&definition.id, definition.timeout);
+        CommandRun { id, processes, handler, environment, call, timeout, policy }
     }
 
     /// Asks a handler that is not a process of ours.

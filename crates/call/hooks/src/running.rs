@@ -1,6 +1,7 @@
-use std::{io, os::unix::process::ExitStatusExt, time::Duration};
+use std::{io, os::unix::process::ExitStatusExt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use haft_process::ProcessOwner;
 use tokio::{
     io::AsyncWriteExt,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
@@ -9,7 +10,7 @@ use tokio::{
 
 use crate::{
     capture::{Capture, Captured},
-    group::{Group, Leftover, Pipes},
+    group::{HookGroup, HookLeftover, HookName, HookPipes},
 };
 
 /// The most of a hook's standard output that can be an answer: the input of a
@@ -21,7 +22,7 @@ const ERROR_LIMIT: usize = 256 * 1024;
 /// A hook's process, its pipes and what came out of them so far.
 #[derive(Debug)]
 pub(crate) struct Running {
-    group: Group,
+    group: HookGroup,
     feed: Feed,
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
@@ -49,7 +50,7 @@ pub(crate) struct Ended {
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
     /// What it left running.
-    pub(crate) leftover: Option<Leftover>,
+    pub(crate) leftover: Option<HookLeftover>,
 }
 
 /// Whether a hook that announces to go on in the background may.
@@ -68,8 +69,13 @@ pub(crate) enum Waited {
 
 impl Running {
     /// Starts a hook. `input` is fed to it while we wait.
-    pub(crate) fn start(command: Command, input: Bytes) -> io::Result<Self> {
-        let (group, Pipes { stdin, stdout, stderr }) = Group::spawn(command)?;
+    pub(crate) fn start(
+        owner: &Arc<ProcessOwner>,
+        name: HookName<'_>,
+        command: Command,
+        input: Bytes,
+    ) -> io::Result<Self> {
+        let (group, HookPipes { stdin, stdout, stderr }) = HookGroup::spawn(owner, name, command)?;
         Ok(Self {
             group,
             feed: Feed { stdin: Some(stdin), input },
@@ -127,7 +133,7 @@ impl Running {
         self.stdout.take_what_is_there();
         self.stderr.take_what_is_there();
         let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
-        let leftover = self.group.left_something().then(|| self.group.into_leftover());
+        let leftover = self.group.into_leftover();
         Ended { end, stdout, stderr, leftover }
     }
 }

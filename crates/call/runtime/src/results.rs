@@ -1,10 +1,11 @@
 use std::{
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
+use haft_paths::{Durability, ReplacedMode};
 use haft_types::{Block, Content, text};
 
 use crate::preview::preview;
@@ -112,12 +113,7 @@ impl ResultStore {
         }
         self.make_room(bytes.len() as u64)?;
         let path = self.dir.join(file_name);
-        let temporary = self.dir.join(format!(".{file_name}.part"));
-        let written = write_private(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path));
-        if let Err(err) = written {
-            std::fs::remove_file(&temporary).ok();
-            return Err(err);
-        }
+        haft_paths::replace_file(&path, bytes, ReplacedMode::Private, Durability::Whenever)?;
         Ok(path)
     }
 
@@ -162,13 +158,4 @@ fn file_name(call_id: &str) -> String {
 fn create_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
-#[cfg(unix)]
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    // What lies there is ours, left by a crash.
-    std::fs::remove_file(path).ok();
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
 }

@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use haft_paths::{Durability, ReplacedMode, replace_file, sweep_unfinished};
 use serde_json::{Map, Value};
 
 use crate::{
     Notice, Place,
-    atomic::{self, Durability},
     document::{BYTE_ORDER_MARK, SettingsDocument},
     edit,
     lock::{LockFailure, lock},
@@ -102,7 +102,7 @@ impl JsonFile<'_> {
         self.make_directory()?;
         let (target, _lock) = self.locked_target()?;
         let directory = target.parent().unwrap_or(Path::new("/"));
-        atomic::sweep(directory);
+        sweep_unfinished(directory);
         let (document, mark) = self.current(&target)?;
         let before = document.as_ref().map(|it| it.value.clone()).unwrap_or_default();
         let mut after = before.clone();
@@ -121,7 +121,7 @@ impl JsonFile<'_> {
         if LARGEST < text.len() as u64 {
             return Err(UpdateError::TooLarge(self.path.to_owned()));
         }
-        atomic::replace(&target, text.as_bytes(), self.mode, Durability::Now)
+        replace_file(&target, text.as_bytes(), ReplacedMode::KeptOr(self.mode), Durability::ContentAndName)
             .map_err(|error| self.io(error))?;
         Ok(Updated { result, before, after })
     }

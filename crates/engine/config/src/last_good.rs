@@ -9,10 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use haft_paths::{Durability, ReplacedMode, replace_file, sweep_unfinished};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    atomic::{self, Durability},
     document::SettingsDocument,
     lock::lock,
     read::{LARGEST, read},
@@ -58,12 +58,12 @@ impl LastGood {
             return;
         }
         let Ok(_lock) = lock(directory, None) else { return };
-        atomic::sweep(directory);
+        sweep_unfinished(directory);
         // Somebody may have kept a newer version while we waited: what counts is
         // what the file holds now.
         let Ok(newest) = read(path, LARGEST) else { return };
         if SettingsDocument::parse(&newest.bytes).is_ok()
-            && atomic::replace(&place, &newest.bytes, 0o600, Durability::Whenever).is_err()
+            && replace_file(&place, &newest.bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).is_err()
         {
             // An old copy must not stand in for what we know to be newer.
             let _gone = fs::remove_file(&place);

@@ -21,7 +21,6 @@
 //!
 //! **Invariant:** only files under `.haft` and `~/.haft` are written.
 
-mod atomic;
 mod change;
 mod document;
 mod edit;

@@ -86,6 +86,13 @@ impl SettingsStore {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Other settings from the command line, as an SDK may send them.
+    pub fn set_options(&self, options: LoadOptions) -> Arc<Loaded> {
+        let mut watched = self.watched();
+        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
+        self.read_again(&mut watched)
+    }
+
     /// The options in force.
     pub fn options(&self) -> LoadOptions {
         self.options.read().unwrap_or_else(PoisonError::into_inner).clone()

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 use haft_agent::{AgentEvent, CompactedEvent, TurnEnd};
 use haft_hooks::{HookEvent, HookId, HookReport};
-use haft_mcp::ServerStatus;
+use haft_mcp_client::ServerStatus;
 use haft_runtime::{DeniedBy, Report};
 use haft_shell::run::TaskInfo;
 use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};

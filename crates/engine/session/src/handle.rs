@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_model::{Catalog, Provider};
 use haft_runtime::{Pipeline, Pool, Report, SessionState, SharedPool};
 use haft_types::{SessionId, ToolUse};
@@ -154,7 +154,7 @@ impl Premises {
     /// The tools of a session in this place, as they would be described: nothing
     /// can be called.
     pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {
-        let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default())?;
+        let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
         let policy = self.policy()?;
         let services = SessionServices::open(self, None)?;
         let tools = usable_tools(self, &services, servers.manager(), &policy, None);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use haft_agent::{LateInput, ReplayCalls, RunLimits, cassette::Cassette};
 use haft_config::Layer;
 use haft_hooks::HookDefinition;
-use haft_mcp::ServerConfig;
+use haft_mcp_client::ServerConfig;
 use haft_model::{Catalog, Effort, Provider, Thinking, ThinkingDisplay};
 use haft_runtime::Ask;
 use haft_tool::DynTool;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_agent::{FillPart, WindowFill};
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_model::Scripted;
 use haft_session::{Command, LogKept, ProviderSpec, Session};
 use haft_tool::{Exposure, ToolSpec};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Manager, ManagerOptions};
+use haft_mcp_client::{Manager, ManagerOptions};
 use haft_runtime::Pool;
 use haft_tool::DynTool;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(crate) fn run(command: DevCommand) -> Ended {
 pub(crate) fn tools_page() -> Result<String, Failure> {
     let scratch = tempfile::tempdir()?;
     let mut tools = haft_session::described_tools(scratch.path())?;
-    tools.extend(haft_mcp::resource_tools(&Manager::new(ManagerOptions::detached())));
+    tools.extend(haft_mcp_client::resource_tools(&Manager::new(ManagerOptions::detached())));
     let pool = Pool::assemble(tools, Vec::new());
     let mut page = String::from(
         "# The built-in tools\n\nWhat a model is told about each. Written by `cargo xtask docs`; do not edit.\n",

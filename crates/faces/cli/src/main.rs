@@ -50,7 +50,7 @@ use crate::{
 
 fn main() -> ExitCode {
     // Before anything else: as the helper of the sandbox we become another program.
-    haft_shell::sandbox::run_if_helper();
+    haft_sandbox::run_if_helper();
     #[expect(unsafe_code, reason = "the environment is changed, and nothing else runs yet")]
     // SAFETY: no thread has been started.
     unsafe {

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use haft_session::{CallLimits, Premises, WallDemand, Walls};
-use haft_shell::sandbox::{Network, Policy, Report, Strictness};
+use haft_sandbox::{Network, Policy, Report, Strictness};
 use haft_tool::Fence;
 use serde_json::json;
 

@@ -164,7 +164,7 @@ pub(crate) fn logs(options: &Options) -> Result<SessionLogs, Failure> {
 
 /// The MCP servers of the flags, for commands about them.
 pub(crate) fn servers(premises: &Arc<Premises>) -> Result<SessionServers, Failure> {
-    Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default())?)
+    Ok(SessionServers::new(Arc::clone(premises), haft_session::ServerSpec::default(), Arc::default())?)
 }
 
 /// Says on standard error what a person should know.

@@ -1,11 +1,10 @@
-//! `haft tasks`: what commands of all sessions have running, and ending it.
+//! `haft tasks`: what commands, hooks and MCP servers of all sessions have
+//! running, and ending it.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use haft_shell::{
-    own::{Leftover, everything},
-    run::Shell,
-};
+use haft_process::{Leftover, ProcessPurpose, everything};
+use haft_shell::run::Shell;
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,7 +33,7 @@ fn list(running: &[Leftover], state: &Path, options: &Options) -> Ended {
             continue;
         }
         let pids: Vec<String> = task.processes.iter().map(|it| it.id.pid.to_string()).collect();
-        let about = format!("{}  {}  pid {}", id_of(task), standing(task), pids.join(", "));
+        let about = format!("{}  {}  pid {}", name_of(task), standing(task), pids.join(", "));
         let text = format!("{about}\n    {}\n    session {}\n", task.command, task.session);
         print_bytes(show::clean(&text).as_bytes())?;
     }
@@ -49,7 +48,7 @@ fn line(task: &Leftover, state: &Path) -> Value {
         task.processes.iter().map(|it| json!({"pid": it.id.pid, "command": it.command})).collect();
     let file = Shell::output_of(state, &task.session, &task.task);
     json!({
-        "id": id_of(task), "call": task.call, "session": task.session, "command": task.command,
+        "id": id_of(task), "owner": task.purpose.label(), "call": task.call, "session": task.session, "command": task.command,
         "standing": standing(task), "processes": processes, "output": file.exists().then_some(file),
     })
 }
@@ -57,6 +56,14 @@ fn line(task: &Leftover, state: &Path) -> Value {
 /// Its name among the tasks of its session, or else its call.
 fn id_of(task: &Leftover) -> &str {
     if task.task.is_empty() { &task.call } else { &task.task }
+}
+
+/// The same for people: hooks and servers say what they are.
+fn name_of(task: &Leftover) -> String {
+    match task.purpose {
+        ProcessPurpose::Command => id_of(task).to_owned(),
+        purpose => format!("{} {}", purpose.label(), id_of(task)),
+    }
 }
 
 fn standing(task: &Leftover) -> &'static str {
@@ -67,7 +74,7 @@ fn standing(task: &Leftover) -> &'static str {
     }
 }
 
-/// A call, a task or the number of a process.
+/// A call, a hook, a server, a task or the number of a process.
 fn means(task: &Leftover, id: &str) -> bool {
     let pid = || task.processes.iter().any(|it| it.id.pid.to_string() == id);
     task.call == id || task.task == id || pid()
@@ -81,10 +88,10 @@ fn stop(running: &[Leftover], id: Option<&str>) -> Ended {
     let mut all = true;
     for task in &wanted {
         match task.end(PATIENCE) {
-            true => print_line(&show::clean(&format!("ended {} ({})", id_of(task), task.command)))?,
+            true => print_line(&show::clean(&format!("ended {} ({})", name_of(task), task.command)))?,
             false => {
                 all = false;
-                complain(&format!("{} is still running", id_of(task)));
+                complain(&format!("{} is still running", name_of(task)));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use haft_mcp::Elicit as _;
+use haft_mcp_client::Elicit as _;
 use haft_session::{
     Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle, SessionQuestion,
 };

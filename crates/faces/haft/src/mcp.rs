@@ -29,8 +29,8 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
-use haft_mcp::{ClientAsk, Clients, HttpServer};
-pub use haft_mcp::{HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict};
+use haft_mcp_server::{ClientAsk, Clients, HttpServer};
+pub use haft_mcp_server::{HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict};
 use haft_session::{Asking, Command, Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ impl Serve {
     pub async fn stdio(self) -> io::Result<()> {
         let stop = self.stop.clone();
         let (server, session) = self.into_server().await?;
-        let served = haft_mcp::serve_stdio(server, stop).await;
+        let served = haft_mcp_server::serve_stdio(server, stop).await;
         session.close().await;
         served
     }
@@ -145,7 +145,7 @@ impl Serve {
     /// Serves any number of clients over HTTP until [`ServedTools::stop`].
     pub async fn http(self, options: HttpOptions) -> io::Result<ServedTools> {
         let (server, session) = self.into_server().await?;
-        let server = haft_mcp::serve_http(server, options).await?;
+        let server = haft_mcp_server::serve_http(server, options).await?;
         Ok(ServedTools { server, session })
     }
 }

@@ -1,6 +1,6 @@
 //! Questions of MCP servers, as the host reads them.
 
-use haft_mcp::{ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation};
 use serde_json::{Value, json};
 
 /// The request `elicitation`.

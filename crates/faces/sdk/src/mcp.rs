@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp::{Connector, Endpoint, HostedServer, Inbox, McpConnection, Scope, ServerConfig, Trust};
+use haft_mcp_client::{Connector, Endpoint, HostedServer, Inbox, McpConnection, Scope, ServerConfig, Trust};
 use haft_tool::BoxFuture;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What hosts are told about MCP servers.
 
-use haft_mcp::{Manager, ServerStatus};
+use haft_mcp_client::{Manager, ServerStatus};
 use serde_json::{Value, json};
 
 /// For `init`: names and states.

@@ -6,16 +6,26 @@
 //! does not exist yet, the deepest existing parent followed and the rest
 //! appended. Rules look at both: an allow needs both, a deny needs either.
 //!
+//! It also has the one way to write a file: beside its place, and then into it
+//! ([`replace_file`], [`UnfinishedFile`]).
+//!
 //! **Does not know** rules, tools or the content of files.
 //!
 //! **Invariant:** containment compares whole components: `/ws-evil` is not
 //! inside `/ws`.
 //!
+//! **Invariant:** whoever reads a file that is replaced finds the old content or
+//! the new one, also after a crash of the writer.
+//!
 //! **Invariant:** resolution is bounded: a loop of links is an error, never a
 //! hang.
 
 mod expand;
+mod kernel;
+mod replace;
 mod resolve;
 
 pub use expand::{PathProblem, expand, is_inside, lexical};
+pub use kernel::is_kernel_interface;
+pub use replace::{Durability, ReplacedMode, UnfinishedFile, replace_file, sweep_unfinished};
 pub use resolve::{Located, locate, real};

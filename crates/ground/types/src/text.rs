@@ -99,6 +99,11 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
+/// Bytes as small hexadecimal digits, two for each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -169,27 +169,9 @@ pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a file system makes its files up on the fly, by its magic number, so
-/// that another mount point changes nothing.
+/// Whether a file system makes its files up on the fly.
 pub(crate) fn is_kernel_interface(fd: impl AsFd) -> io::Result<bool> {
-    /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
-    /// bpf, selinuxfs, binfmt_misc.
-    const MAGIC: [u64; 11] = [
-        0x9fa0,
-        0x6265_6572,
-        0x6462_6720,
-        0x7472_6163,
-        0x7363_6673,
-        0x6265_6570,
-        0x0027_e0eb,
-        0x6367_7270,
-        0xcafe_4a11,
-        0xf97c_ff8c,
-        0x4249_4e4d,
-    ];
-    #[expect(clippy::cast_sign_loss, reason = "the width differs by platform")]
-    let magic = fstatfs(fd)?.f_type as u64 & 0xffff_ffff;
-    Ok(MAGIC.contains(&magic))
+    Ok(haft_paths::is_kernel_interface(&fstatfs(fd)?))
 }
 
 /// What kind of thing a directory entry is.

@@ -1,17 +1,12 @@
-//! Commands: what a command line would do, and doing it.
+//! Running commands: their environment, their output, and the tasks they become.
 //!
-//! [`analyse`] turns the text of a bash command line into facts: which simple
-//! commands it contains, in which directory each would run, which files each
-//! would touch, and whether any of that is uncertain. It decides nothing. The
-//! other modules run command lines and own every process that comes of it.
+//! A [`run::Shell`] runs the command lines of one session and owns every process
+//! that comes of them ([`own`]), within walls where it is told to ([`sandbox`]).
+//! [`env`](mod@env) says what a command sees of our environment, [`output`] keeps what it
+//! prints.
 //!
-//! **Does not know** tools, rules, modes, agents or settings files. The
-//! analysis does not even look at the disk: it is a pure function of the text
-//! and of where it would run.
-//!
-//! **Invariant:** whatever cannot be read with certainty carries a doubt; a
-//! command line without doubts runs no program that is not one of its parts.
-//! Time and stack are bounded for input of any length and nesting.
+//! **Does not know** tools, rules, modes, agents or settings files, nor what a
+//! command line means: that is `haft-command`.
 //!
 //! **Invariant:** every process a command leaves behind is known by a mark it
 //! cannot lose, is listed, and ends with the session unless somebody detached
@@ -20,11 +15,11 @@
 //! **Invariant:** nothing a command prints takes more memory or disk than its
 //! limits say, and what is dropped is counted.
 
-pub mod analysis;
 pub mod env;
 pub mod output;
-pub mod own;
 pub mod run;
-pub mod sandbox;
 
-pub use analysis::{Analysis, Part, Place, analyse};
+/// Who owns the processes of commands: types of this crate's interface.
+pub use haft_process as own;
+/// The walls a command can be told to run within.
+pub use haft_sandbox as sandbox;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatFs, fstat, fstatfs, openat, openat2},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2},
     io::Errno,
 };
 
@@ -178,34 +178,12 @@ fn regular(path: &Path, fd: &OwnedFd) -> Result<Stamp, FileError> {
         other => return Err(refuse(FileKind::of(other))),
     }
     let file_system = fstatfs(fd).map_err(failed)?;
-    if is_kernel_interface(&file_system) {
+    if haft_paths::is_kernel_interface(&file_system) {
         return Err(refuse(FileKind::Kernel));
     }
     let stamp = Stamp::new(&stat);
     at_hand::note(stamp.id.0, &file_system);
     Ok(stamp)
-}
-
-/// Whether a file system makes its files up on the fly. By the magic number, so
-/// that another mount point changes nothing.
-fn is_kernel_interface(stat: &StatFs) -> bool {
-    /// proc, sysfs, debugfs, tracefs, securityfs, configfs, cgroup, cgroup2,
-    /// bpf, selinuxfs, binfmt_misc.
-    const MAGIC: [u64; 11] = [
-        0x9fa0,
-        0x6265_6572,
-        0x6462_6720,
-        0x7472_6163,
-        0x7363_6673,
-        0x6265_6570,
-        0x0027_e0eb,
-        0x6367_7270,
-        0xcafe_4a11,
-        0xf97c_ff8c,
-        0x4249_4e4d,
-    ];
-    let magic = stat.f_type as u64 & 0xffff_ffff;
-    MAGIC.contains(&magic)
 }
 
 /// Opens a resolved path; a link anywhere on it fails with `ELOOP` (or

@@ -16,10 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_command::{Place, analyse};
 use haft_permission::{Policy, ShellCommands};
 use haft_runtime::{Gate, ParsedCall, Pipeline, Pool, ResultStore, StoreLimits};
 use haft_shell::{
-    analysis::{Place, analyse},
     run::{Shell, ShellConfig, Tasks},
     sandbox::{Confinement, Network, Sandbox, SandboxConfig, Strictness, WorkspacePolicy, run_if_helper},
 };

@@ -433,15 +433,7 @@ fn has_media(request: &Request) -> bool {
 
 /// A transport error in words, without the address.
 fn network(err: reqwest::Error) -> ModelError {
-    let err = err.without_url();
-    let mut message = err.to_string();
-    let mut source = std::error::Error::source(&err);
-    while let Some(cause) = source {
-        message.push_str(": ");
-        message.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    ModelError::Network { message }
+    ModelError::Network { message: haft_net::with_causes(&err.without_url()) }
 }
 
 /// The beginning of an error body: enough to be understood.

@@ -1,4 +1,4 @@
-//! The facts of `haft-shell` in the words of this crate.
+//! The facts of `haft-command` in the words of this crate.
 //!
 //! Nothing is judged here: a fact that this crate has no word for becomes one
 //! that is at least as strict.
@@ -8,9 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::analysis::{
-    self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
-};
+use haft_command::{self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight};
 use haft_tool::CommandLine;
 
 use crate::{
@@ -18,7 +16,7 @@ use crate::{
     FileUse, FileUseKind, Nature, Through,
 };
 
-/// Takes command lines apart with `haft-shell`.
+/// Takes command lines apart with `haft-command`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShellCommands;
 

@@ -77,7 +77,7 @@ impl Writer {
         self.started_with = self.acknowledged.lock().unwrap().len();
         let first = self.acknowledged.lock().unwrap().iter().max().map_or(0, |last| last + 1);
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "writer", "--nocapture"])
+            .args(["--exact", "writers::writer", "--nocapture"])
             .env("HAFT_TEST_WRITER_ROOT", &self.root)
             .env("HAFT_TEST_WRITER", self.number.to_string())
             .env("HAFT_TEST_WRITER_FIRST", first.to_string())

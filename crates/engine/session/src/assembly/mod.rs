@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use haft_agent::Agent;
 use haft_hooks::{HookDefinition, HookEnvironment, HookObserver, Hooks, Ports};
-use haft_mcp::Manager;
+use haft_mcp_client::Manager;
 use haft_model::Catalog;
 use haft_permission::{LivePermissions, Policy};
+use haft_process::ProcessOwner;
 use haft_runtime::{
     Ask, CallSession, Gate, Limits, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
@@ -53,6 +54,8 @@ pub(crate) struct Assembly {
     /// Hooks of settings, plugins and the embedding program, without those a
     /// host adds later.
     pub(crate) own_hooks: Hooks,
+    /// Owns the processes of the session.
+    pub(crate) processes: Arc<ProcessOwner>,
     pub(crate) seat: Seat,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
@@ -101,7 +104,11 @@ impl Assembly {
         if let (Some(services), Some(memories)) = (&services, &memories) {
             restore_seen(&services.files, &memories.restored);
         }
-        let servers = Arc::new(SessionServers::new(Arc::clone(&premises), spec.servers.clone())?);
+        let processes: Arc<ProcessOwner> =
+            services.as_ref().map(|it| Arc::clone(it.tasks.shell().owner())).unwrap_or_default();
+        let servers =
+            SessionServers::new(Arc::clone(&premises), spec.servers.clone(), Arc::clone(&processes))?;
+        let servers = Arc::new(servers);
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         servers.add(extensions.servers(spec.servers.hosted.as_ref(), &premises));
         let policy = premises.policy()?;
@@ -111,7 +118,7 @@ impl Assembly {
         }
         let desk = QuestionDesk::new(events.clone());
         let asked = Arc::new(AskedCalls::default());
-        let own_hooks = own_hooks(&premises, &servers, &extensions, spec);
+        let own_hooks = own_hooks(&premises, &servers, &extensions, spec, &processes);
         let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
         let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
         let tools = tools(&premises, spec, services.as_ref(), servers.manager(), &policy);
@@ -156,6 +163,7 @@ impl Assembly {
             asked,
             watch,
             own_hooks,
+            processes,
             seat,
             catalog,
             key_source,
@@ -215,7 +223,7 @@ pub(crate) fn usable_tools(
     only: Option<Vec<String>>,
 ) -> Vec<Arc<dyn DynTool>> {
     let mut base = services.tools.clone();
-    base.extend(haft_mcp::resource_tools(manager));
+    base.extend(haft_mcp_client::resource_tools(manager));
     let denied = base.iter().filter(|tool| policy.removes(tool.name()).is_some());
     let visibility = Visibility {
         denied: denied.map(|tool| tool.name().to_owned()).collect(),
@@ -268,17 +276,22 @@ fn own_hooks(
     servers: &SessionServers,
     extensions: &Extensions,
     spec: &SessionSpec,
+    processes: &Arc<ProcessOwner>,
 ) -> Hooks {
     let replayed = spec.model.as_ref().and_then(|it| it.replay.as_ref());
     if replayed.is_some_and(|it| !it.hooks) {
         return Hooks::new(Vec::new(), Ports::default());
     }
-    let (definitions, ports) = hook_parts(premises, servers.manager());
+    let (definitions, ports) = hook_parts(premises, servers.manager(), processes);
     Hooks::new(definitions, ports).and(extensions.hooks()).and(spec.hooks.clone())
 }
 
 /// The hooks of the settings as they are now, and what hooks need.
-pub(crate) fn hook_parts(premises: &Premises, manager: &Manager) -> (Vec<HookDefinition>, Ports) {
+pub(crate) fn hook_parts(
+    premises: &Premises,
+    manager: &Manager,
+    processes: &Arc<ProcessOwner>,
+) -> (Vec<HookDefinition>, Ports) {
     let loaded = premises.loaded();
     let settings = &loaded.settings;
     let set = settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone())).collect();
@@ -291,6 +304,7 @@ pub(crate) fn hook_parts(premises: &Premises, manager: &Manager) -> (Vec<HookDef
     let observer: Arc<dyn HookObserver> = Arc::new(HookTeller::new(premises.events.clone()));
     let ports = Ports {
         environment,
+        processes: Arc::clone(processes),
         http: settings.http_hooks.clone(),
         observer: Some(observer),
         external: Some(Arc::new(HookTools { manager: manager.downgrade() })),

@@ -107,14 +107,14 @@ fn own_processes(premises: &Premises) {
     const PATIENCE: Duration = Duration::from_secs(2);
     static SWEPT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    haft_shell::own::adopt_orphans().ok();
+    haft_process::adopt_orphans().ok();
     let registries = Shell::registries(&premises.state_dir());
     if !SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(registries.clone()) {
         return;
     }
     let events: EventSender = premises.events.clone();
     runtime.spawn_blocking(move || {
-        for it in haft_shell::own::end_leftovers(&registries, PATIENCE) {
+        for it in haft_process::end_leftovers(&registries, PATIENCE) {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
             events.notice(format!("ended {count} process(es) that a killed session left running: {command}"));
         }

@@ -12,7 +12,7 @@ use std::{path::PathBuf, sync::Arc};
 use haft_config::Layer;
 
 use haft_hooks::HookDefinition;
-use haft_mcp::ServerConfig;
+use haft_mcp_client::ServerConfig;
 
 pub(crate) use self::{
     command::{ExpandedCommand, SlashKind},

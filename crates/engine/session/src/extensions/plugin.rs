@@ -3,7 +3,7 @@
 use std::{path::Path, path::PathBuf, sync::Arc};
 
 use haft_hooks::{HookDefinition, HookSource, parse_definitions};
-use haft_mcp::{Scope, ServerConfig};
+use haft_mcp_client::{Scope, ServerConfig};
 use serde_json::Value;
 
 use crate::{HostedServers, PluginDir, PluginFacts, premises::Premises, servers::server_configs};

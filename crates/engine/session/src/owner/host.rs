@@ -1,7 +1,7 @@
 //! What the embedding program brings, and what it is told about the session.
 
 use haft_hooks::HandlerKind;
-use haft_mcp::Enabled;
+use haft_mcp_client::Enabled;
 use serde_json::Value;
 
 use super::{

@@ -67,6 +67,7 @@ pub(crate) struct Owner {
     asked: Arc<AskedCalls>,
     watch: Arc<TurnWatch>,
     own_hooks: Hooks,
+    processes: Arc<haft_process::ProcessOwner>,
     seat: OwnedSeat,
     /// What reaches an agent that works; nothing without one.
     reach: Option<AgentReach>,
@@ -189,6 +190,7 @@ impl Owner {
             asked: assembly.asked,
             watch: assembly.watch,
             own_hooks: assembly.own_hooks,
+            processes: assembly.processes,
             seat: OwnedSeat::Idle(assembly.seat),
             reach,
             later: Vec::new(),

@@ -114,7 +114,7 @@ impl Owner {
         gate.permissions().rename(&Arc::new(names(self.servers.manager())));
         let mut of_host: Vec<_> = gate.hooks().get().definitions().cloned().collect();
         of_host.drain(..self.own_hooks.definitions().count().min(of_host.len()));
-        let (definitions, ports) = hook_parts(&self.premises, self.servers.manager());
+        let (definitions, ports) = hook_parts(&self.premises, self.servers.manager(), &self.processes);
         self.own_hooks = self
             .own_hooks
             .reconfigured(definitions, ports)

@@ -11,7 +11,7 @@ use std::{
 
 use haft_config::{Sandbox as Wishes, SettingsStore, Sourced};
 use haft_permission::{Behavior, Destination, Origin, Policy as Rules};
-use haft_shell::sandbox::{
+use haft_sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
 };

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use haft_types::{AgentId, CallId};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_mcp::{Manager, tool_prefix};
+use haft_mcp_client::{Manager, tool_prefix};
 use haft_runtime::{Answer, Ask, Question};
 use haft_tool::BoxFuture;
 use serde_json::{Map, Value, json};

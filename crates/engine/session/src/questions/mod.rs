@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use haft_mcp::{ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::Decision;
 use haft_runtime::Answer;
 use haft_types::{AgentId, CallId};

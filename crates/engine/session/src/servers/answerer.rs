@@ -9,7 +9,7 @@ use std::{
 use haft_hooks::{
     BaseInput, Decision, Elicited, ElicitedAction, EventInput, HookEvent, HookInput, Hooks, Outcome,
 };
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_runtime::Pipeline;
 use haft_tool::{BoxFuture, check_input};
 use serde_json::{Map, Value};

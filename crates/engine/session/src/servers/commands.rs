@@ -1,6 +1,6 @@
 //! Prompts of servers as commands: `/mcp__server__prompt argument …`.
 
-use haft_mcp::{Manager, PromptDef, tool_prefix};
+use haft_mcp_client::{Manager, PromptDef, tool_prefix};
 use haft_types::nearest;
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Local servers behind the walls that hold commands.
 
-use haft_mcp::{Endpoint, ServerConfig};
+use haft_mcp_client::{Endpoint, ServerConfig};
 
 use crate::premises::{Premises, setting_source_name};
 

@@ -1,7 +1,7 @@
 //! Hooks that are tools of MCP servers.
 
 use haft_hooks::{ExternalHandler, ExternalHandlers, Failure, HandlerKind, HookCall};
-use haft_mcp::WeakManager;
+use haft_mcp_client::WeakManager;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 

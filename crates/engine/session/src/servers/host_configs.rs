@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use haft_mcp::{Endpoint, HttpEndpoint, ServerConfig, StdioCommand, Trust};
+use haft_mcp_client::{Endpoint, HttpEndpoint, ServerConfig, StdioCommand, Trust};
 use serde_json::Value;
 
 use crate::{HostedServers, premises::Premises};

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use haft_mcp::{Event, Manager, ServerState, ServerStatus, WeakManager};
+use haft_mcp_client::{Event, Manager, ServerState, ServerStatus, WeakManager};
 use tokio::{
     sync::{
         Notify,

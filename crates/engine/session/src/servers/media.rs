@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use haft_mcp::{Media, MediaDirectory, Shown};
+use haft_mcp_client::{Media, MediaDirectory, Shown};
 use haft_tool::{Block, BoxFuture};
 use haft_tools::read::MediaWork;
 

@@ -17,10 +17,11 @@ use std::{
 };
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
-use haft_mcp::{
+use haft_mcp_client::{
     Approval, AuthOptions, Declared, Endpoint, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
     ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
+use haft_process::ProcessOwner;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::{
@@ -117,7 +118,12 @@ struct ChosenServers {
 
 impl SessionServers {
     /// The servers of a session. What `--mcp-config` holds is read here.
-    pub fn new(premises: Arc<Premises>, spec: ServerSpec) -> Result<Self, OpenError> {
+    /// `processes` owns those of local servers.
+    pub fn new(
+        premises: Arc<Premises>,
+        spec: ServerSpec,
+        processes: Arc<ProcessOwner>,
+    ) -> Result<Self, OpenError> {
         let flagged = flag_servers(&spec.configs, &premises.cwd)?;
         let hosted = flagged.iter().filter(|it| it.value.get("type").is_some_and(|kind| kind == "sdk"));
         let added = match &spec.hosted {
@@ -132,6 +138,7 @@ impl SessionServers {
         host.set_roots(roots(&premises));
         let manager = Manager::new(ManagerOptions {
             host,
+            processes,
             cache_directory: Some(state.join("mcp").join("manifests")),
             auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
             // Where results are that were too large to show: readable without a question.

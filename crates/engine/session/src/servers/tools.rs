@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_agent::{Agent, Inbox, UserInput};
-use haft_mcp::{Event, Manager, ServerState, tool_prefix};
+use haft_mcp_client::{Event, Manager, ServerState, tool_prefix};
 use haft_permission::Names;
 use haft_runtime::{CallSession, Pipeline, SharedPool};
 use haft_tool::DynTool;
@@ -209,7 +209,7 @@ pub(crate) fn names(manager: &Manager) -> Names {
 
 /// Following must not keep the servers alive.
 struct WeakTools {
-    watcher: haft_mcp::WeakManager,
+    watcher: haft_mcp_client::WeakManager,
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ToolLoading,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use haft_config::McpScope;
-use haft_mcp::{Scope, declared_servers};
+use haft_mcp_client::{Scope, declared_servers};
 use serde_json::{Map, Value, json};
 
 use super::ServerDesk;

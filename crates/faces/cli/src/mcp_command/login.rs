@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use haft_mcp::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
+use haft_mcp_client::{CallbackListener, Endpoint, LoginFlow, Manager, ServerConfig};
 
 use super::ServerDesk;
 use super::status::find;

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use haft_mcp::{
+use haft_mcp_server::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
     serve_stdio,
 };

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haft_mcp::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
+use haft_mcp_client::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
 use haft_model::wire_schema;
 use haft_session::FoundServers;
 use haft_types::{nearest, text};

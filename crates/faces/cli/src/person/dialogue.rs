@@ -2,7 +2,7 @@
 
 use std::io;
 
-use haft_mcp::{ElicitAnswer, Elicitation};
+use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_tool::check_input;
 use serde_json::{Map, Value, json};
 

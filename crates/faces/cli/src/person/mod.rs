@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use haft_mcp::{Elicit, ElicitAnswer, Elicitation};
+use haft_mcp_client::{Elicit, ElicitAnswer, Elicitation};
 use haft_tool::BoxFuture;
 
 use dialogue::Dialogue;

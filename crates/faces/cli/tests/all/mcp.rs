@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 fn script() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support/fake_server.py")
+        .join("../../world/mcp-client/tests/all/support/fake_server.py")
         .display()
         .to_string()
 }

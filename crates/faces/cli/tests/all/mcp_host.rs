@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The entry of a fake server.
 fn fake(haft: &Haft, name: &str, modes: &str) -> Value {
     let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp/tests/all/support/fake_server.py");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp-client/tests/all/support/fake_server.py");
     json!({
         "command": "python3",
         "args": ["-IS", script, modes],

@@ -141,7 +141,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 fn support(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support")
+        .join("../../world/mcp-client/tests/all/support")
         .join(name)
         .display()
         .to_string()

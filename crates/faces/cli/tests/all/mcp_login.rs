@@ -23,8 +23,8 @@ struct Authority {
 
 impl Authority {
     fn start(habits: &Value) -> Self {
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp/tests/all/support/authority.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../world/mcp-client/tests/all/support/authority.py");
         let mut child = Command::new("python3")
             .args(["-IS".as_ref(), script.as_os_str(), habits.to_string().as_ref()])
             .stdout(Stdio::piped())

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 fn support(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support")
+        .join("../../world/mcp-client/tests/all/support")
         .join(name)
         .display()
         .to_string()

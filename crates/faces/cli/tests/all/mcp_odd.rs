@@ -135,7 +135,7 @@ const OLD: &[Odd] = &[
 
 fn support(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support")
+        .join("../../world/mcp-client/tests/all/support")
         .join(name)
         .display()
         .to_string()

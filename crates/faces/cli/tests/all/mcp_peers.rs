@@ -28,7 +28,7 @@ impl Peers {
         let found = named.or(nearby);
         if found.is_none() {
             eprintln!(
-                "SKIPPED: no MCP peers; run crates/world/mcp/tests/all/support/install_peers.sh target/mcp-peers"
+                "SKIPPED: no MCP peers; run crates/world/mcp-client/tests/all/support/install_peers.sh target/mcp-peers"
             );
         }
         found.map(Self)
@@ -60,7 +60,7 @@ impl Peers {
 
 fn support(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../world/mcp/tests/all/support")
+        .join("../../world/mcp-client/tests/all/support")
         .join(name)
         .display()
         .to_string()

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// Names a server for the user that does odd things.
 fn add(haft: &Haft, name: &str, modes: &str, more: Value) {
     let script =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp/tests/all/support/odd_server.py");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp-client/tests/all/support/odd_server.py");
     let mut entry = json!({
         "command": "python3",
         "args": ["-IS", script, modes],

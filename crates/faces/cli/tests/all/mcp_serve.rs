@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::Haft;
-use haft_mcp::{
+use haft_mcp_client::{
     Elicit, ElicitAnswer, Elicitation, Endpoint, Era, HttpEndpoint, Manager, ManagerOptions, ServerConfig,
     ServerState, StdioCommand,
 };
@@ -394,8 +394,8 @@ fn no_client_harms_the_server_or_the_others() {
         &["--token-env", "THE_TOKEN", "--allowedTools", "Bash,Read", "--permission-mode", "acceptEdits"],
         &[("THE_TOKEN", "s3cret-token")],
     );
-    let script =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../world/mcp/tests/all/support/attack.py");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../world/mcp-client/tests/all/support/attack.py");
     let output = Command::new("python3")
         .args(["-IS".as_ref(), script.as_os_str()])
         .args([&server.url, "s3cret-token", &server.child.id().to_string()])

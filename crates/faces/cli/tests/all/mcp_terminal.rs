@@ -15,7 +15,7 @@ fn path(name: &str) -> String {
 /// What a server gets when a person types this, and what the person saw.
 fn asked(modes: &str, keys: &[(&str, &str)]) -> String {
     let haft = Haft::new();
-    let script = path("../../world/mcp/tests/all/support/odd_server.py");
+    let script = path("../../world/mcp-client/tests/all/support/odd_server.py");
     let entry = json!({"command": "python3", "args": ["-IS", script, modes]});
     haft.ok(&["mcp", "add-json", "-s", "user", "odd", &entry.to_string()], "");
     let output = Command::new("python3")

@@ -145,3 +145,80 @@ fn a_polite_end_ends_everything() {
         assert!(!lives(pid), "{pid}");
     }
 }
+
+#[test]
+fn a_hook_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
+    let haft = Haft::new();
+    let command = "setsid sleep 607 & sleep 606";
+    let hook = json!({"type": "command", "command": command, "timeout": 600});
+    let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]});
+    haft.write_home(".haft/settings.json", &json!({ "hooks": hooks }).to_string());
+    let mut open = Open::new(&haft);
+    let waiting = std::thread::spawn(move || {
+        let report = open.bash("gated", json!({"command": "echo ran"}));
+        (open, report)
+    });
+    eventually("the hook is listed", || pids(&tasks(&haft)).len() == 3);
+    let listed = tasks(&haft);
+    let [task] = &listed[..] else { panic!("{listed:?}") };
+    let seen = (&task["owner"], &task["standing"], &task["command"]);
+    assert_eq!(seen, (&json!("hook"), &json!("running"), &json!(command)));
+    let id = task["id"].as_str().unwrap();
+    let shown = haft.ok(&["tasks"], "");
+    assert!(shown.starts_with(&format!("hook {id}  running  pid ")), "{shown}");
+    haft.ok(&["tasks", "stop", id], "");
+    for pid in pids(&listed) {
+        eventually("it ends", || !lives(pid));
+    }
+    let (open, report) = waiting.join().unwrap();
+    assert!(report["name"] == "Bash" || report["is_error"].is_boolean(), "the call goes on: {report}");
+    assert_eq!(tasks(&haft), Vec::<Value>::new());
+    open.close();
+}
+
+/// What a killed session's hook left is ended by the next session.
+#[test]
+fn a_hook_of_a_killed_session_is_ended_by_the_next() {
+    let haft = Haft::new();
+    let hook = json!({"type": "command", "command": "env -i setsid -f sleep 608; sleep 609", "timeout": 600});
+    let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]});
+    haft.write_home(".haft/settings.json", &json!({ "hooks": hooks }).to_string());
+    let mut open = Open::new(&haft);
+    let line = json!({"id": "gated", "name": "Bash", "input": {"command": "true"}});
+    writeln!(open.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    eventually("the hook is listed", || pids(&tasks(&haft)).len() == 3);
+    let before = pids(&tasks(&haft));
+    open.kill();
+    assert!(tasks(&haft)[0]["standing"].as_str().unwrap().starts_with("left by"));
+    haft.write_home(".haft/settings.json", "{}");
+    let mut next = Open::new(&haft);
+    next.bash("hello", json!({"command": "true"}));
+    for pid in before {
+        eventually("the next session ends it", || !lives(pid));
+    }
+    next.close();
+}
+
+#[test]
+fn a_server_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
+    let haft = Haft::new();
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../world/mcp-client/tests/all/support/fake_server.py");
+    let entry = json!({"command": "python3", "args": ["-IS", script, ""]});
+    haft.ok(&["mcp", "add-json", "-s", "user", "helper", &entry.to_string()], "");
+    let mut open = Open::new(&haft);
+    open.bash("first", json!({"command": "true"}));
+    eventually("the server is listed", || tasks(&haft).len() == 1);
+    let listed = tasks(&haft);
+    let seen = (&listed[0]["owner"], &listed[0]["id"], &listed[0]["standing"]);
+    assert_eq!(seen, (&json!("server"), &json!("helper"), &json!("running")));
+    assert!(listed[0]["command"].as_str().unwrap().contains("fake_server.py"), "{listed:?}");
+    let shown = haft.ok(&["tasks"], "");
+    assert!(shown.starts_with("server helper  running  pid "), "{shown}");
+    haft.ok(&["tasks", "stop", "helper"], "");
+    for pid in pids(&listed) {
+        eventually("it ends", || !lives(pid));
+    }
+    open.close();
+    assert_eq!(tasks(&haft), Vec::<Value>::new());
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_agent::SettingsOrder;
-use haft_mcp::{Manager, Scope, tool_prefix};
+use haft_mcp_client::{Manager, Scope, tool_prefix};
 use haft_model::Thinking;
 use haft_session::{
     Activity, Command, ContextUsage, FileContent, HostAgent, HostParts, Introduction, ModeRefused, PluginDir,

@@ -3,18 +3,15 @@
 use std::{
     collections::BTreeSet,
     ffi::{CString, OsStr, OsString},
-    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use haft_process::{Collect, Collected, ProcessOwner};
 use haft_types::Variables;
 
-use crate::{
-    env::Definitions,
-    own::Owner,
-    run::collect::{Collect, Collected},
-};
+use crate::env::{Definitions, entry};
 
 /// What a login shell told us.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -88,7 +85,7 @@ impl CapturePlan {
 
     /// Runs the shell once, as a terminal would, and takes what works. Never
     /// fails: what could not be had is a notice. Blocks.
-    pub fn capture(&self, owner: &Owner, environment: &[(OsString, OsString)]) -> Captured {
+    pub fn capture(&self, owner: &ProcessOwner, environment: &[(OsString, OsString)]) -> Captured {
         let name = self.shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let script = match name {
             "bash" => BASH,
@@ -115,7 +112,7 @@ impl CapturePlan {
         }
     }
 
-    fn understood(&self, owner: &Owner, variables: &[CString], collected: Collected) -> Captured {
+    fn understood(&self, owner: &ProcessOwner, variables: &[CString], collected: Collected) -> Captured {
         let mut captured = parse(&collected.dump);
         captured.environment.retain(|(name, _)| name != "HAFT_RC" && name != "_" && name != "SHLVL");
         if captured.environment.is_empty() {
@@ -144,7 +141,7 @@ impl CapturePlan {
         first.is_some_and(|text| memchr::memmem::find(&text, b"bashrc").is_some())
     }
 
-    fn check(&self, owner: &Owner, variables: &[CString], captured: &mut Captured) {
+    fn check(&self, owner: &ProcessOwner, variables: &[CString], captured: &mut Captured) {
         // Most machines define nothing, and the first command waits for this.
         if captured.definitions.is_empty() {
             return;
@@ -181,10 +178,6 @@ impl CapturePlan {
         let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
         captured.notices.extend(captured.definitions.drop_broken(&dirs, &builtins));
     }
-}
-
-pub(crate) fn entry(name: &OsStr, value: &OsStr) -> Option<CString> {
-    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }
 
 fn parse(dump: &[u8]) -> Captured {

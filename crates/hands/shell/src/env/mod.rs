@@ -11,5 +11,5 @@ pub use definitions::Definitions;
 pub use policy::{Credentials, EnvPolicy};
 pub use seal::{mask, seal};
 
-pub(crate) use capture::entry;
 pub(crate) use definitions::quote;
+pub(crate) use haft_process::environment_entry as entry;

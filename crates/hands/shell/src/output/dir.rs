@@ -1,12 +1,13 @@
 use std::{
     fs::{DirBuilder, File},
     io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
+use haft_process::{file_name_of_id, lock_session_file};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::output::{Quota, Spool, SpoolLimits};
@@ -27,8 +28,8 @@ pub struct SpoolDir {
 impl SpoolDir {
     /// Creates the directory of `session` below `root`.
     pub fn create(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> io::Result<Self> {
-        let dir = root.join(file_name(session));
-        let lock = take(session, || {
+        let dir = root.join(file_name_of_id(session));
+        let lock = lock_session_file(session, || {
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             Ok((lock_file(&dir)?, dir.join(LOCK)))
         })?;
@@ -47,7 +48,7 @@ impl SpoolDir {
 
     /// An empty spool of this name.
     pub fn spool(&self, name: &str) -> Spool {
-        let path = self.dir.join(format!("{}.out", file_name(name)));
+        let path = self.dir.join(format!("{}.out", file_name_of_id(name)));
         Spool::new(path, self.limits, Arc::clone(&self.quota))
     }
 
@@ -73,40 +74,6 @@ impl SpoolDir {
     }
 }
 
-/// How often, and how long after each other, a file is taken that somebody else
-/// looks at or has just removed: another process that starts looks whether it is
-/// left over.
-const TRIES: u32 = 40;
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// Opens a file of a session and locks it for as long as the session lives.
-/// What was removed between the two does not count.
-pub(crate) fn take(session: &str, open: impl Fn() -> io::Result<(File, PathBuf)>) -> io::Result<File> {
-    let attempt = || {
-        let (file, path) = open()?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let (held, there) = (file.metadata()?, std::fs::metadata(path)?);
-        match (held.dev(), held.ino()) == (there.dev(), there.ino()) {
-            true => Ok(file),
-            false => Err(io::Error::from(io::ErrorKind::NotFound)),
-        }
-    };
-    for _ in 0..TRIES {
-        match attempt() {
-            Err(err) if matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotFound) => {
-                std::thread::sleep(PAUSE);
-            }
-            done => return done,
-        }
-    }
-    attempt().map_err(|err| match err.kind() {
-        io::ErrorKind::WouldBlock => {
-            io::Error::other(format!("session {session} is in use by another process ({err})"))
-        }
-        _ => err,
-    })
-}
-
 fn sweep_session(dir: &Path, keep: Duration) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     let mut left = false;
@@ -124,17 +91,4 @@ fn sweep_session(dir: &Path, keep: Duration) {
 
 fn lock_file(dir: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(LOCK))
-}
-
-/// Ids are other people's text: they name files only after a look at them.
-pub(crate) fn file_name(id: &str) -> String {
-    let mut name: String = id
-        .chars()
-        .map(|it| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' })
-        .take(100)
-        .collect();
-    if name.is_empty() {
-        name.push('_');
-    }
-    name
 }

@@ -5,10 +5,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::bytes::Regex;
 
-use crate::output::{
-    Spool,
-    clean::{Cleaner, Piece, clean},
-};
+use crate::output::{Cleaner, Piece, Spool, clean};
 
 /// What of an output to show.
 #[derive(Clone, Copy, Debug)]

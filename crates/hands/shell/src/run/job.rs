@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_process::{Lifetime, Process, ProcessOwner};
+use haft_sandbox::Confinement;
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     output::{Excerpt, Mark, Spool, View, binary_kind, excerpt},
-    own::{Lifetime, Owner, Process},
     run::terminal,
-    sandbox::Confinement,
 };
 
 /// A command to run.
@@ -133,7 +133,7 @@ pub struct Job(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) id: String,
     pub(crate) spec: Spec,
-    pub(crate) owner: Arc<Owner>,
+    pub(crate) owner: Arc<ProcessOwner>,
     pub(crate) started: Instant,
     pub(crate) spool: Mutex<Spool>,
     pub(crate) phase: watch::Sender<Phase>,

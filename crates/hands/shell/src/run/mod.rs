@@ -8,9 +8,7 @@
 //! longer than its limit.
 
 mod cgroup;
-pub(crate) mod collect;
 mod job;
-pub(crate) mod launch;
 mod lines;
 mod notice;
 mod precious;
@@ -19,7 +17,6 @@ mod supervise;
 mod tasks;
 mod terminal;
 mod threads;
-mod wait;
 
 pub use cgroup::parse_bytes;
 pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};

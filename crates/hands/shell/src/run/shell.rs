@@ -15,6 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_process::{
+    Announced, Launch, MARK_VARIABLE, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
+};
+use haft_sandbox::WallDescriptors;
 use haft_types::Variables;
 use rustix::{
     event::{EventfdFlags, eventfd},
@@ -27,16 +31,13 @@ use tokio::sync::{Notify, watch};
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
     output::{Quota, SpoolDir, SpoolLimits},
-    own::{Announced, COOKIE, Mark, Owner},
     run::{
         cgroup::Group,
         job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
-        launch::Launch,
         supervise::{Started, Supervisor},
         terminal::Wires,
         threads,
     },
-    sandbox::Numbers,
 };
 
 /// How a session runs commands.
@@ -109,7 +110,7 @@ const CHANNEL: RawFd = 3;
 #[derive(Debug)]
 pub struct Shell {
     config: ShellConfig,
-    owner: Arc<Owner>,
+    owner: Arc<ProcessOwner>,
     spools: SpoolDir,
     numbers: AtomicU64,
     /// Two descriptor numbers nobody uses, within our limit.
@@ -137,13 +138,13 @@ struct Prepared {
 impl Shell {
     /// Opens the session's directories, and clears away what sessions that are
     /// gone left on disk. What they left running is
-    /// [`own::leftovers`](crate::own::leftovers) of [`Shell::registries`].
+    /// [`haft_process::leftovers`] of [`Shell::registries`].
     pub fn open(config: ShellConfig) -> io::Result<Arc<Self>> {
         let outputs = config.state.join(OUTPUTS);
         SpoolDir::sweep(&outputs, config.keep);
         let quota = Quota::new(config.quota);
         let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
-        let owner = Owner::open(&Self::registries(&config.state), &config.session)?;
+        let owner = ProcessOwner::open(&Self::registries(&config.state), &config.session)?;
         let numbers = AtomicU64::new(spools.highest_number());
         let null = File::open("/dev/null")?;
         let descriptors = Descriptors::within_limit();
@@ -158,12 +159,12 @@ impl Shell {
 
     /// Where the output of a task is, if it was written to disk.
     pub fn output_of(state: &Path, session: &str, task: &str) -> PathBuf {
-        let name = format!("{}.out", crate::output::file_name(task));
-        state.join(OUTPUTS).join(crate::output::file_name(session)).join(name)
+        let name = format!("{}.out", file_name_of_id(task));
+        state.join(OUTPUTS).join(file_name_of_id(session)).join(name)
     }
 
     /// Everything the session has running.
-    pub fn owner(&self) -> &Arc<Owner> {
+    pub fn owner(&self) -> &Arc<ProcessOwner> {
         &self.owner
     }
 
@@ -242,12 +243,17 @@ impl Shell {
     fn spawn(&self, shared: &Shared) -> io::Result<Started> {
         self.prepared();
         let spec = &shared.spec;
-        let about = Announced { call: &spec.call, command: &spec.command, task: &shared.id };
+        let about = Announced {
+            purpose: ProcessPurpose::Command,
+            call: &spec.call,
+            command: &spec.command,
+            task: &shared.id,
+        };
         let mark = self.owner.announce(about, spec.lifetime)?;
         self.launch(shared, &mark).inspect_err(|_| self.owner.forget(&mark))
     }
 
-    fn launch(&self, shared: &Shared, mark: &Mark) -> io::Result<Started> {
+    fn launch(&self, shared: &Shared, mark: &ProcessMark) -> io::Result<Started> {
         let spec = &shared.spec;
         let wires = Wires::open(spec.terminal)?;
         let (status, status_end) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -301,11 +307,11 @@ impl Shell {
         Ok(Started { pid, root, mark: mark.clone(), output, status, cgroup, guard })
     }
 
-    fn environment(&self, spec: &Spec, mark: &Mark) -> Vec<CString> {
+    fn environment(&self, spec: &Spec, mark: &ProcessMark) -> Vec<CString> {
         let mut environment = self.prepared().environment.clone();
         let prelude = format!("/proc/self/fd/{}", self.descriptors.prelude);
         let own = [
-            (COOKIE, mark.cookie()),
+            (MARK_VARIABLE, mark.cookie()),
             ("BASH_ENV", &prelude),
             ("CLAUDE_CODE_SESSION_ID", &self.config.session),
         ];
@@ -332,7 +338,7 @@ impl Shell {
 
     /// What bash reads before the command: it hides itself, tells at the end
     /// where the shell is, and defines what the command uses.
-    fn prelude(&self, mark: &Mark, definitions: &str, joins: bool) -> String {
+    fn prelude(&self, mark: &ProcessMark, definitions: &str, joins: bool) -> String {
         let Descriptors { status, prelude, .. } = self.descriptors;
         let mark = mark.shell_text();
         let door = self.descriptors.door();
@@ -390,8 +396,8 @@ impl Descriptors {
         self.top - 2
     }
 
-    fn for_walls(self) -> Numbers {
-        Numbers { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
+    fn for_walls(self) -> WallDescriptors {
+        WallDescriptors { status: self.status, order: self.top - 5, user: self.top - 4, net: self.top - 3 }
     }
 }
 

@@ -8,20 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_process::{ProcessId, ProcessMark, ProcessOwner, describe, timespec};
+use haft_sandbox::WallGuard;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid},
 };
 
-use crate::{
-    own::{Mark, Owner, ProcessId, describe},
-    run::{
-        job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal},
-        wait,
-    },
-    sandbox::Guard,
-};
+use crate::run::job::{Cwd, End, Exit, Phase, Shared, Stop, Terminal};
 
 /// After the shell has ended, what is on its way may still arrive.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -52,7 +47,7 @@ fn contains(text: &[u8], words: &[u8]) -> bool {
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) root: ProcessId,
-    pub(crate) mark: Mark,
+    pub(crate) mark: ProcessMark,
     /// Everything it prints.
     pub(crate) output: OwnedFd,
     /// Where its shell was at the end; closed when nobody holds it any more.
@@ -60,7 +55,7 @@ pub(crate) struct Started {
     /// Whether its memory limit was hit.
     pub(crate) cgroup: Option<crate::run::cgroup::Group>,
     /// What its walls need put right afterwards.
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<WallGuard>,
 }
 
 pub(crate) struct Supervisor {
@@ -247,7 +242,7 @@ impl Supervisor {
             cwd: self.cwd(),
             left: describe(&self.left),
             out_of_memory: self.process.cgroup.as_ref().is_some_and(|it| it.ran_out()),
-            violations: self.process.guard.as_ref().map(Guard::violations).unwrap_or_default(),
+            violations: self.process.guard.as_ref().map(WallGuard::violations).unwrap_or_default(),
         });
         tracing::debug!(task = self.shared.id, exit = ?end.exit, stopped = ?end.stopped, took = ?end.elapsed, left = end.left.len(), "the command has ended");
         self.end = Some(Arc::clone(&end));
@@ -279,7 +274,7 @@ impl Supervisor {
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
         }
-        let timeout = self.until_next_look().map(wait::timespec);
+        let timeout = self.until_next_look().map(timespec);
         let ready = poll(&mut fds, timeout.as_ref()).is_ok();
         let is_ready = |at: Option<usize>| ready && at.is_some_and(|at| !fds[at].revents().is_empty());
         let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
@@ -373,7 +368,7 @@ impl Supervisor {
     /// What still runs. Cheap when nobody holds a pipe and we adopted no orphan.
     fn look_for_left(&mut self) {
         self.looked = Instant::now();
-        let adopted = Owner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
+        let adopted = ProcessOwner::has_adopted(&self.process.mark, self.process.root).unwrap_or(false);
         let held = self.status_open || self.output_open || self.handle.is_some();
         self.left = if held || adopted || !self.left.is_empty() {
             let alive = self.shared.owner.alive(&self.process.mark);

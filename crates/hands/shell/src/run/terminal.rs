@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_process::timespec;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -16,10 +17,7 @@ use rustix::{
     termios::{LocalModes, Winsize},
 };
 
-use crate::run::{
-    job::{Shared, Terminal},
-    wait,
-};
+use crate::run::job::{Shared, Terminal};
 
 /// How long somebody who types waits for a command that does not read.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -101,7 +99,7 @@ pub(crate) fn type_all(keyboard: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
             Err(Errno::AGAIN) => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let mut fds = [PollFd::new(keyboard, PollFlags::OUT)];
-                if left.is_zero() || poll(&mut fds, Some(&wait::timespec(left)))? == 0 {
+                if left.is_zero() || poll(&mut fds, Some(&timespec(left)))? == 0 {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }

@@ -11,7 +11,7 @@ use std::{
 use common::Rig;
 use haft_shell::{
     env::{CapturePlan, Captured},
-    own::Owner,
+    own::ProcessOwner,
 };
 
 fn plan(home: &Path) -> CapturePlan {
@@ -27,7 +27,7 @@ fn capture(plan: &CapturePlan) -> Captured {
     let environment = [("HOME", plan.home.to_str().unwrap()), ("PATH", "/usr/bin:/bin")];
     let environment: Vec<(OsString, OsString)> =
         environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    plan.capture(&Owner::unrecorded("test"), &environment)
+    plan.capture(&ProcessOwner::unrecorded("test"), &environment)
 }
 
 fn home(files: &[(&str, &str)]) -> tempfile::TempDir {

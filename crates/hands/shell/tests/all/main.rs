@@ -8,16 +8,10 @@
     reason = "test code"
 )]
 
-mod against_bash;
 mod common;
-mod corpora;
 mod env;
-mod harmless_run;
-mod judging;
 mod memory;
 mod output;
 mod own;
 mod run;
-mod sandbox;
-mod tables;
 mod tasks;

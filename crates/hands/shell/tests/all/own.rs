@@ -66,7 +66,7 @@ const COMMANDS: [&str; 5] = [
 
 fn victim(state: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "role_session", "--nocapture"]).env(ROLE, state);
+    command.args(["--exact", "own::role_session", "--nocapture"]).env(ROLE, state);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }

@@ -8,10 +8,11 @@
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
+use haft_paths::{Durability, UnfinishedFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -45,23 +46,17 @@ pub(crate) struct Active {
 /// Writes a record and locks it before it has its name, so that nobody takes it
 /// for abandoned.
 fn write_locked(path: &Path, plan: &JournalPlan) -> Result<File, FileError> {
-    let temp = path.with_file_name(temporary_name());
-    let done = (|| {
+    let write = || {
         let text = serde_json::to_vec(plan)?;
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        file.write_all(&text)?;
+        let mut unfinished = UnfinishedFile::named(path.with_file_name(temporary_name()))?;
+        flock(unfinished.file(), FlockOperation::NonBlockingLockExclusive)?;
+        unfinished.file().write_all(&text)?;
         // One name changes in one step and needs no help after a power cut.
-        if 1 < plan.slots.len() || plan.slots.iter().any(|slot| slot.way == Way::InPlace) {
-            file.sync_data()?;
-        }
-        fs::rename(&temp, path)?;
-        Ok(file)
-    })();
-    done.map_err(|err| {
-        fs::remove_file(&temp).ok();
-        FileError::from_io(path, "write", err)
-    })
+        let several = 1 < plan.slots.len() || plan.slots.iter().any(|slot| slot.way == Way::InPlace);
+        let durability = if several { Durability::Content } else { Durability::Whenever };
+        unfinished.take_place_of(path, durability)
+    };
+    write().map_err(|err| FileError::from_io(path, "write", err))
 }
 
 impl Active {

@@ -5,10 +5,11 @@ use std::{
     collections::HashSet,
     fs::{self, Metadata},
     io,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
+use haft_paths::{Durability, ReplacedMode, replace_file};
 use rustix::{
     fs::{
         AtFlags, CWD, Gid, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, chownat, lgetxattr, llistxattr,
@@ -148,10 +149,7 @@ impl Journal {
         }
         let path = self.attributes_of(entry);
         private_dir(&self.dir.join("attributes")).map_err(|err| io::Error::other(err.to_string()))?;
-        let temp = path.with_extension("new");
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-        serde_json::to_writer(io::BufWriter::new(file), beside)?;
-        fs::rename(temp, path)
+        replace_file(&path, &serde_json::to_vec(beside)?, ReplacedMode::Private, Durability::Whenever)
     }
 
     /// What was written down for an entry.

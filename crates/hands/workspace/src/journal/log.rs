@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use haft_paths::{Durability, UnfinishedFile};
 use rustix::fs::{FlockOperation, flock};
 
 use super::Entry;
@@ -88,20 +89,15 @@ impl Log {
         if kept.len() == all.len() {
             return Ok(kept);
         }
-        let temp = self.path.with_file_name(temporary_name());
-        let done = (|| {
-            let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
+        let write = || {
+            let mut new = UnfinishedFile::named(self.path.with_file_name(temporary_name()))?;
             for entry in &kept {
-                serde_json::to_writer(&mut new, entry)?;
-                new.write_all(b"\n")?;
+                serde_json::to_writer(new.file(), entry)?;
+                new.file().write_all(b"\n")?;
             }
-            new.sync_data()?;
-            fs::rename(&temp, &self.path)
-        })();
-        done.map_err(|err| {
-            fs::remove_file(&temp).ok();
-            failed(err)
-        })?;
+            new.take_place_of(&self.path, Durability::Content)
+        };
+        write().map_err(failed)?;
         Ok(kept)
     }
 }

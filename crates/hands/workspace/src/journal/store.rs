@@ -1,9 +1,11 @@
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use haft_paths::{Durability, UnfinishedFile};
 
 use crate::{
     ContentHash, FileError, OpenFile,
@@ -69,23 +71,19 @@ impl ContentStore {
     /// disk.
     pub(crate) fn put_reader_soon(&self, from: &OpenFile) -> Result<(ContentHash, u64), FileError> {
         let dir = private_dir(&self.dir.join("new"))?;
-        let temp = dir.join(temporary_name());
-        let done = (|| {
-            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
-            let mut copy = Copying { from: from.from_start(), to: &mut file };
+        let write = || {
+            let mut unfinished = UnfinishedFile::named(dir.join(temporary_name()))?;
+            let mut copy = Copying { from: from.from_start(), to: unfinished.file() };
             let hash = ContentHash::of_reader(&mut copy)?;
-            let len = file.metadata()?.len();
+            let len = unfinished.file().metadata()?.len();
             let path = self.path_of(&hash);
             if let Some(parent) = path.parent() {
                 fs::create_dir_all(parent)?;
             }
-            fs::rename(&temp, path)?;
+            unfinished.take_place_of(&path, Durability::Whenever)?;
             Ok((hash, len))
-        })();
-        done.map_err(|err| {
-            fs::remove_file(&temp).ok();
-            FileError::from_io(from.path(), "keep", err)
-        })
+        };
+        write().map_err(|err| FileError::from_io(from.path(), "keep", err))
     }
 
     /// Keeps the content of an open file whose fingerprint is known and that is
@@ -128,17 +126,12 @@ impl ContentStore {
         }
         let path = self.path_of(&hash);
         let dir = private_dir(path.parent().unwrap_or(&self.dir))?;
-        let temp = dir.join(temporary_name());
-        let done = (|| {
-            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp)?;
-            write(&mut file)?;
-            fs::rename(&temp, &path)?;
-            Ok(Some(file))
-        })();
-        done.map_err(|err| {
-            fs::remove_file(&temp).ok();
-            FileError::from_io(&path, "write", err)
-        })
+        let put = || {
+            let mut unfinished = UnfinishedFile::named(dir.join(temporary_name()))?;
+            write(unfinished.file())?;
+            unfinished.take_place_of(&path, Durability::Whenever).map(Some)
+        };
+        put().map_err(|err| FileError::from_io(&path, "write", err))
     }
 
     /// The content of that fingerprint. What does not match any more (the disk,

@@ -301,7 +301,7 @@ fn foreign_files_are_written_in_place() {
     fs::set_permissions(&shut, fs::Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(&hidden, fs::Permissions::from_mode(0o644)).unwrap();
     let inode = fs::metadata(&foreign).unwrap().ino();
-    let status = support_child("foreign_writer", &[("ROOT", scratch.root.as_os_str())], Some(65534));
+    let status = support_child("commit::foreign_writer", &[("ROOT", scratch.root.as_os_str())], Some(65534));
     assert!(status.success());
     assert_eq!(fs::read(&foreign).unwrap(), b"new");
     assert_eq!(fs::read(&shut).unwrap(), b"new");

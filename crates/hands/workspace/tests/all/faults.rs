@@ -141,7 +141,7 @@ fn run_child(scratch: &Scratch, action: Action, fault: &str) -> Option<i32> {
             &format!("inject={fault}"),
         ])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--test-threads=1"])
+        .args(["--exact", "faults::child", "--test-threads=1"])
         .env("ROOT", &scratch.root)
         .env("ACTION", format!("{action:?}"))
         .stdout(Stdio::null())
@@ -263,7 +263,7 @@ fn count_calls(call: &str, action: Action) -> usize {
         .args(["-f", "-qq", "-e", &format!("trace={call}"), "-o"])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--test-threads=1"])
+        .args(["--exact", "faults::child", "--test-threads=1"])
         .env("ROOT", &scratch.root)
         .env("ACTION", format!("{action:?}"))
         .stdout(Stdio::null())

@@ -74,7 +74,7 @@ struct Writer {
 impl Writer {
     fn start(scratch: &Scratch, index: usize) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture"])
+            .args(["--exact", "race::child", "--nocapture"])
             .env("ROOT", &scratch.root)
             .env("INDEX", index.to_string())
             .stdin(Stdio::piped())
@@ -184,7 +184,7 @@ fn a_dead_owner_blocks_nobody() {
     let scratch = Scratch::new();
     let path = scratch.file("f", "0\n0\n0\n0\n");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lock_holder", "--nocapture"])
+        .args(["--exact", "race::lock_holder", "--nocapture"])
         .env("ROOT", &scratch.root)
         .stdout(Stdio::piped())
         .spawn()

@@ -3,7 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::analysis::{self, Class, CommandReading, Doubt, ExitMeaning, Part, Place, Word};
+use haft_command::{self as analysis, Class, CommandReading, Doubt, ExitMeaning, Part, Place, Word};
 
 use super::{
     ports::{CommandFacts, Unattended},

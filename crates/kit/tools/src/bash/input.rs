@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use haft_shell::analysis::CommandReading;
+use haft_command::CommandReading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,8 @@ pub mod undo;
 
 use std::sync::Arc;
 
-use haft_shell::{analysis::CommandReading, run::Tasks};
+use haft_command::CommandReading;
+use haft_shell::run::Tasks;
 use haft_tool::{
     Access, CallContext, CommandLine, Content, Line, LineStyle, Outcome, Reach, Rendered, Stage, Tool,
     ToolContext, ToolError, Traits, Verdict,

@@ -3,7 +3,8 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::{analysis::CommandReading, sandbox::Confinement};
+use haft_command::CommandReading;
+use haft_shell::sandbox::Confinement;
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use haft_shell::analysis::{Access, Analysis, Origin, Part, Target, Word, fits};
+use haft_command::{Access, Analysis, Origin, Part, Target, Word, fits};
 
 /// As many names as are counted.
 const MOST: u64 = 100_000;
@@ -155,7 +155,7 @@ fn tracked(paths: &[PathBuf]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use haft_shell::analysis::{Place, analyse};
+    use haft_command::{Place, analyse};
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
+use haft_command::CommandReading;
 use haft_shell::{
-    analysis::CommandReading,
     output::Mark,
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},

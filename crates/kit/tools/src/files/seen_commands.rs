@@ -3,7 +3,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_shell::analysis::{CommandReading, views_of};
+use haft_command::{CommandReading, views_of};
 use haft_workspace::{Files, Viewer};
 
 use crate::bash::{CommandFacts, Printed, Unattended};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use haft_net::{AddressRule as _, with_causes};
 use haft_shell::run::Feed;
 use haft_tool::ToolError;
 use reqwest::{StatusCode, Upgraded, header};
@@ -14,7 +15,7 @@ use tokio_tungstenite::{
         protocol::{CloseFrame, Role, WebSocketConfig},
     },
 };
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     address::{Neighbourhood, resolver},
@@ -40,13 +41,10 @@ pub(crate) fn address(socket: &Socket, rule: Neighbourhood) -> Result<Url, ToolE
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("the address holds a user name or a password"));
     }
-    let literal = match url.host() {
-        Some(Host::Ipv4(ip)) => Some(ip.into()),
-        Some(Host::Ipv6(ip)) => Some(ip.into()),
-        Some(Host::Domain(_)) => None,
-        None => return Err(wrong("it names no host")),
-    };
-    if literal.is_some_and(|ip| !rule.admits(ip)) {
+    if url.host().is_none() {
+        return Err(wrong("it names no host"));
+    }
+    if !rule.allows_url(&url) {
         return Err(wrong("it is not a public address"));
     }
     Ok(url)
@@ -66,7 +64,7 @@ pub(crate) async fn open(
         .dns_resolver(resolver(rule))
         .connect_timeout(PATIENCE)
         .build()
-        .map_err(|err| failed(explain(&err)))?;
+        .map_err(|err| failed(with_causes(&err)))?;
     let key = generate_key();
     let mut request = client
         .get(plain)
@@ -79,13 +77,13 @@ pub(crate) async fn open(
     }
     let answer = tokio::time::timeout(PATIENCE, request.send()).await;
     let answer = answer.map_err(|_| failed(String::from("the server did not answer")))?;
-    let answer = answer.map_err(|err| failed(explain(&err)))?;
+    let answer = answer.map_err(|err| failed(with_causes(&err)))?;
     let accepted = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT);
     let agreed = accepted.is_some_and(|it| it.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
         return Err(failed(format!("the server answered {} and speaks no WebSocket", answer.status())));
     }
-    let stream = answer.upgrade().await.map_err(|err| failed(explain(&err)))?;
+    let stream = answer.upgrade().await.map_err(|err| failed(with_causes(&err)))?;
     let limits = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
     Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
 }
@@ -128,15 +126,4 @@ fn one_line(text: &str) -> String {
     let mut line = text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ");
     line.push('\n');
     line
-}
-
-/// An error with its causes: the outermost one rarely says anything.
-fn explain(err: &dyn std::error::Error) -> String {
-    let mut words = err.to_string();
-    let mut cause = err.source();
-    while let Some(inner) = cause {
-        words = format!("{words}: {inner}");
-        cause = inner.source();
-    }
-    words
 }

@@ -8,7 +8,7 @@ use haft_runtime::{
     Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
     SharedPool, StoreLimits,
 };
-use haft_shell::analysis::analysed;
+use haft_command::analysed;
 use haft_tool::BoxFuture;
 use haft_types::ToolUse;
 use serde_json::json;

@@ -10,7 +10,9 @@ use std::{
 };
 
 use haft_agent::Ledger;
-use haft_mcp::{Confirm, Elicit, ElicitAnswer, Elicitation, NotSampled, Sample, SamplingRules, ServerConfig};
+use haft_mcp_client::{
+    Confirm, Elicit, ElicitAnswer, Elicitation, NotSampled, Sample, SamplingRules, ServerConfig,
+};
 use haft_model::{Answer, Provider, Request, Speed};
 use haft_tool::BoxFuture;
 use haft_types::text;

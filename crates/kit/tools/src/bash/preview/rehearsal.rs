@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use haft_shell::analysis::{Part, Word};
+use haft_command::{Part, Word};
 
 /// How long they may look.
 const PATIENCE: Duration = Duration::from_secs(2);

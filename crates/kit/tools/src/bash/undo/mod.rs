@@ -18,7 +18,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use haft_shell::analysis::{CommandReading, Place};
+use haft_command::{CommandReading, Place};
 use haft_tool::{BoxFuture, CallId, ToolError};
 use haft_workspace::{
     AttributeChange, Attributes, Beside, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,

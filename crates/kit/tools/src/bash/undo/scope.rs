@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_shell::analysis::{Access, Analysis, Class, Target};
+use haft_command::{Access, Analysis, Class, Target};
 
 /// Where to look before and after a command.
 #[derive(Debug, Default)]

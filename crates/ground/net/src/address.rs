@@ -1,0 +1,172 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// How near an address is to this machine; the nearer, the greater.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum AddressClass {
+    /// The public internet.
+    Public,
+    /// Set aside for documents, measurements and tunnels: nobody is there who
+    /// can be named, and nothing of this network is.
+    Reserved,
+    /// A private network, also one shared by the customers of a provider.
+    Private,
+    /// This machine.
+    Loopback,
+    /// The machine's own affairs: link-local addresses, those under which a
+    /// cloud tells machines their secrets, groups, "any address". No service
+    /// that somebody could name is there.
+    Machine,
+}
+
+impl AddressClass {
+    /// The class of an address. Translated and tunnelled addresses are what they
+    /// lead to.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(it) => of_v4(it),
+            IpAddr::V6(it) => embedded(it).map_or_else(|| of_v6(it), of_v4),
+        }
+    }
+}
+
+/// Whether an address is on the public internet: not this machine, not its
+/// neighbourhood, and no special range.
+pub fn is_public(address: IpAddr) -> bool {
+    AddressClass::of(address) == AddressClass::Public
+}
+
+fn of_v4(address: Ipv4Addr) -> AddressClass {
+    match address.octets() {
+        [127, ..] => AddressClass::Loopback,
+        [0 | 224..=255, ..] | [169, 254, ..] => AddressClass::Machine,
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => AddressClass::Private,
+        [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+            AddressClass::Reserved
+        }
+        _ => AddressClass::Public,
+    }
+}
+
+fn of_v6(address: Ipv6Addr) -> AddressClass {
+    /// The address under which a cloud tells machines their own secrets.
+    const CLOUD: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    match address.segments() {
+        _ if address.is_loopback() => AddressClass::Loopback,
+        _ if address.is_unspecified() || address == CLOUD => AddressClass::Machine,
+        [0xfe80..=0xfebf | 0xff00..=0xffff, ..] => AddressClass::Machine,
+        [0xfc00..=0xfdff, ..] => AddressClass::Private,
+        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, ..] | [0, 0, 0, 0, 0, 0, ..] => AddressClass::Reserved,
+        _ => AddressClass::Public,
+    }
+}
+
+/// The older address within one of the ways to write it as a newer one.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(from(high, low)),
+        [0x2002, high, low, ..] => Some(from(high, low)),
+        _ => None,
+    }
+}
+
+/// The host of an address in small letters, without the brackets of IPv6.
+pub fn host_of(url: &Url) -> Option<String> {
+    Some(url.host_str()?.trim_matches(['[', ']']).to_ascii_lowercase())
+}
+
+/// The IP address a URL names directly. Such addresses never come to a
+/// resolver, so a rule has to be asked about them before every request.
+pub fn literal_address(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(it) => Some(it.into()),
+        Host::Ipv6(it) => Some(it.into()),
+        Host::Domain(name) => name.parse().ok(),
+    }
+}
+
+/// Whether a URL names this machine by a loopback address or as `localhost`:
+/// such requests go through no proxy.
+pub fn is_this_machine(url: &Url) -> bool {
+    match literal_address(url) {
+        Some(address) => address.is_loopback(),
+        None => url.host_str() == Some("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_an_address_is_judged_as_where_it_leads() {
+        use AddressClass::{Loopback, Machine, Private, Public, Reserved};
+        for (text, want) in [
+            ("8.8.8.8", Public),
+            ("93.184.216.34", Public),
+            ("172.32.0.1", Public),
+            ("100.128.0.1", Public),
+            ("2606:4700::1", Public),
+            ("64:ff9b::8.8.8.8", Public),
+            ("2002:808:808::1", Public),
+            ("192.0.2.1", Reserved),
+            ("192.0.0.8", Reserved),
+            ("198.18.0.1", Reserved),
+            ("198.51.100.7", Reserved),
+            ("203.0.113.9", Reserved),
+            ("2001::1", Reserved),
+            ("2001:db8::1", Reserved),
+            ("64:ff9b:1::1", Reserved),
+            ("::10.0.0.1", Reserved),
+            ("10.1.2.3", Private),
+            ("172.16.0.1", Private),
+            ("192.168.7.7", Private),
+            ("100.100.0.1", Private),
+            ("fd00::1", Private),
+            ("::ffff:10.0.0.1", Private),
+            ("64:ff9b::a00:1", Private),
+            ("127.0.0.1", Loopback),
+            ("127.9.9.9", Loopback),
+            ("::1", Loopback),
+            ("::ffff:127.0.0.1", Loopback),
+            ("64:ff9b::7f00:1", Loopback),
+            ("2002:7f00:1::", Loopback),
+            ("0.0.0.0", Machine),
+            ("169.254.169.254", Machine),
+            ("224.0.0.1", Machine),
+            ("240.0.0.1", Machine),
+            ("255.255.255.255", Machine),
+            ("::", Machine),
+            ("::ffff:169.254.169.254", Machine),
+            ("fe80::1", Machine),
+            ("ff02::1", Machine),
+            ("fd00:ec2::254", Machine),
+        ] {
+            let address = text.parse().expect("an address");
+            assert_eq!(AddressClass::of(address), want, "{text}");
+            assert_eq!(is_public(address), want == Public, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_of_urls() {
+        for (text, host, literal, here) in [
+            ("http://LocalHost:80/x", "localhost", false, true),
+            ("http://127.1/x", "127.0.0.1", true, true),
+            ("http://0x7f000001/", "127.0.0.1", true, true),
+            ("http://[::1]:9/x", "::1", true, true),
+            ("ws://[::1]:9/x", "::1", true, true),
+            ("ws://127.0.0.1/", "127.0.0.1", true, true),
+            ("http://127.evil.test/", "127.evil.test", false, false),
+            ("https://a.test/", "a.test", false, false),
+            ("http://10.0.0.1/", "10.0.0.1", true, false),
+        ] {
+            let url = Url::parse(text).expect("a URL");
+            assert_eq!(host_of(&url).as_deref(), Some(host), "{text}");
+            assert_eq!(literal_address(&url).is_some(), literal, "{text}");
+            assert_eq!(is_this_machine(&url), here, "{text}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Requests to addresses that a model, a server or a project named.
+//!
+//! [`AddressClass`] says how near an address is to this machine, whatever way it
+//! is written. An [`AddressRule`] is what one user of this crate allows;
+//! [`CheckedResolver`] looks names up under such a rule and hands on only the
+//! addresses that were checked, so that the address that was judged is the one
+//! that is connected to. [`Hops`] follows redirects no further than allowed, and
+//! [`read_body`] reads answers within a limit.
+//!
+//! **Does not know** who asks, what for, or in which words a refusal is told:
+//! every user keeps its own rule and its own messages.
+//!
+//! **Invariant:** an IPv6 form of an IPv4 address is judged as that IPv4
+//! address.
+//!
+//! **Invariant:** nothing is read beyond the limit a caller gives.
+
+mod address;
+mod body;
+mod explain;
+mod hops;
+mod resolver;
+
+pub use address::{AddressClass, host_of, is_public, is_this_machine, literal_address};
+pub use body::{BodyError, read_beginning, read_body};
+pub use explain::{causes, innermost, with_causes};
+pub use hops::{Hop, Hops};
+pub use resolver::{AddressRule, CheckedResolver, look_up};

@@ -1,0 +1,107 @@
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::Url;
+
+use crate::{host_of, literal_address};
+
+/// Which addresses one user of the network allows.
+pub trait AddressRule: Send + Sync + 'static {
+    /// Whether a connection to `address`, which is one of the addresses of
+    /// `host`, is allowed. `host` is in small letters.
+    fn allows(&self, host: &str, address: IpAddr) -> bool;
+
+    /// The words for a host none of whose addresses is allowed.
+    fn refusal(&self, host: &str) -> String;
+
+    /// Whether a request to a URL is allowed as far as the URL itself tells: a
+    /// name is judged when it is looked up. A URL without a host is not.
+    fn allows_url(&self, url: &Url) -> bool {
+        match (host_of(url), literal_address(url)) {
+            (Some(host), Some(address)) => self.allows(&host, address),
+            (host, None) => host.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+}
+
+/// Looks names up and leaves out what a rule does not allow: the address that
+/// was checked is the one that is connected to. URLs with literal addresses do
+/// not come here; ask [`AddressRule::allows_url`] before every request.
+pub struct CheckedResolver(Arc<dyn AddressRule>);
+
+impl CheckedResolver {
+    /// A resolver under this rule.
+    pub fn new(rule: Arc<dyn AddressRule>) -> Arc<Self> {
+        Arc::new(Self(rule))
+    }
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rule = Arc::clone(&self.0);
+        Box::pin(async move {
+            let host = name.as_str().to_ascii_lowercase();
+            let found = look_up(&host).await?;
+            let allowed: Vec<SocketAddr> = found
+                .into_iter()
+                .filter(|it| rule.allows(&host, *it))
+                .map(|it| SocketAddr::new(it, 0))
+                .collect();
+            if allowed.is_empty() {
+                return Err(rule.refusal(&host).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// All addresses of a host, as the system knows them.
+pub async fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
+    Ok(tokio::net::lookup_host((host, 0)).await?.map(|it| it.ip()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::is_public;
+
+    struct OnlyPublic;
+
+    impl AddressRule for OnlyPublic {
+        fn allows(&self, host: &str, address: IpAddr) -> bool {
+            is_public(address) || host == "named.test"
+        }
+
+        fn refusal(&self, host: &str) -> String {
+            format!("{host} is too near")
+        }
+    }
+
+    #[test]
+    fn urls_are_judged_as_far_as_they_tell() {
+        for (url, want) in [
+            ("https://8.8.8.8/x", true),
+            ("https://10.0.0.1/x", false),
+            ("http://[::ffff:127.0.0.1]/x", false),
+            ("http://2130706433/x", false),
+            ("https://a.test/x", true),
+            ("data:text/plain,x", false),
+            ("file:///etc/passwd", false),
+        ] {
+            assert_eq!(OnlyPublic.allows_url(&Url::parse(url).expect("a URL")), want, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn names_are_judged_by_where_they_lead() {
+        let resolver = CheckedResolver::new(Arc::new(OnlyPublic));
+        let name = "LOCALHOST".parse().expect("a name");
+        let refused = resolver.resolve(name).await.err().expect("this machine is not public");
+        assert_eq!(refused.to_string(), "localhost is too near");
+    }
+}

@@ -1,0 +1,128 @@
+//! Running a small program of our own choice to its end and taking what it
+//! writes to one descriptor. For asking, not for commands.
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io::{self, Write as _},
+    os::{fd::AsFd as _, unix::ffi::OsStrExt as _},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::MemfdFlags,
+    pipe::{PipeFlags, pipe_with},
+    process::{WaitId, WaitIdOptions, waitid},
+};
+
+use crate::{Announced, Launch, Lifetime, ProcessOwner, ProcessPurpose, end_all, timespec};
+
+/// More than this nobody has to say.
+const MOST: usize = 16 << 20;
+
+/// A question to a program.
+pub struct Collect<'a> {
+    /// What the process goes by in lists.
+    pub call: &'a str,
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [&'a str],
+    /// Its whole environment.
+    pub environment: &'a [CString],
+    /// Where it runs.
+    pub directory: &'a Path,
+    /// The descriptor that is read.
+    pub dump: i32,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// How long it may take.
+    pub patience: Duration,
+}
+
+/// What the program said.
+pub struct Collected {
+    /// What it wrote to the descriptor.
+    pub dump: Vec<u8>,
+    /// The beginning of what it wrote to standard error.
+    pub errors: Vec<u8>,
+    /// Whether it took too long.
+    pub timed_out: bool,
+}
+
+impl Collect<'_> {
+    /// Runs it to its end and ends what it left running. Blocks.
+    pub fn run(&self, owner: &ProcessOwner) -> io::Result<Collected> {
+        let program = CString::new(self.program.as_os_str().as_bytes())?;
+        let arguments: Vec<CString> =
+            self.arguments.iter().map(|it| CString::new(*it)).collect::<Result<_, _>>()?;
+        let argv: Vec<_> = std::iter::once(&program).chain(&arguments).map(CString::as_c_str).collect();
+        let directory = CString::new(self.directory.as_os_str().as_bytes())?;
+        let (dump, dump_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        rustix::io::ioctl_fionbio(&dump_end, false)?;
+        let errors: File = rustix::fs::memfd_create("errors", MemfdFlags::CLOEXEC)?.into();
+        let mut input: File = rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?.into();
+        input.write_all(&self.input)?;
+        rustix::fs::seek(&input, rustix::fs::SeekFrom::Start(0))?;
+        let null = File::options().write(true).open("/dev/null")?;
+        let about = Announced {
+            purpose: ProcessPurpose::Command,
+            call: self.call,
+            command: &self.program.to_string_lossy(),
+            task: "",
+        };
+        let mark = owner.announce(about, Lifetime::Session)?;
+        let launch = Launch {
+            program: &program,
+            argv: &argv,
+            environment: self.environment,
+            directory: &directory,
+            descriptors: &[
+                (input.as_fd(), 0),
+                (null.as_fd(), 1),
+                (errors.as_fd(), 2),
+                (dump_end.as_fd(), self.dump),
+            ],
+            terminal: None,
+        };
+        let pid = launch.start().inspect_err(|_| owner.forget(&mark))?;
+        owner.started(&mark, pid);
+        drop(dump_end);
+        let deadline = Instant::now() + self.patience;
+        let read = read_until(&File::from(dump), deadline);
+        let timed_out = deadline <= Instant::now();
+        // Whatever start-up files left behind is theirs no longer.
+        end_all(|| owner.alive(&mark), Duration::from_millis(200));
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok();
+        owner.forget(&mark);
+        let mut first = vec![0; 16 << 10];
+        let len = std::os::unix::fs::FileExt::read_at(&errors, &mut first, 0).unwrap_or(0);
+        first.truncate(len);
+        Ok(Collected { dump: read?, errors: first, timed_out })
+    }
+}
+
+fn read_until(pipe: &File, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut buf = vec![0; 64 << 10];
+    loop {
+        let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(all) };
+        let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+        match poll(&mut fds, Some(&timespec(left))) {
+            Err(rustix::io::Errno::INTR) => continue,
+            polled => polled?,
+        };
+        match rustix::io::read(pipe, &mut buf) {
+            Ok(0) => return Ok(all),
+            Ok(len) => all.extend_from_slice(&buf[..len]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(err) => return Err(err.into()),
+        }
+        let complete = all.ends_with(b"\x01end\0");
+        if complete || MOST < all.len() {
+            return Ok(all);
+        }
+    }
+}

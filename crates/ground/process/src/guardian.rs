@@ -1,0 +1,145 @@
+//! Nothing outlives us, even when we are killed with SIGKILL.
+//!
+//! A killed process cannot clean up, so somebody else has to: one small shell
+//! per Haft process, told about every tree it guards before that starts. Its
+//! standard input ends when we do, however that happens; then it ends what is left.
+//! (The kernel's parent-death signal would only reach the direct child, not
+//! what `npx` or a wrapper script started, and it fires when the *thread* that
+//! started the child ends.)
+
+use std::{
+    io::Write,
+    process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::process::Pid;
+
+use crate::ProcessMark;
+
+static GUARDIAN: Mutex<Option<Guardian>> = Mutex::new(None);
+
+struct Guardian {
+    process: Child,
+    wards: Vec<Ward>,
+}
+
+/// A tree that is guarded.
+struct Ward {
+    mark: ProcessMark,
+    group: Option<Pid>,
+}
+
+impl Ward {
+    /// What the guardian reads: what is in the environment, what is among the
+    /// limits, and the group. None of them holds a space or a comma.
+    fn line(mark: &ProcessMark, group: Option<Pid>) -> String {
+        let key = mark.key();
+        let tag = mark.tag.map_or_else(|| key.to_owned(), |tag| tag.to_string());
+        format!("+ {key} {tag} {}\n", group.map_or(0, Pid::as_raw_pid))
+    }
+}
+
+/// Before a tree starts.
+pub(crate) fn expect(mark: &ProcessMark) {
+    tell(|wards| wards.push(Ward { mark: mark.clone(), group: None }), &Ward::line(mark, None));
+}
+
+/// After it has started.
+pub(crate) fn watch(mark: &ProcessMark, group: Pid) {
+    let note = |wards: &mut Vec<Ward>| {
+        wards.iter_mut().filter(|ward| ward.mark == *mark).for_each(|ward| ward.group = Some(group));
+    };
+    tell(note, &Ward::line(mark, Some(group)));
+}
+
+/// After it has ended.
+pub(crate) fn forget(mark: &ProcessMark) {
+    tell(|wards| wards.retain(|ward| ward.mark != *mark), &format!("- {} 0 0\n", mark.key()));
+}
+
+fn tell(note: impl FnOnce(&mut Vec<Ward>), line: &str) {
+    let mut slot = GUARDIAN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut wards = slot.as_mut().map(|it| std::mem::take(&mut it.wards)).unwrap_or_default();
+    note(&mut wards);
+    let alive = slot.as_mut().is_some_and(|it| matches!(it.process.try_wait(), Ok(None)));
+    if alive && slot.as_mut().is_some_and(|it| it.say(line)) {
+        if let Some(guardian) = slot.as_mut() {
+            guardian.wards = wards;
+        }
+        return;
+    }
+    // Not there yet, or ended by a stranger: a new one learns everything anew.
+    // Without a shell the servers still get the end of their input.
+    *slot = Guardian::start(wards).ok();
+}
+
+impl Guardian {
+    fn start(wards: Vec<Ward>) -> std::io::Result<Self> {
+        use std::os::unix::process::CommandExt;
+        let process = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "haft-guardian"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()?;
+        let mut guardian = Self { process, wards };
+        let known: String = guardian.wards.iter().map(|ward| Ward::line(&ward.mark, ward.group)).collect();
+        guardian.say(&known);
+        Ok(guardian)
+    }
+
+    fn say(&mut self, line: &str) -> bool {
+        self.process.stdin.as_mut().is_some_and(|pipe| pipe.write_all(line.as_bytes()).is_ok())
+    }
+}
+
+/// `+ key tag group` and `- key 0 0` keep a list; the end of the input ends
+/// everything on it: first politely, then by force, then whatever still carries
+/// a mark.
+const SCRIPT: &str = r#"
+trap '' HUP INT TERM QUIT
+wards=''
+while read -r op key tag group; do
+  kept=''
+  for ward in $wards; do
+    case $ward in "$key",*) ;; *) kept="$kept $ward" ;; esac
+  done
+  wards=$kept
+  if [ "$op" = + ]; then wards="$wards $key,$tag,$group"; fi
+done
+[ -n "$wards" ] || exit 0
+each() {
+  for ward in $wards; do
+    group=${ward##*,}
+    [ "$group" = 0 ] || kill "$1" -- "-$group" 2>/dev/null
+  done
+}
+each -TERM
+for _ in 1 2 3 4 5; do
+  alive=''
+  for ward in $wards; do
+    group=${ward##*,}
+    [ "$group" = 0 ] || ! kill -0 -- "-$group" 2>/dev/null || alive=1
+  done
+  [ -n "$alive" ] || break
+  sleep 0.2 2>/dev/null || sleep 1
+done
+each -KILL
+set --
+for ward in $wards; do
+  marks=${ward%,*}
+  set -- "$@" -e "${marks%%,*}" -e "${marks##*,}"
+done
+for _ in 1 2 3 4 5 6 7 8; do
+  found=''
+  for process in /proc/[0-9]*; do
+    if grep -qaF "$@" "$process/environ" "$process/limits" 2>/dev/null; then
+      kill -KILL "${process#/proc/}" 2>/dev/null && found=1
+    fi
+  done
+  [ -n "$found" ] || break
+done
+"#;

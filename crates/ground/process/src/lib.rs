@@ -1,0 +1,66 @@
+//! Owning processes: commands, hooks and servers of a session, and everything
+//! those start.
+//!
+//! A [`ProcessOwner`] belongs to one session. It gives every process it starts
+//! a [`ProcessMark`] that all descendants inherit and none can drop, writes down
+//! what runs in a registry that outlives a crash, and ends all of it when the
+//! session ends. [`ProcessTree`] is one process with pipes and all its
+//! descendants; [`Launch`] starts a process the way commands need it. A tree
+//! whose end cannot wait for the next session is also told to a guardian: a
+//! small process that ends it when we are killed.
+//!
+//! **Does not know** what the processes are for beyond a name
+//! ([`ProcessPurpose`]), nor shells, hooks, protocols or sandboxes.
+//!
+//! **Invariant:** a signal goes only to a process that proved to belong to one
+//! of our calls, through a handle that pins exactly that process, or to a group
+//! whose leader has not been waited for.
+//!
+//! **Invariant:** marks, registries and endings belong to a session. Ending one
+//! session touches no process of another in the same program.
+
+mod collect;
+mod guardian;
+mod launch;
+mod mark;
+mod owner;
+mod registry;
+mod search;
+mod session_file;
+mod table;
+mod tree;
+
+use std::{
+    ffi::{CString, OsStr},
+    os::unix::ffi::OsStrExt as _,
+};
+
+pub use collect::{Collect, Collected};
+pub use launch::Launch;
+pub use mark::{MARK_VARIABLE, ProcessMark};
+pub use owner::{Lifetime, Owned, ProcessOwner};
+pub use registry::{Announced, Leftover, ProcessPurpose, end_all, end_leftovers, everything, leftovers};
+pub use search::describe;
+pub use session_file::{file_name_of_id, lock_session_file};
+pub use table::{Process, ProcessId};
+pub use tree::{AfterKill, ProcessTree, TreeIsolation, TreePlan};
+
+/// Makes this process the parent of every orphan among its descendants, so that
+/// a command that detaches itself is noticed at once and its end leaves nothing
+/// in the process table. Holds for the whole process: the program decides.
+pub fn adopt_orphans() -> std::io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// One variable as an environment holds it; nothing if it cannot be held.
+pub fn environment_entry(name: &OsStr, value: &OsStr) -> Option<CString> {
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+}
+
+/// A duration as the kernel takes it.
+pub fn timespec(duration: std::time::Duration) -> rustix::time::Timespec {
+    rustix::time::Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}

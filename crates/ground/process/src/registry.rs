@@ -1,0 +1,313 @@
+//! What is running, on disk: so that whoever comes after a crash can end it.
+
+use std::{
+    fs::{DirBuilder, File},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::Signal,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Process, ProcessId, ProcessMark,
+    search::{self, Wanted},
+    session_file::{file_name_of_id, lock_session_file},
+    table,
+};
+
+/// A registry is written anew when it is larger than this and nothing runs.
+const COMPACT: u64 = 64 << 10;
+
+/// One line of a registry.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum RegistryLine {
+    Session {
+        id: String,
+        boot: String,
+    },
+    Call {
+        call: String,
+        cookie: String,
+        tag: Option<u64>,
+        since: u64,
+        command: String,
+        #[serde(default)]
+        task: String,
+        #[serde(default)]
+        purpose: ProcessPurpose,
+    },
+    Detached {
+        cookie: String,
+    },
+    Ended {
+        cookie: String,
+    },
+}
+
+/// What a process was started for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessPurpose {
+    /// To run a command line for a call of a tool.
+    #[default]
+    Command,
+    /// To run a hook.
+    Hook,
+    /// To be an MCP server.
+    Server,
+}
+
+impl ProcessPurpose {
+    /// Its name in lists.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Hook => "hook",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// A process that is about to start.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// What it is for.
+    pub purpose: ProcessPurpose,
+    /// The call, the hook or the server, by its id or name.
+    pub call: &'a str,
+    /// The command line, as people know it.
+    pub command: &'a str,
+    /// What its output goes by; empty if there is none.
+    pub task: &'a str,
+}
+
+/// The file of one session. Locked as long as the session lives.
+#[derive(Debug)]
+pub(crate) struct ProcessRegistry {
+    file: File,
+    session: String,
+}
+
+impl ProcessRegistry {
+    pub(crate) fn create(dir: &Path, session: &str) -> io::Result<Self> {
+        let path = dir.join(format!("{}.jsonl", file_name_of_id(session)));
+        let file = lock_session_file(session, || {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            let file = File::options().read(true).append(true).create(true).mode(0o600).open(&path)?;
+            Ok((file, path.clone()))
+        })?;
+        let mut registry = Self { file, session: session.to_owned() };
+        if registry.file.metadata()?.len() == 0 {
+            registry.head()?;
+        }
+        Ok(registry)
+    }
+
+    /// Must succeed before the call's process starts: what is not written down
+    /// could not be ended after a crash.
+    pub(crate) fn call(&mut self, about: Announced<'_>, mark: &ProcessMark, since: u64) -> io::Result<()> {
+        self.append(&RegistryLine::Call {
+            call: about.call.to_owned(),
+            cookie: mark.cookie.clone(),
+            tag: mark.tag,
+            since,
+            command: about.command.to_owned(),
+            task: about.task.to_owned(),
+            purpose: about.purpose,
+        })
+    }
+
+    pub(crate) fn detached(&mut self, mark: &ProcessMark) -> io::Result<()> {
+        self.append(&RegistryLine::Detached { cookie: mark.cookie.clone() })
+    }
+
+    pub(crate) fn ended(&mut self, mark: &ProcessMark, nothing_runs: bool) {
+        let size = self.file.metadata().map_or(0, |meta| meta.len());
+        if nothing_runs && COMPACT < size {
+            // A crash in between leaves an empty registry, which is the truth.
+            self.file.set_len(0).and_then(|()| self.head()).ok();
+        } else {
+            self.append(&RegistryLine::Ended { cookie: mark.cookie.clone() }).ok();
+        }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        let (id, boot) = (self.session.clone(), table::boot_id());
+        self.append(&RegistryLine::Session { id, boot })
+    }
+
+    fn append(&mut self, entry: &RegistryLine) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.file.write_all(&line)
+    }
+}
+
+/// What one call, hook or server of a session has running.
+#[derive(Debug)]
+pub struct Leftover {
+    /// The session.
+    pub session: String,
+    /// Whether that lives.
+    pub session_lives: bool,
+    /// What it was started for.
+    pub purpose: ProcessPurpose,
+    /// What the output goes by; empty if there is none.
+    pub task: String,
+    /// The call, the hook or the server that started it.
+    pub call: String,
+    /// Its command line.
+    pub command: String,
+    /// Whether it was meant to go on.
+    pub detached: bool,
+    /// What lives of it.
+    pub processes: Vec<Process>,
+    record: LeftoverRecord,
+}
+
+#[derive(Debug)]
+struct LeftoverRecord {
+    mark: ProcessMark,
+    since: u64,
+}
+
+impl LeftoverRecord {
+    /// After a crash the mark is the only proof.
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { mark: &self.mark, since: self.since, seen: None, root: None }
+    }
+}
+
+impl Leftover {
+    /// Ends it: politely, then not. False if something is still there at the
+    /// end of the time given.
+    pub fn end(&self, patience: Duration) -> bool {
+        end_all(|| search::search(&[self.record.wanted()]).pop().unwrap_or_default(), patience)
+    }
+}
+
+/// Ends what a search finds, politely and then not, until it finds nothing.
+/// False if it still finds something at the end of the time given. Blocks.
+pub fn end_all(alive: impl Fn() -> Vec<ProcessId>, patience: Duration) -> bool {
+    let started = Instant::now();
+    let mut ids = alive();
+    for id in &ids {
+        search::signal(*id, Signal::TERM);
+        search::signal(*id, Signal::CONT);
+    }
+    let polite = (patience / 2).min(Duration::from_secs(1));
+    while !ids.is_empty() && started.elapsed() < patience {
+        if polite <= started.elapsed() {
+            for id in &ids {
+                search::signal(*id, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        ids = alive();
+    }
+    ids.is_empty()
+}
+
+/// What sessions that are gone left running, according to the registries below
+/// `dir`. Registries of sessions of which nothing is left are removed.
+pub fn leftovers(dir: &Path) -> Vec<Leftover> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(mut file) = File::options().read(true).write(true).open(entry.path()) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        let left = read(&mut file);
+        if left.is_empty() {
+            std::fs::remove_file(entry.path()).ok();
+        }
+        found.extend(left);
+    }
+    found
+}
+
+/// What commands, hooks and servers of all sessions have running, those that
+/// live included.
+/// Looks and changes nothing.
+pub fn everything(dir: &Path) -> Vec<Leftover> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(mut file) = File::open(entry.path()) else { continue };
+        let session_lives = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        found.extend(read(&mut file).into_iter().map(|it| Leftover { session_lives, ..it }));
+    }
+    found
+}
+
+/// Ends what sessions that are gone left running and was not detached; says
+/// what that was. Blocks for as long as that takes, `patience` at most for each.
+pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
+    let mut found = leftovers(dir);
+    found.retain(|it| !it.detached);
+    for leftover in &found {
+        leftover.end(patience);
+    }
+    // What has nothing left to remember goes.
+    if !found.is_empty() {
+        leftovers(dir);
+    }
+    found
+}
+
+/// Reads what a crash may have cut off anywhere.
+fn read(file: &mut File) -> Vec<Leftover> {
+    let mut bytes = Vec::new();
+    if file.rewind().and_then(|()| file.read_to_end(&mut bytes)).is_err() {
+        return Vec::new();
+    }
+    let mut session = String::new();
+    let mut calls: Vec<Leftover> = Vec::new();
+    for line in bytes.split(|it| *it == b'\n') {
+        let Ok(entry) = serde_json::from_slice::<RegistryLine>(line) else { continue };
+        match entry {
+            // Numbers of an earlier run of the machine mean nothing now.
+            RegistryLine::Session { boot, .. } if boot != table::boot_id() => return Vec::new(),
+            RegistryLine::Session { id, .. } => session = id,
+            RegistryLine::Call { call, cookie, tag, since, command, task, purpose } => {
+                let record = LeftoverRecord { mark: ProcessMark { cookie, tag }, since };
+                let session = session.clone();
+                calls.push(Leftover {
+                    session,
+                    session_lives: false,
+                    purpose,
+                    task,
+                    call,
+                    command,
+                    detached: false,
+                    processes: Vec::new(),
+                    record,
+                });
+            }
+            RegistryLine::Detached { cookie } => {
+                for call in calls.iter_mut().filter(|it| it.record.mark.cookie == cookie) {
+                    call.detached = true;
+                }
+            }
+            RegistryLine::Ended { cookie } => calls.retain(|it| it.record.mark.cookie != cookie),
+        }
+    }
+    living(calls)
+}
+
+fn living(mut calls: Vec<Leftover>) -> Vec<Leftover> {
+    let wanted: Vec<Wanted<'_>> = calls.iter().map(|it| it.record.wanted()).collect();
+    let found = search::search(&wanted);
+    for (call, ids) in calls.iter_mut().zip(found) {
+        call.processes = search::describe(&ids);
+    }
+    calls.retain(|it| !it.processes.is_empty());
+    calls
+}

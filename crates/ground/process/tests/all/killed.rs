@@ -1,0 +1,53 @@
+//! What happens when we are killed: the guardian ends what it guards, of every
+//! session, and leaves the rest to whoever reads the registry.
+
+use std::{path::Path, process::Stdio, time::Duration};
+
+use haft_process::{AfterKill, ProcessOwner, end_leftovers, everything};
+
+use crate::support::{WAYS, escaping, eventually, lives, numbers, tree};
+
+const ROLE: &str = "HAFT_TEST_STATE";
+const SESSIONS: [(&str, AfterKill); 3] =
+    [("one", AfterKill::Guardian), ("two", AfterKill::Guardian), ("three", AfterKill::NextSession)];
+
+/// Not a test: the program that gets killed. Runs only when asked to.
+#[tokio::test]
+async fn role_program() {
+    let Some(state) = std::env::var_os(ROLE) else { return };
+    let state = Path::new(&state);
+    let mut held = Vec::new();
+    for (name, after_kill) in SESSIONS {
+        let owner = ProcessOwner::open(&state.join("processes"), name).unwrap();
+        let files = state.join(name);
+        std::fs::create_dir(&files).unwrap();
+        held.push(tree(&owner, "server", &escaping(&files, &WAYS), after_kill));
+    }
+    std::future::pending::<()>().await;
+}
+
+#[test]
+fn the_guardian_ends_what_it_guards_and_the_next_session_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "killed::role_program", "--nocapture"]).env(ROLE, state);
+    let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pids = SESSIONS.map(|(name, _)| numbers(&state.join(name), &WAYS));
+    program.kill().unwrap();
+    program.wait().unwrap();
+    for (number, (name, after_kill)) in SESSIONS.iter().enumerate() {
+        match after_kill {
+            AfterKill::Guardian => {
+                eventually("the guardian ends it", || !pids[number].iter().any(|pid| lives(*pid)));
+            }
+            AfterKill::NextSession => assert!(pids[number].iter().all(|pid| lives(*pid)), "{name}"),
+        }
+    }
+    let registries = state.join("processes");
+    eventually("nothing else is left", || everything(&registries).len() == 1);
+    let ended = end_leftovers(&registries, Duration::from_secs(10));
+    assert_eq!(ended.iter().map(|it| it.session.as_str()).collect::<Vec<_>>(), ["three"]);
+    assert!(!pids[2].iter().any(|pid| lives(*pid)));
+    assert!(everything(&registries).is_empty());
+}

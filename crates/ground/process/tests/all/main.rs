@@ -1,0 +1,6 @@
+//! The one test program of this crate.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub, reason = "test code")]
+
+mod killed;
+mod support;
+mod trees;

@@ -1,0 +1,176 @@
+//! Places whose removal must never go unasked.
+
+use std::path::{Component, Path, PathBuf};
+
+use haft_paths::{is_inside, lexical};
+
+use super::{
+    Analysis,
+    facts::{Access, Effect, Origin, Place, Reach, Target},
+};
+
+/// Whether removing `path` (absolute, dots allowed) would take the root of the
+/// file system, something directly in it, the home, a workspace, or anything
+/// above these.
+pub fn is_critical(path: &Path, place: Place<'_>) -> bool {
+    let path = lexical(path);
+    let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
+    // A directory of the workspace may go, also the one we are in.
+    let inside = place.roots.iter().any(|root| is_inside(&lexical(place.cwd), &lexical(root)));
+    let here = (!inside).then_some(place.cwd);
+    let precious = place.roots.iter().map(|root| &**root).chain(place.home).chain(here);
+    shallow || precious.into_iter().any(|dir| is_inside(&lexical(dir), &path))
+}
+
+/// Whether a place is the root of the file system, directly in it, the home, or
+/// above one of these or of a workspace.
+pub(crate) fn is_more_than_workspace(path: &Path, place: Place<'_>) -> bool {
+    let path = lexical(path);
+    let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
+    let above =
+        place.roots.iter().map(|root| lexical(root)).any(|root| root != path && is_inside(&root, &path));
+    shallow || above || place.home.is_some_and(|home| is_inside(&lexical(home), &path))
+}
+
+/// Whether removing whatever `pattern` finds would empty such a place.
+pub(crate) fn is_critical_pattern(pattern: &Path, place: Place<'_>) -> bool {
+    let last = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let everything = !last.is_empty() && last.chars().all(|c| matches!(c, '*' | '?' | '.'));
+    everything && pattern.parent().is_some_and(|dir| is_critical(dir, place))
+}
+
+/// The place that a command line would remove and that nobody may remove: the
+/// root of the file system and what is directly in it, the home, a workspace,
+/// and everything above these. `real` follows links.
+pub fn refused_removal(
+    analysis: &Analysis,
+    place: Place<'_>,
+    real: &dyn Fn(&Path) -> PathBuf,
+) -> Option<PathBuf> {
+    let effects = analysis.parts.iter().flat_map(|part| &part.effects);
+    let removals = effects.filter(|it| it.access == Access::Delete && it.origin != Origin::Redirection);
+    removals.into_iter().find_map(|effect| refused(effect, place, real))
+}
+
+/// Whether removals depend on words that are known only when the line runs.
+pub fn removes_unknown(analysis: &Analysis) -> bool {
+    let removes = |part: &super::Part| {
+        let named = part.faces.refuse.iter().any(|words| {
+            words.first().is_some_and(|name| matches!(name.rsplit('/').next(), Some("rm" | "rmdir")))
+        });
+        let unknown = part.words.iter().any(|word| !matches!(word, super::Word::Literal(_)));
+        let opaque = part.class == super::Class::Other || !part.doubts.is_empty();
+        named && unknown || opaque
+    };
+    !analysis.doubts.is_empty() || analysis.parts.iter().any(removes)
+}
+
+fn refused(effect: &Effect, place: Place<'_>, real: &dyn Fn(&Path) -> PathBuf) -> Option<PathBuf> {
+    let precious: Vec<PathBuf> =
+        place.roots.iter().map(|root| &**root).chain(place.home).map(|it| real(&lexical(it))).collect();
+    let holds = |path: &Path| {
+        let shallow = path.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2;
+        shallow || precious.iter().any(|it| is_inside(it, path))
+    };
+    match &effect.target {
+        Target::Path(path) => {
+            // A link is removed by itself; only a slash at its end means what is behind it.
+            let whole = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+            let found = match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) if !whole => real(parent).join(name),
+                _ => real(path),
+            };
+            let inside = effect.reach == Reach::Itself && place.roots.iter().any(|root| real(root) == found);
+            let spared = inside && place.home != Some(&found);
+            (holds(&found) && !spared).then_some(found)
+        }
+        Target::Pattern(pattern) => {
+            let parent = pattern.parent().map(real)?;
+            let last = pattern.file_name()?.to_str()?;
+            // Everything in a place that is more than a workspace.
+            let sweeps = last.chars().all(|it| matches!(it, '*' | '?' | '.'));
+            let workspace =
+                place.roots.iter().any(|root| real(root) == parent) && place.home != Some(&parent);
+            if sweeps && !workspace && holds(&parent) {
+                return Some(parent);
+            }
+            let names = precious.iter().flat_map(|it| it.ancestors());
+            names
+                .filter(|it| it.parent() == Some(&parent))
+                .find(|it| it.file_name().and_then(|name| name.to_str()).is_some_and(|name| fits(last, name)))
+                .map(Path::to_owned)
+        }
+        Target::Unknown(_) => None,
+    }
+}
+
+/// Whether a name could be found by a pattern of the shell; sets of characters
+/// stand for any.
+pub fn fits(pattern: &str, name: &str) -> bool {
+    let mut pattern_chars = pattern.chars();
+    match pattern_chars.next() {
+        None => name.is_empty(),
+        Some('*') => {
+            let rest = pattern_chars.as_str();
+            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
+        }
+        Some('[') => match pattern_chars.as_str().split_once(']') {
+            Some((_, rest)) => name.chars().next().is_some_and(|it| fits(rest, &name[it.len_utf8()..])),
+            None => false,
+        },
+        Some('?') => {
+            name.chars().next().is_some_and(|it| fits(pattern_chars.as_str(), &name[it.len_utf8()..]))
+        }
+        Some(it) => name.strip_prefix(it).is_some_and(|rest| fits(pattern_chars.as_str(), rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse;
+
+    #[test]
+    fn what_nobody_may_remove() {
+        let roots = [PathBuf::from("/home/u/ws")];
+        let place = Place { cwd: &roots[0], home: Some(Path::new("/home/u")), roots: &roots };
+        let real = |path: &Path| match lexical(path) {
+            path if path == Path::new("/home/u/ws/link") => PathBuf::from("/home/u"),
+            path => path,
+        };
+        for (command, want) in [
+            ("rm -rf a", None),
+            ("rm -rf *", None),
+            ("rm -rf ./*", None),
+            ("rm -rf ../other", None),
+            ("rm link", None),
+            ("rm -rf link/", Some("/home/u")),
+            ("rm -rf /", Some("/")),
+            ("rm -rf /*", Some("/")),
+            ("rm -rf /usr", Some("/usr")),
+            ("rm -rf ~", Some("/home/u")),
+            ("rm -rf \"$HOME\"", Some("/home/u")),
+            ("rm -rf ~/*", Some("/home/u")),
+            ("rm -rf .", Some("/home/u/ws")),
+            ("rm -rf ../ws", Some("/home/u/ws")),
+            ("rm -rf ../w*", Some("/home/u/ws")),
+            ("rm -rf ../[v-x]s", Some("/home/u/ws")),
+            ("cd .. && rm -rf ws", Some("/home/u/ws")),
+            ("d=$HOME; rm -rf \"$d\"", Some("/home/u")),
+            ("x=/; sudo rm -rf $x", Some("/")),
+            ("find / -delete", Some("/")),
+            ("find ~ -name x -delete", Some("/home/u")),
+            ("find . -name '*.x' -delete", None),
+            ("find . -name '*' -delete", Some("/home/u/ws")),
+            ("find . -name a -o -name b -delete", Some("/home/u/ws")),
+            ("find . -delete", Some("/home/u/ws")),
+            ("rmdir ..", Some("/home/u")),
+            ("bash -c 'rm -rf ~'", Some("/home/u")),
+        ] {
+            let found = refused_removal(&analyse(command, place), place, &real);
+            assert_eq!(found.as_deref(), want.map(Path::new), "{command}");
+        }
+        assert!(removes_unknown(&analyse("rm -rf \"$DIR\"", place)));
+        assert!(!removes_unknown(&analyse("rm -rf dir", place)));
+    }
+}

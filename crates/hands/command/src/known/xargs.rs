@@ -1,0 +1,163 @@
+//! `xargs`, and what the commands in front of it hand over.
+//!
+//! What `xargs` adds to a command is known only when it runs. Where it comes
+//! from a command that prints the names of files below certain places, it is
+//! as if these places stood there themselves.
+
+use super::{
+    Touch, Verdict,
+    options::{Surprise, parse},
+    search,
+};
+use crate::{
+    facts::{Access, Class, Reach},
+    field::{Field, Opaque},
+};
+
+const FLAGS: &[&str] = &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--verbose", "--exit"];
+/// Programs of which every option is harmless; commands of the shell are none.
+const READERS: &[&str] = &[
+    "basename", "cat", "diff", "dirname", "du", "echo", "egrep", "fgrep", "grep", "head", "ls", "nl", "pr",
+    "printf", "stat", "tac", "tail", "wc", "which",
+];
+/// With a value behind them or attached.
+const VALUED: &[&str] = &["-n", "-L", "-P", "-d", "-s"];
+const LONG: &[&str] = &["--max-args", "--max-lines", "--max-procs", "--delimiter", "--max-chars"];
+
+/// Judges the command `xargs` runs, with whatever it adds. `feed` is what it
+/// reads, if that is known.
+pub(crate) fn classify(args: &[Field], feed: Option<&[Touch]>) -> Option<Verdict> {
+    let words = super::literals(args)?;
+    let (command, replaced) = command(&words)?;
+    let mut inner: Vec<Field> = command.iter().map(|word| Field::Literal((*word).to_owned())).collect();
+    let (name, rest) = inner.split_first_mut()?;
+    let added = |field: &Field| field.literal().is_some_and(|text| Some(text) == replaced);
+    match replaced {
+        None => inner.push(Field::Many(Opaque::Any)),
+        // Part of a word, or the command itself: it may become anything.
+        Some(mark) if name.literal().is_some_and(|text| text.contains(mark)) => return None,
+        Some(mark) => {
+            let partly = |it: &Field| !added(it) && it.literal().is_some_and(|text| text.contains(mark));
+            if rest.iter().any(partly) {
+                return None;
+            }
+            rest.iter_mut().filter(|it| added(it)).for_each(|it| *it = Field::One(Opaque::Any));
+        }
+    }
+    // A program that only reads, whatever else stands behind it.
+    if !READERS.contains(&inner.first()?.literal()?) {
+        return None;
+    }
+    let verdict = super::classify(&inner).filter(|it| it.class == Class::ReadOnly)?;
+    let mut touches = Vec::new();
+    for touch in verdict.touches {
+        match (&touch.field, feed) {
+            (Field::One(_) | Field::Many(_), Some(feed)) => touches.extend(feed.iter().map(|place| Touch {
+                access: touch.access,
+                field: place.field.clone(),
+                reach: Reach::LinkedTree,
+            })),
+            _ => touches.push(touch),
+        }
+    }
+    Some(Verdict::reads(touches))
+}
+
+/// The command behind the options, and the mark it has for what is added.
+fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)> {
+    let mut at = 0;
+    let mut mark = None;
+    while let Some(word) = words.get(at).copied().filter(|word| word.starts_with('-')) {
+        if word == "--" {
+            at += 1;
+            break;
+        }
+        let attached = VALUED.iter().any(|option| word.len() > 2 && word.starts_with(option))
+            || LONG.iter().any(|option| word.strip_prefix(option).is_some_and(|it| it.starts_with('=')));
+        if FLAGS.contains(&word) || attached {
+            at += 1;
+        } else if VALUED.contains(&word) {
+            words.get(at + 1)?;
+            at += 2;
+        } else if word == "-I" {
+            mark = Some(words.get(at + 1).copied().filter(|it| !it.is_empty())?);
+            at += 2;
+        } else if let Some(attached) = word.strip_prefix("-I") {
+            mark = Some(attached);
+            at += 1;
+        } else {
+            return None;
+        }
+    }
+    let command = &words[at.min(words.len())..];
+    Some((if command.is_empty() { &["echo"] } else { command }, mark))
+}
+
+/// The places below which a command prints names and nothing else.
+pub(crate) fn names_below(words: &[Field]) -> Option<Vec<Touch>> {
+    let (name, args) = words.split_first()?;
+    let literals = super::literals(args)?;
+    let has = |options: &[&str]| literals.iter().any(|word| options.contains(word));
+    let names_only = match name.literal()? {
+        "find" => !has(&["-printf", "-ls", "-L", "-follow", "-H", "-help", "-version"]),
+        "fd" | "fdfind" => parse(search::FD, args, Surprise::Refused)
+            .is_some_and(|it| !it.has(&["L", "follow", "help", "version"])),
+        "rg" => parse(search::RG, args, Surprise::Refused).is_some_and(|it| {
+            it.has(&["l", "files", "files-with-matches", "files-without-match"])
+                && !it.has(&["L", "follow", "json", "stats", "type-list", "V", "version", "h", "help"])
+                && !it.has(&["path-separator", "c", "count", "count-matches"])
+        }),
+        "grep" => parse(search::GREP, args, Surprise::Refused).is_some_and(|it| {
+            it.has(&["l", "L", "files-with-matches", "files-without-match"])
+                && !it.has(&["R", "dereference-recursive", "label", "V", "version", "help"])
+        }),
+        "git" => match &literals[..] {
+            ["ls-files", rest @ ..] => rest.iter().all(|word| {
+                !word.starts_with('-')
+                    || ["-c", "-d", "-m", "-o", "-z", "--cached", "--deleted", "--modified", "--others"]
+                        .contains(word)
+                    || *word == "--exclude-standard"
+                    || *word == "--"
+            }),
+            ["diff", rest @ ..] => {
+                rest.contains(&"--name-only") && !rest.iter().any(|it| it.contains("prefix"))
+            }
+            ["grep", rest @ ..] => {
+                rest.iter().any(|it| matches!(*it, "-l" | "--name-only" | "--files-with-matches"))
+            }
+            _ => false,
+        },
+        "ls" => literals.iter().all(|word| matches!(*word, "-1" | "-A" | "-t" | "-r" | "-S" | "-tr" | "-1t")),
+        _ => false,
+    };
+    let verdict = super::classify(words).filter(|it| names_only && it.class == Class::ReadOnly)?;
+    let shows = |it: &Touch| matches!(it.access, Access::Read | Access::List);
+    let mut places: Vec<Touch> = verdict.touches.into_iter().filter(shows).collect();
+    if places.is_empty() || matches!(name.literal(), Some("git" | "ls" | "fd" | "fdfind")) {
+        places.push(Touch::here(Access::List, Reach::Tree));
+    }
+    Some(places)
+}
+
+/// Whether a command prints some of the lines it reads, and nothing else.
+pub(crate) fn passes_lines(words: &[Field]) -> bool {
+    let Some((name, args)) = words.split_first() else { return false };
+    let Some(literals) = super::literals(args) else { return false };
+    let options = |list: &str, operands: usize| {
+        parse(list, args, Surprise::Refused)
+            .is_some_and(|it| it.operands.len() <= operands && it.reads.is_empty())
+    };
+    match name.literal() {
+        Some("head" | "tail") => options("-n: -# --lines:", 0),
+        Some("sort") => options("-bdfghiMnRrVsuz -k: -t: --key: --reverse --unique --numeric-sort", 0),
+        Some("uniq") => options("-duiz --repeated --unique", 0),
+        Some("grep" | "egrep" | "fgrep") => {
+            let pattern = usize::from(!literals.iter().any(|it| it.starts_with("-e")));
+            options(
+                "-vEFiPwxz -e: -m: --invert-match --extended-regexp --fixed-strings --ignore-case",
+                pattern,
+            )
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,89 @@
+//! Telling a refusal of the sandbox from an error of the program.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use regex::Regex;
+
+use crate::{Network, Policy};
+
+/// A line that says something was refused, and what.
+static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)(read-only file system|permission denied|operation not permitted|device or resource busy|EROFS|EACCES|EPERM)").ok()
+});
+/// Something that looks like a path: quoted, or up to a blank or a colon.
+static PATH: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r#"['"`‘“]([^'"`’”\n]{1,4000})['"`’”]|(?:^|[\s:=(\[])((?:\.{0,2}/|~/)?[\w.@%+,-][^\s:;,'"()\[\]]*)"#,
+    )
+    .ok()
+});
+/// What programs say when there is no network.
+static UNREACHABLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)(network is unreachable|could not resolve|temporary failure in name resolution|name or service not known|ENETUNREACH|EAI_AGAIN|getaddrinfo|no route to host)").ok()
+});
+
+/// How many refusals are named.
+const MOST: usize = 5;
+
+/// What of an output was the sandbox: one line each, with the rule. What the
+/// policy would have allowed is the program's own trouble and not among them.
+pub fn blocked(policy: &Policy, cwd: &Path, output: &str) -> Vec<String> {
+    let (Some(refused), Some(paths)) = (&*REFUSED, &*PATH) else { return Vec::new() };
+    let mut found: Vec<String> = Vec::new();
+    for line in output.lines().filter(|line| refused.is_match(line)) {
+        let named = paths.captures_iter(line).filter_map(|it| it.get(1).or_else(|| it.get(2)));
+        for name in named.map(|it| it.as_str()) {
+            if MOST <= found.len() {
+                return found;
+            }
+            let Some(path) = absolute(cwd, name) else { continue };
+            let said = match policy.forbids_read(&path) {
+                Some(rule) => format!("read {} ({rule})", path.display()),
+                None => match forbidden_write(policy, &path) {
+                    Some(rule) => format!("write {} ({rule})", path.display()),
+                    None => continue,
+                },
+            };
+            if !found.contains(&said) {
+                found.push(said);
+            }
+        }
+    }
+    let closed = policy.network != Network::Open;
+    if closed && UNREACHABLE.as_ref().is_some_and(|it| it.is_match(output)) {
+        found.push(String::from(match policy.network {
+            Network::Domains(_) => {
+                "connect (only allowed domains may be reached, through the proxy in HTTPS_PROXY)"
+            }
+            _ => "connect (the network is off)",
+        }));
+    }
+    found
+}
+
+/// Only what could be meant as a place: a word of a message that happens to
+/// stand where a path could is not taken for one.
+fn absolute(cwd: &Path, name: &str) -> Option<PathBuf> {
+    let plain = name.trim_end_matches(['.', ':']);
+    if plain.is_empty() || plain.contains('\0') {
+        return None;
+    }
+    let path = Path::new(plain);
+    let path = haft_paths::lexical(&cwd.join(path));
+    let parent = path.parent()?;
+    (path.symlink_metadata().is_ok() || (parent.is_dir() && (plain.contains('/') || plain.contains('.'))))
+        .then_some(path)
+}
+
+/// A path the sandbox keeps from being written. A path the user could not write
+/// either is not the sandbox's doing.
+fn forbidden_write(policy: &Policy, path: &Path) -> Option<String> {
+    let rule = policy.forbids_write(path)?;
+    let is_there = path.symlink_metadata().is_ok();
+    let place = if is_there { path } else { path.parent()? };
+    let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok();
+    writable.then_some(rule)
+}

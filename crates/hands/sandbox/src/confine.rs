@@ -1,0 +1,383 @@
+use std::{
+    ffi::{CStr, CString, OsStr, OsString},
+    fs::{DirBuilder, File},
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use haft_process::Launch;
+use rustix::{
+    fs::MemfdFlags,
+    process::{WaitId, WaitIdOptions, waitid},
+};
+
+use crate::{
+    Backend, Domains, Features, Lookup, Network, Policy, Report, SystemLookup, WITHOUT, bubblewrap,
+    order::{HELPER, Net, Order, Walls},
+    sockets,
+    space::Space,
+    stand_in::{Held, StandIns},
+};
+
+/// What package managers and compilers want to write wherever they run, and
+/// which variable tells them to do it elsewhere.
+const CACHES: [(&str, &str); 4] =
+    [("XDG_CACHE_HOME", ""), ("npm_config_cache", "npm"), ("PIP_CACHE_DIR", "pip"), ("UV_CACHE_DIR", "uv")];
+
+/// Where a sandbox finds what it needs.
+#[derive(Clone)]
+pub struct SandboxConfig {
+    /// A program that calls [`run_if_helper`](crate::run_if_helper)
+    /// first thing; usually ourselves.
+    pub helper: PathBuf,
+    /// Names the session's files.
+    pub session: String,
+    /// Where those are.
+    pub state: PathBuf,
+    /// Bubblewrap in an unusual place.
+    pub bubblewrap: Option<PathBuf>,
+    /// Features to do without; see [`WITHOUT`].
+    pub without: String,
+    /// Who looks up names for the proxy.
+    pub lookup: Arc<dyn Lookup>,
+}
+
+impl std::fmt::Debug for SandboxConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SandboxConfig")
+            .field("helper", &self.helper)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SandboxConfig {
+    /// The usual: the small helper beside this program, or else this program
+    /// itself, which takes longer to start.
+    pub fn new(session: impl Into<String>, state: impl Into<PathBuf>) -> io::Result<Self> {
+        let own = std::env::current_exe()?;
+        let small = own.with_file_name("haft-sandbox-helper");
+        Ok(Self {
+            helper: if small.is_file() { small } else { own },
+            session: session.into(),
+            state: state.into(),
+            bubblewrap: std::env::var_os("HAFT_BWRAP").map(PathBuf::from),
+            without: std::env::var(WITHOUT).unwrap_or_default(),
+            lookup: Arc::new(SystemLookup),
+        })
+    }
+}
+
+/// What a policy needs before a command may run under it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Strictness {
+    /// All of it enforced.
+    #[default]
+    Complete,
+    /// As much of it as the machine can.
+    BestEffort,
+}
+
+/// Confines the commands of one session.
+#[derive(Debug)]
+pub struct Sandbox {
+    config: SandboxConfig,
+    features: OnceLock<Features>,
+    stand_ins: Arc<StandIns>,
+    /// The closed network, and the one with a way out.
+    closed: Mutex<Option<Arc<Space>>>,
+    proxied: Mutex<Option<Arc<Space>>>,
+}
+
+/// A policy that can be enforced here.
+#[derive(Debug)]
+pub struct Confinement {
+    sandbox: Arc<Sandbox>,
+    policy: Policy,
+    backend: Backend,
+    space: Option<Arc<Space>>,
+}
+
+/// What a launch needs to be confined.
+pub struct WalledCommand {
+    /// What runs in place of the command.
+    pub program: CString,
+    /// What stands in front of the command and its arguments.
+    pub arguments: Vec<CString>,
+    /// What it gets under which number.
+    pub descriptors: Vec<(HandedDescriptor, i32)>,
+    /// Variables on top of its environment.
+    pub variables: Vec<(String, String)>,
+    /// Kept until everything of the command has ended.
+    pub guard: WallGuard,
+}
+
+/// A descriptor of this launch, or of the session.
+pub struct HandedDescriptor(DescriptorSource);
+
+enum DescriptorSource {
+    Own(OwnedFd),
+    User(Arc<Space>),
+    Net(Arc<Space>),
+}
+
+impl std::os::fd::AsFd for HandedDescriptor {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        match &self.0 {
+            DescriptorSource::Own(fd) => fd.as_fd(),
+            DescriptorSource::User(space) => space.user.as_fd(),
+            DescriptorSource::Net(space) => space.net.as_fd(),
+        }
+    }
+}
+
+/// What has to be put right when the command has ended.
+pub struct WallGuard {
+    held: Held,
+    quarantine: PathBuf,
+    /// The way out, and how much it had refused when the command started.
+    space: Option<(Arc<Space>, u64)>,
+}
+
+impl WallGuard {
+    /// What the command did or tried against the policy, a line each. What the
+    /// proxy refused since the command started may have been another one's that
+    /// ran beside it.
+    pub fn violations(&self) -> Vec<String> {
+        let taken = self.held.take_back(&self.quarantine);
+        let mut lines: Vec<String> = taken
+            .iter()
+            .map(|path| {
+                format!(
+                    "create {} (protected path; it was moved to {})",
+                    path.display(),
+                    self.quarantine.display()
+                )
+            })
+            .collect();
+        let refused = self.space.iter().flat_map(|(space, since)| space.proxy.refused_since(*since));
+        lines.extend(refused.map(|why| format!("connect: {why}")));
+        lines
+    }
+}
+
+/// Numbers for the descriptors of a launch; none of them is used otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct WallDescriptors {
+    /// Where the helper tells what it could not do; negative for nowhere.
+    pub status: i32,
+    /// Where the helper reads what to do.
+    pub order: i32,
+    /// The user namespace of the session.
+    pub user: i32,
+    /// The network namespace of the session.
+    pub net: i32,
+}
+
+impl Sandbox {
+    /// Opens the session's files, and clears away what sessions that are gone
+    /// left in the place of protected paths.
+    pub fn open(config: SandboxConfig) -> io::Result<Arc<Self>> {
+        let stand_ins = StandIns::open(&config.state.join("stand-ins"), &config.session)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(config.state.join("hollow"))?;
+        let (features, closed, proxied) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { config, features, stand_ins, closed, proxied }))
+    }
+
+    /// What the machine offers. Blocks the first time.
+    pub fn features(&self) -> &Features {
+        self.features.get_or_init(|| {
+            Features::probe(&self.config.helper, &self.config.without, self.config.bubblewrap.as_deref())
+        })
+    }
+
+    /// What would be enforced of a policy.
+    pub fn report(&self, policy: &Policy) -> Report {
+        Report::of(policy, self.features())
+    }
+
+    /// Prepares a policy for commands, or says why it cannot be enforced. Must
+    /// be called inside a Tokio runtime: the proxy needs it. There is one list of
+    /// allowed domains, the one of the last policy that had any.
+    pub fn confine(
+        self: &Arc<Self>,
+        policy: Policy,
+        strictness: Strictness,
+    ) -> Result<Arc<Confinement>, String> {
+        let report = self.report(&policy);
+        let backend = match report.backend {
+            Some(backend) if report.gaps.is_empty() || strictness == Strictness::BestEffort => backend,
+            _ => return Err(report.gaps.join("; ")),
+        };
+        let space =
+            self.space(&policy.network, backend).map_err(|err| format!("no closed network: {err}"))?;
+        Ok(Arc::new(Confinement { sandbox: Arc::clone(self), policy, backend, space }))
+    }
+
+    fn space(&self, network: &Network, backend: Backend) -> io::Result<Option<Arc<Space>>> {
+        if backend != Backend::Namespaces {
+            return Ok(None);
+        }
+        let (place, domains) = match network {
+            Network::Open => return Ok(None),
+            Network::Off => (&self.closed, Domains::default()),
+            Network::Domains(domains) => (&self.proxied, domains.clone()),
+        };
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let space = match &*place {
+            Some(space) => Arc::clone(space),
+            None => Arc::new(Space::make(&self.config.helper, Arc::clone(&self.config.lookup))?),
+        };
+        space.proxy.set_domains(domains);
+        *place = Some(Arc::clone(&space));
+        Ok(Some(space))
+    }
+}
+
+impl Confinement {
+    /// What is enforced.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Runs a program inside, with our own input and output, to its end. For
+    /// trying a policy out; blocks. Returns its exit code and what it was kept
+    /// from, as far as the walls tell.
+    pub fn run(&self, program: &Path, arguments: &[OsString], cwd: &Path) -> io::Result<(i32, Vec<String>)> {
+        let numbers = WallDescriptors { status: -1, order: 20, user: 21, net: 22 };
+        let wrapped = self.wrap(numbers)?;
+        let given: Vec<CString> = [program.as_os_str(), program.as_os_str()]
+            .into_iter()
+            .chain(arguments.iter().map(OsString::as_os_str))
+            .map(|word| CString::new(word.as_bytes()))
+            .collect::<Result<_, _>>()?;
+        let argv: Vec<&CStr> = wrapped.arguments.iter().chain(&given).map(CString::as_c_str).collect();
+        let overridden = |name: &OsStr| wrapped.variables.iter().any(|it| name == it.0.as_str());
+        let inherited = std::env::vars_os().filter(|it| !overridden(&it.0));
+        let own = wrapped.variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let environment: Vec<CString> = inherited
+            .chain(own)
+            .filter_map(|(name, value)| haft_process::environment_entry(&name, &value))
+            .collect();
+        let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+        let mut descriptors = vec![(input.as_fd(), 0), (output.as_fd(), 1), (errors.as_fd(), 2)];
+        descriptors.extend(wrapped.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)));
+        let directory = CString::new(cwd.as_os_str().as_bytes())?;
+        let launch = Launch {
+            program: &wrapped.program,
+            argv: &argv,
+            environment: &environment,
+            directory: &directory,
+            descriptors: &descriptors,
+            terminal: None,
+        };
+        let pid = launch.start()?;
+        let status = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)?;
+        let code =
+            status.and_then(|it| it.exit_status().or_else(|| it.terminating_signal().map(|it| 128 + it)));
+        Ok((code.unwrap_or(125), wrapped.guard.violations()))
+    }
+
+    /// Wraps a launch.
+    pub fn wrap(&self, numbers: WallDescriptors) -> io::Result<WalledCommand> {
+        let (held, protect) = self.sandbox.stand_ins.hold(&self.policy.protect)?;
+        let order = self.order(protect, numbers);
+        let helper = CString::new(self.sandbox.config.helper.as_os_str().as_bytes())?;
+        let number = CString::new(numbers.order.to_string())?;
+        let mut arguments = vec![helper.clone(), CString::new(HELPER)?, CString::from(c"exec"), number];
+        let mut program = helper;
+        if self.backend == Backend::Bubblewrap {
+            let features = self.sandbox.features();
+            let bwrap = features.bubblewrap.as_deref().unwrap_or(Path::new("/usr/bin/bwrap"));
+            program = CString::new(bwrap.as_os_str().as_bytes())?;
+            let closed = self.policy.network != Network::Open;
+            arguments = bubblewrap::arguments(bwrap, &order, closed)?.into_iter().chain(arguments).collect();
+        }
+        let mut descriptors =
+            vec![(HandedDescriptor(DescriptorSource::Own(written(&order)?)), numbers.order)];
+        if let Some(space) = &self.space {
+            descriptors.push((HandedDescriptor(DescriptorSource::User(Arc::clone(space))), numbers.user));
+            descriptors.push((HandedDescriptor(DescriptorSource::Net(Arc::clone(space))), numbers.net));
+        }
+        let quarantine = self.sandbox.config.state.join("quarantine");
+        let space = self.space.as_ref().map(|it| (Arc::clone(it), it.proxy.refusals()));
+        let guard = WallGuard { held, quarantine, space };
+        Ok(WalledCommand { program, arguments, descriptors, variables: self.variables(), guard })
+    }
+
+    fn order(&self, protect: Vec<PathBuf>, numbers: WallDescriptors) -> Order {
+        let (walls, network) = match self.backend {
+            Backend::Namespaces => {
+                let joined = Net::Join { user: numbers.user, net: numbers.net };
+                (Walls::Namespaces, if self.space.is_some() { joined } else { Net::Open })
+            }
+            Backend::Bubblewrap if self.policy.network == Network::Open => (Walls::Inside, Net::Open),
+            Backend::Bubblewrap => (Walls::Inside, Net::Closed),
+            Backend::Landlock if self.policy.network == Network::Open => (Walls::Landlock, Net::Open),
+            Backend::Landlock => (Walls::Landlock, Net::Refuse),
+        };
+        // A link to something hidden leads to nothing then.
+        let mut hide: Vec<PathBuf> =
+            self.policy.hide.iter().filter_map(|it| it.path.canonicalize().ok()).collect();
+        hide.sort();
+        hide.dedup();
+        Order {
+            walls,
+            write: self.policy.write.clone(),
+            protect,
+            hide,
+            network,
+            sockets: sockets::creation(&self.policy.sockets),
+            cover: sockets::to_cover(&self.policy.sockets),
+            hollow: self.sandbox.config.state.join("hollow"),
+            status: numbers.status,
+        }
+    }
+
+    /// What tells programs, and tests, where they are.
+    fn variables(&self) -> Vec<(String, String)> {
+        let network = match (&self.policy.network, &self.space) {
+            (Network::Open, _) => "open",
+            (Network::Domains(_), Some(_)) => "domains",
+            _ => "off",
+        };
+        let mut variables = vec![(String::from("HAFT_SANDBOX"), format!("network={network}"))];
+        if let Some(scratch) = &self.policy.scratch {
+            let cache = scratch.join("cache");
+            for name in ["TMPDIR", "TMP", "TEMP"] {
+                variables.push((name.to_owned(), scratch.display().to_string()));
+            }
+            for (name, dir) in CACHES {
+                variables.push((name.to_owned(), cache.join(dir).display().to_string()));
+            }
+        }
+        if let (Network::Domains(_), Some(space)) = (&self.policy.network, &self.space) {
+            let http = format!("http://127.0.0.1:{}", space.port);
+            let socks = format!("socks5h://127.0.0.1:{}", space.port);
+            for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+                variables.push((name.to_owned(), http.clone()));
+            }
+            for name in ["ALL_PROXY", "all_proxy"] {
+                variables.push((name.to_owned(), socks.clone()));
+            }
+            for name in ["NO_PROXY", "no_proxy"] {
+                variables.push((name.to_owned(), String::from("localhost,127.0.0.1,::1")));
+            }
+        }
+        variables
+    }
+}
+
+/// An order the helper can read and nobody can change.
+fn written(order: &Order) -> io::Result<OwnedFd> {
+    let text = serde_json::to_vec(order).map_err(io::Error::other)?;
+    let mut file: File = rustix::fs::memfd_create("order", MemfdFlags::CLOEXEC)?.into();
+    file.write_all(&text)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    Ok(file.into())
+}

@@ -1,0 +1,38 @@
+//! Walls around commands.
+//!
+//! A [`Policy`] says what a command may do; a [`Sandbox`] finds out what of it
+//! this machine can enforce, says so in a [`Report`], and turns it into a
+//! [`Confinement`] for a command. The walls are built by a
+//! helper process that then becomes the command; see [`run_if_helper`].
+//!
+//! **Does not know** shells, tools, rules or modes: who runs the command and why
+//! is the caller's business.
+//!
+//! **Invariant:** what is reported as enforced is enforced by the kernel. A
+//! wall that cannot be built keeps the command from running.
+
+mod blocked;
+mod bubblewrap;
+mod confine;
+mod features;
+mod helper;
+mod order;
+mod policy;
+mod proxy;
+mod report;
+mod sockets;
+mod space;
+mod stand_in;
+mod workspace;
+
+pub use blocked::blocked;
+pub use confine::{
+    Confinement, HandedDescriptor, Sandbox, SandboxConfig, Strictness, WallDescriptors, WallGuard,
+    WalledCommand,
+};
+pub use features::{Features, Kernel, WITHOUT};
+pub use helper::run_if_helper;
+pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
+pub use proxy::{Lookup, SystemLookup};
+pub use report::{Backend, Report};
+pub use workspace::WorkspacePolicy;

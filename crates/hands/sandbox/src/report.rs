@@ -1,0 +1,170 @@
+use std::fmt;
+
+use crate::{Features, Network, Policy, UnixSockets};
+
+/// What holds a confined command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Backend {
+    /// Namespaces and mounts of our own, with Landlock and a system call filter
+    /// as far as the kernel has them.
+    Namespaces,
+    /// Bubblewrap, and inside of it the same.
+    Bubblewrap,
+    /// Landlock and a system call filter.
+    Landlock,
+}
+
+impl Backend {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "Landlock",
+        }
+    }
+}
+
+/// What of a policy is enforced on this machine, and what is not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// What holds the commands; `None` if nothing can.
+    pub backend: Option<Backend>,
+    /// What is enforced, a line each.
+    pub enforced: Vec<String>,
+    /// What the policy asks for and nothing enforces, a line each.
+    pub gaps: Vec<String>,
+}
+
+impl Report {
+    /// What this machine makes of a policy.
+    pub fn of(policy: &Policy, features: &Features) -> Self {
+        let kernel = &features.kernel;
+        let filter = kernel.seccomp.is_none();
+        let backend = if kernel.namespaces.is_none() && filter {
+            Some(Backend::Namespaces)
+        } else if features.bubblewrap.is_some() && filter {
+            Some(Backend::Bubblewrap)
+        } else if 0 < kernel.landlock && filter {
+            Some(Backend::Landlock)
+        } else {
+            None
+        };
+        let mut report = Self { backend, enforced: Vec::new(), gaps: Vec::new() };
+        match backend {
+            Some(backend) => report.fill(policy, backend, kernel.landlock),
+            None => report.gaps.push(nothing(features)),
+        }
+        report
+    }
+
+    /// Whether all of the policy is enforced.
+    pub fn is_complete(&self) -> bool {
+        self.backend.is_some() && self.gaps.is_empty()
+    }
+
+    fn fill(&mut self, policy: &Policy, backend: Backend, landlock: i64) {
+        let mounts = backend != Backend::Landlock;
+        self.enforced
+            .push(format!("writing only below {}", list(policy.write.iter().map(|it| it.display()))));
+        if !mounts {
+            self.gaps.push(String::from("modes, owners and times of files elsewhere can be changed"));
+        }
+        let inside = |path: &std::path::Path| policy.write.iter().any(|root| path.starts_with(root));
+        let (mut held, mut open) = (0, Vec::new());
+        for protected in &policy.protect {
+            if mounts || !inside(&protected.path) { held += 1 } else { open.push(protected.path.display()) }
+        }
+        if 0 < held {
+            self.enforced.push(format!("{held} protected paths stay as they are"));
+        }
+        if !open.is_empty() {
+            self.gaps.push(format!(
+                "{} protected paths inside writable directories, such as {}",
+                open.len(),
+                open[0]
+            ));
+        }
+        let (mut held, mut open) = (0, Vec::new());
+        for hidden in &policy.hide {
+            if mounts || !inside(&hidden.path) { held += 1 } else { open.push(hidden.path.display()) }
+        }
+        if 0 < held {
+            self.enforced.push(format!("{held} paths cannot be read"));
+        }
+        if !open.is_empty() {
+            self.gaps.push(format!(
+                "{} denied paths inside writable directories, such as {}, can be read",
+                open.len(),
+                open[0]
+            ));
+        }
+        self.fill_network(policy, backend);
+        self.fill_sockets(policy, backend);
+        if 6 <= landlock {
+            self.enforced.push(String::from("processes outside cannot be signalled or looked into"));
+        } else {
+            self.gaps.push(String::from("processes outside can be signalled"));
+        }
+    }
+
+    fn fill_sockets(&mut self, policy: &Policy, backend: Backend) {
+        match &policy.sockets {
+            UnixSockets::All => {}
+            UnixSockets::Own => {
+                self.enforced.push(String::from("Unix sockets of the machine cannot be opened"));
+            }
+            UnixSockets::Listed(_) if backend == Backend::Landlock => {
+                self.gaps.push(String::from("Unix sockets other than the allowed ones can be opened"));
+            }
+            UnixSockets::Listed(allowed) => {
+                let allowed = list(allowed.iter().map(|it| it.display()));
+                self.enforced.push(format!("Unix sockets other than {allowed} are out of reach"));
+                self.gaps.push(String::from("Unix sockets made while a command runs can be opened"));
+            }
+        }
+    }
+
+    fn fill_network(&mut self, policy: &Policy, backend: Backend) {
+        let line = match (&policy.network, backend) {
+            (Network::Open, _) => return,
+            (Network::Off, Backend::Namespaces) => "no network but servers of confined commands",
+            (Network::Off, Backend::Bubblewrap) => "no network, and no servers that outlive a command",
+            (Network::Off, Backend::Landlock) => "no network, not even between confined commands",
+            (Network::Domains(_), Backend::Namespaces) => "only allowed domains, through a proxy",
+            (Network::Domains(_), _) => "no network: there is no proxy for allowed domains here",
+        };
+        self.enforced.push(line.to_owned());
+    }
+}
+
+fn nothing(features: &Features) -> String {
+    let kernel = &features.kernel;
+    let said = |why: &Option<String>| why.clone().unwrap_or_else(|| String::from("available"));
+    format!(
+        "commands cannot be confined here: namespaces: {}; bubblewrap: {}; Landlock: {}; system call filter: {}",
+        said(&kernel.namespaces),
+        features.bubblewrap.as_ref().map_or("none", |_| "available"),
+        if kernel.landlock == 0 { "none" } else { "available" },
+        said(&kernel.seccomp),
+    )
+}
+
+fn list(items: impl Iterator<Item = impl fmt::Display>) -> String {
+    items.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.backend {
+            Some(backend) => writeln!(f, "Commands are confined by {}:", backend.name())?,
+            None => writeln!(f, "Commands are not confined:")?,
+        }
+        for line in &self.enforced {
+            writeln!(f, "  enforced: {line}")?;
+        }
+        for line in &self.gaps {
+            writeln!(f, "  NOT enforced: {line}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! Something empty in the place of a protected path that is not there, for as
+//! long as a confined command runs: what exists can be protected.
+
+use std::{
+    collections::HashMap,
+    ffi::{OsStr, OsString},
+    fs::{DirBuilder, File},
+    io::{self, Write as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{PathKind, Protected, WhenAbsent};
+
+/// The stand-ins of a session. Commands that run at the same time share them.
+#[derive(Debug)]
+pub(crate) struct StandIns {
+    placed: Mutex<HashMap<PathBuf, Placed>>,
+    /// What was placed, on disk: whoever comes after a crash removes it.
+    journal: Mutex<File>,
+}
+
+#[derive(Debug)]
+struct Placed {
+    users: usize,
+    /// Which file or directory it is, to remove that and nothing else.
+    inode: (u64, u64),
+}
+
+/// What a policy protects, made to exist.
+#[derive(Debug)]
+pub(crate) struct Held {
+    owner: Arc<StandIns>,
+    /// Stand-ins this command uses.
+    used: Vec<PathBuf>,
+    /// Paths that were not there and must not be there afterwards.
+    absent: Vec<PathBuf>,
+}
+
+impl StandIns {
+    /// Stand-ins of this session, written down below `dir`. Removes what
+    /// sessions that are gone left.
+    pub(crate) fn open(dir: &Path, session: &str) -> io::Result<Arc<Self>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        sweep(dir);
+        let path = dir.join(haft_process::file_name_of_id(session));
+        let file = File::options().create(true).append(true).mode(0o600).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Arc::new(Self { placed: Mutex::default(), journal: Mutex::new(file) }))
+    }
+
+    /// Makes every path of a policy exist that has to, and says which paths the
+    /// helper can protect now. A link on the way to a path is protected too, and
+    /// so is where it leads.
+    pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(Held, Vec<PathBuf>)> {
+        let mut held = Held { owner: Arc::clone(self), used: Vec::new(), absent: Vec::new() };
+        let mut paths = Vec::new();
+        for protected in protect {
+            let (links, real) = followed(&protected.path);
+            paths.extend(links);
+            if real.symlink_metadata().is_ok() {
+                // It may be there only because a stand-in is.
+                self.share(&real, &mut held);
+                paths.push(real);
+            } else if held.used.iter().any(|used| real.starts_with(used)) {
+                // Nothing can be created in a stand-in.
+            } else if protected.absent == WhenAbsent::TakeBack {
+                held.absent.push(real);
+            } else if let Some(path) = self.place(&real, protected.kind, &mut held)? {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        Ok((held, paths))
+    }
+
+    fn share(&self, path: &Path, held: &mut Held) {
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(it) = placed.get_mut(path)
+            && !held.used.iter().any(|used| used == path)
+        {
+            it.users += 1;
+            held.used.push(path.to_owned());
+        }
+    }
+
+    /// Puts a stand-in where the path begins not to exist; `None` where there is
+    /// no directory to put it in, so that nothing can be created either.
+    fn place(&self, real: &Path, kind: PathKind, held: &mut Held) -> io::Result<Option<PathBuf>> {
+        let missing = real.ancestors().take_while(|it| it.symlink_metadata().is_err());
+        let Some(path) = missing.last() else { return Ok(None) };
+        let parent = path.parent().and_then(|it| it.symlink_metadata().ok());
+        if !parent.is_some_and(|meta| meta.is_dir()) {
+            return Ok(None);
+        }
+        let kind = if path == real { kind } else { PathKind::Directory };
+        match self.create(path, kind) {
+            Ok(()) => {}
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => return Ok(Some(path.to_owned())),
+            // Nobody can create it here, so nobody has to be kept from it.
+            Err(err)
+                if matches!(
+                    err.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(err) => return Err(err),
+        }
+        let meta = path.symlink_metadata()?;
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        placed.insert(path.to_owned(), Placed { users: 1, inode: (meta.dev(), meta.ino()) });
+        held.used.push(path.to_owned());
+        Ok(Some(path.to_owned()))
+    }
+
+    /// Places it and writes that down.
+    fn create(&self, path: &Path, kind: PathKind) -> io::Result<()> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = path.as_os_str().as_bytes().to_vec();
+        line.push(0);
+        create(path, kind)?;
+        journal.write_all(&line).inspect_err(|_| remove(path, None))
+    }
+
+    fn release(&self, path: &Path) {
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(it) = placed.get_mut(path) else { return };
+        it.users -= 1;
+        if it.users == 0 {
+            let inode = it.inode;
+            placed.remove(path);
+            remove(path, Some(inode));
+        }
+    }
+}
+
+impl Held {
+    /// Takes away what should not have been created, into this directory, and
+    /// says what it was.
+    pub(crate) fn take_back(&self, quarantine: &Path) -> Vec<PathBuf> {
+        let created = self.absent.iter().filter(|path| path.symlink_metadata().is_ok());
+        let mut taken = Vec::new();
+        for path in created {
+            let name = path.to_string_lossy().replace('/', "_");
+            let number = std::process::id();
+            let place =
+                (0..100).map(|it| quarantine.join(format!("{number}-{it}{name}"))).find(|it| !it.exists());
+            DirBuilder::new().recursive(true).mode(0o700).create(quarantine).ok();
+            let moved = place.is_some_and(|place| std::fs::rename(path, place).is_ok());
+            let gone = moved || std::fs::remove_file(path).is_ok() || std::fs::remove_dir_all(path).is_ok();
+            if gone {
+                taken.push(path.clone());
+            }
+        }
+        taken
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for path in &self.used {
+            self.owner.release(path);
+        }
+    }
+}
+
+/// The links on the way to a path, and where they lead in the end, as far as
+/// there is anything.
+fn followed(path: &Path) -> (Vec<PathBuf>, PathBuf) {
+    const MOST: usize = 40;
+    let parts = |path: &Path| -> Vec<OsString> {
+        path.components().rev().map(|it| it.as_os_str().to_owned()).collect()
+    };
+    let mut links = Vec::new();
+    let mut real = PathBuf::from("/");
+    // What is left to walk, the next part last.
+    let mut rest = parts(path);
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            real.pop();
+            continue;
+        }
+        let next = real.join(&part);
+        match std::fs::read_link(&next) {
+            Ok(target) if links.len() < MOST => {
+                links.push(next);
+                rest.extend(parts(&target));
+            }
+            _ => real = next,
+        }
+    }
+    (links, real)
+}
+
+fn create(path: &Path, kind: PathKind) -> io::Result<()> {
+    if kind == PathKind::Directory {
+        return DirBuilder::new().mode(0o755).create(path);
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o644).open(path)?;
+    file.write_all(empty(path))
+}
+
+/// What says nothing in a file of this name.
+fn empty(path: &Path) -> &'static [u8] {
+    if path.extension().is_some_and(|it| it == "json") { b"{}\n" } else { b"" }
+}
+
+/// Removes a stand-in that is still one.
+fn remove(path: &Path, inode: Option<(u64, u64)>) {
+    let Ok(meta) = path.symlink_metadata() else { return };
+    if inode.is_some_and(|inode| (meta.dev(), meta.ino()) != inode) {
+        return;
+    }
+    if meta.is_dir() {
+        // Fails if there is something in it, as it should.
+        std::fs::remove_dir(path).ok();
+    } else if std::fs::read(path).is_ok_and(|text| text == empty(path)) {
+        std::fs::remove_file(path).ok();
+    }
+}
+
+/// Removes the stand-ins of sessions that are gone, where they are still empty.
+fn sweep(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(file) = File::options().read(true).open(entry.path()) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        let paths = std::fs::read(entry.path()).unwrap_or_default();
+        // Inner ones first.
+        for path in paths.split(|it| *it == 0).rev().filter(|it| !it.is_empty()) {
+            remove(Path::new(OsStr::from_bytes(path)), None);
+        }
+        std::fs::remove_file(entry.path()).ok();
+    }
+}

@@ -1,0 +1,216 @@
+//! The usual policy for working in a directory.
+
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent,
+    policy::{PathKind::Directory, PathKind::File},
+};
+
+/// What decides what may run: a command that could change it could change what
+/// the next one may do. `true` where an empty stand-in disturbs nobody.
+const PROTECTED: [(&str, PathKind, bool); 52] = [
+    (".claude/agents", Directory, false),
+    (".claude/commands", Directory, false),
+    (".claude/hooks", Directory, false),
+    (".claude/settings.json", File, true),
+    (".claude/settings.local.json", File, true),
+    (".claude/skills", Directory, false),
+    (".haft", Directory, true),
+    (".mcp.json", File, true),
+    (".vscode", Directory, true),
+    (".idea", Directory, true),
+    (".husky", Directory, false),
+    (".cargo", Directory, false),
+    (".devcontainer", Directory, false),
+    (".yarn/plugins", Directory, false),
+    (".yarn/releases", Directory, false),
+    (".mvn", Directory, false),
+    (".config/git", Directory, false),
+    (".bash_login", File, false),
+    (".bash_logout", File, false),
+    (".bash_profile", File, false),
+    (".bashrc", File, false),
+    (".bazeliskrc", File, false),
+    (".bazelrc", File, false),
+    (".bazelversion", File, false),
+    (".bunfig.toml", File, false),
+    (".claude.json", File, false),
+    (".devcontainer.json", File, false),
+    (".envrc", File, false),
+    (".gitconfig", File, false),
+    (".gitmodules", File, false),
+    (".lefthook.yaml", File, false),
+    (".lefthook.yml", File, false),
+    (".npmrc", File, false),
+    (".pnp.cjs", File, false),
+    (".pnp.loader.mjs", File, false),
+    (".pnpmfile.cjs", File, false),
+    (".pre-commit-config.yaml", File, false),
+    (".profile", File, false),
+    (".ripgreprc", File, false),
+    (".yarnrc", File, false),
+    (".yarnrc.yml", File, false),
+    (".zlogin", File, false),
+    (".zlogout", File, false),
+    (".zprofile", File, false),
+    (".zshenv", File, false),
+    (".zshrc", File, false),
+    ("bunfig.toml", File, false),
+    ("gradle/wrapper/gradle-wrapper.properties", File, false),
+    ("lefthook.yaml", File, false),
+    ("lefthook.yml", File, false),
+    ("pyrightconfig.json", File, false),
+    (".mvn/wrapper/maven-wrapper.properties", File, false),
+];
+
+/// What of a git directory makes git run something, or look elsewhere.
+const GIT_PROTECTED: [(&str, PathKind, WhenAbsent); 4] = [
+    ("hooks", Directory, WhenAbsent::Prevent),
+    ("config", File, WhenAbsent::Prevent),
+    ("config.worktree", File, WhenAbsent::TakeBack),
+    // An empty one would stop git.
+    ("commondir", File, WhenAbsent::TakeBack),
+];
+
+/// Package managers keep what they fetched below the home directory and offer
+/// no other place for it.
+const CACHES: [&str; 3] = [".cargo/registry", ".cargo/git", ".cargo/.package-cache"];
+
+/// A policy for working in these directories.
+#[derive(Clone, Debug)]
+pub struct WorkspacePolicy<'a> {
+    /// The workspace and what was added to it.
+    pub roots: &'a [PathBuf],
+    /// A directory of the session for temporary files.
+    pub scratch: &'a Path,
+    /// What `~` means.
+    pub home: Option<&'a Path>,
+    /// Further places to write.
+    pub write: &'a [PathBuf],
+    /// Further paths not to change.
+    pub protect: &'a [PathBuf],
+    /// Paths not to read.
+    pub hide: &'a [Hidden],
+}
+
+impl WorkspacePolicy<'_> {
+    /// Write in the workspace and in temp, everything else is read-only.
+    pub fn policy(&self, network: Network) -> Policy {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
+        write.push(real(self.scratch));
+        let caches = self.home.iter().flat_map(|home| CACHES.map(|cache| home.join(cache)));
+        write.extend(caches.filter(|cache| cache.exists()).map(|it| real(&it)));
+        let mut protect: Vec<Protected> = Vec::new();
+        for root in self.roots.iter().map(|it| real(it)) {
+            protect.extend(PROTECTED.iter().map(|(name, kind, quiet)| Protected {
+                path: root.join(name),
+                kind: *kind,
+                absent: if *quiet { WhenAbsent::Prevent } else { WhenAbsent::TakeBack },
+            }));
+            for git in git_directories(&root) {
+                // A linked worktree shares the directory of the main one.
+                if !write.iter().any(|it| git.starts_with(it)) {
+                    write.push(git.clone());
+                }
+                protect.extend(GIT_PROTECTED.iter().map(|(name, kind, absent)| Protected {
+                    path: git.join(name),
+                    kind: *kind,
+                    absent: *absent,
+                }));
+            }
+        }
+        write.extend(["/tmp", "/var/tmp"].map(Path::new).iter().map(|it| real(it)));
+        protect.extend(self.protect.iter().map(|path| Protected {
+            path: real(path),
+            kind: if path.is_dir() { Directory } else { File },
+            absent: WhenAbsent::Prevent,
+        }));
+        protect.sort_by(|a, b| a.path.cmp(&b.path));
+        protect.dedup_by(|a, b| a.path == b.path);
+        Policy {
+            write,
+            write_rule: String::from("only the workspace and temporary directories may be written"),
+            protect,
+            hide: self.hidden(),
+            network,
+            sockets: UnixSockets::Own,
+            scratch: Some(real(self.scratch)),
+        }
+    }
+}
+
+impl WorkspacePolicy<'_> {
+    /// What is hidden, under every name it has in the workspace.
+    fn hidden(&self) -> Vec<Hidden> {
+        let mut hidden = self.hide.to_vec();
+        let linked: Vec<(u64, u64, &Hidden)> = self
+            .hide
+            .iter()
+            .filter_map(|it| Some((it.path.metadata().ok()?, it)))
+            .filter(|(meta, _)| meta.is_file() && 1 < meta.nlink())
+            .map(|(meta, it)| (meta.dev(), meta.ino(), it))
+            .collect();
+        if linked.is_empty() {
+            return hidden;
+        }
+        let mut open: Vec<PathBuf> = self.roots.to_vec();
+        let mut looked = 0;
+        while let Some(dir) = open.pop() {
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                looked += 1;
+                if MOST_LOOKED < looked {
+                    return hidden;
+                }
+                let Ok(meta) = entry.metadata() else { continue };
+                if meta.is_dir() {
+                    open.push(entry.path());
+                } else if let Some(it) = linked.iter().find(|it| (it.0, it.1) == (meta.dev(), meta.ino())) {
+                    hidden.push(Hidden { path: entry.path(), rule: it.2.rule.clone() });
+                }
+            }
+        }
+        hidden
+    }
+}
+
+/// How many names are looked at to find the other names of a hidden file.
+const MOST_LOOKED: usize = 100_000;
+
+/// The git directory of a workspace and the one it shares with others.
+fn git_directories(root: &Path) -> Vec<PathBuf> {
+    let dot = root.join(".git");
+    let Ok(meta) = dot.symlink_metadata() else { return Vec::new() };
+    if meta.is_dir() {
+        return vec![dot];
+    }
+    let Ok(text) = std::fs::read_to_string(&dot) else { return Vec::new() };
+    let Some(target) = text.strip_prefix("gitdir:").map(str::trim) else { return Vec::new() };
+    let Ok(own) = root.join(target).canonicalize() else { return Vec::new() };
+    let common = std::fs::read_to_string(own.join("commondir")).ok();
+    let common = common.and_then(|text| own.join(text.trim()).canonicalize().ok());
+    // The file is the repository's word: only what looks like the linked
+    // worktree of a git directory is believed.
+    let linked = |common: &PathBuf| {
+        own.parent() == Some(common.join("worktrees").as_path())
+            && common.join("HEAD").is_file()
+            && common.join("objects").is_dir()
+            && back_link(&own).is_some_and(|back| back == dot)
+    };
+    match common {
+        Some(common) if linked(&common) => vec![common, own],
+        _ => Vec::new(),
+    }
+}
+
+/// Where a linked worktree's own directory says the worktree is.
+fn back_link(own: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(own.join("gitdir")).ok()?;
+    let path = PathBuf::from(text.trim());
+    let parent = path.parent()?.canonicalize().ok()?;
+    Some(parent.join(path.file_name()?))
+}

@@ -1,0 +1,52 @@
+//! Logging in to servers at an address: OAuth 2.1.
+//!
+//! Discovery, registration, PKCE and the exchange of codes are the SDK's: it
+//! passes every case of the conformance suite. What is ours is what it leaves
+//! open: where tokens live, that several processes share them without tearing
+//! a rotated refresh token apart, that a server that cannot be reached for a
+//! moment does not cost the user a new login, where a login may lead, tokens
+//! that nobody has to be there for, and tokens that are bound to a key.
+//!
+//! **Does not know** the protocol between client and server, transports, or how
+//! a page is opened in a browser.
+//!
+//! **Invariant:** a login leads to no address nearer to this machine than the
+//! server that names it, and nothing secret is in an error.
+//!
+//! Reads from the top: `login` for people, `grant` for everybody else, `token`
+//! uses and renews what they got, `store` keeps it; `discover` finds the
+//! authorization server and `wire` is the way to it.
+
+mod answers;
+mod authorize;
+mod callback;
+mod clock;
+mod discover;
+mod dpop;
+mod endpoint;
+mod grant;
+mod login;
+mod reach;
+mod settings;
+mod sign;
+mod store;
+mod token;
+mod wire;
+
+pub use authorize::{Authorize, Pass, Refused, Renewal, explain};
+pub use callback::CallbackListener;
+pub use endpoint::HttpEndpoint;
+pub use login::{LoginError, LoginFlow, begin};
+pub use settings::{ClientKey, Grant, IdentityProvider, OAuthSettings, ProviderAddress, Secret};
+pub use store::TokenFile;
+pub use token::OAuthTokens;
+
+/// What all logins of a manager share.
+#[derive(Clone, Debug, Default)]
+pub struct AuthOptions {
+    /// Where tokens are kept; without it they last as long as the process.
+    pub directory: Option<std::path::PathBuf>,
+    /// A document at an address that describes this client, for authorization
+    /// servers that take one instead of a registration.
+    pub client_metadata_url: Option<String>,
+}

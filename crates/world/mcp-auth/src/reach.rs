@@ -1,0 +1,118 @@
+//! Which addresses a login may lead to.
+//!
+//! A server names its authorization server, and we go there. It must not be able
+//! to send us where only we can go: what a server names may be no nearer to us
+//! than the server itself. Own code: the SDK's own filter goes by how the server's
+//! address is written, so that no login inside a company's network works.
+
+use std::{net::IpAddr, sync::Arc};
+
+use haft_net::{AddressClass, AddressRule, host_of, literal_address, look_up};
+use reqwest::Url;
+
+/// Decides where a login may lead.
+#[derive(Clone, Debug)]
+pub(super) struct Reach {
+    nearest: AddressClass,
+    /// Hosts the user named: they may be anywhere.
+    named: Arc<[String]>,
+}
+
+const PROXY_VARIABLES: &[&str] =
+    &["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
+impl Reach {
+    /// As near as the server at `url` itself, and wherever the user says.
+    pub(super) async fn of(url: &Url, named: &[&str]) -> Self {
+        let mut hosts: Vec<String> = named.iter().filter_map(|it| host_of(&Url::parse(it).ok()?)).collect();
+        // A proxy is asked by name, and finds the way itself.
+        let proxies = PROXY_VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
+        hosts.extend(proxies.filter_map(|proxy| {
+            let proxy = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
+            host_of(&Url::parse(&proxy).ok()?)
+        }));
+        Self { nearest: nearest(url).await, named: hosts.into() }
+    }
+}
+
+impl AddressRule for Reach {
+    fn allows(&self, host: &str, address: IpAddr) -> bool {
+        // Whoever serves at an address that is set aside is no neighbour of ours.
+        let nearest = self.nearest.max(AddressClass::Reserved);
+        AddressClass::of(address) <= nearest || self.named.iter().any(|it| it == host)
+    }
+
+    fn refusal(&self, host: &str) -> String {
+        format!("{host} is nearer to this machine than the server that names it")
+    }
+}
+
+/// The least near of the server's addresses: one more that it could add does
+/// not open anything.
+async fn nearest(url: &Url) -> AddressClass {
+    let Some(host) = host_of(url) else { return AddressClass::Public };
+    if let Some(address) = literal_address(url) {
+        return limited(AddressClass::of(address));
+    }
+    match look_up(&host).await {
+        Ok(found) => {
+            found.into_iter().map(|it| limited(AddressClass::of(it))).min().unwrap_or(AddressClass::Public)
+        }
+        // Behind a proxy names need not mean anything here.
+        Err(_) => AddressClass::Public,
+    }
+}
+
+/// A server that is where none can be opens nothing.
+fn limited(class: AddressClass) -> AddressClass {
+    if class == AddressClass::Machine { AddressClass::Public } else { class }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::dns::Resolve;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_nearer_than_the_server_is_reached() {
+        let public = "https://93.184.216.34/mcp";
+        let private = "http://10.1.2.3/mcp";
+        let local = "http://localhost:80/mcp";
+        for (server, target, allowed) in [
+            (public, "https://1.1.1.1/token", true),
+            (public, "https://10.0.0.1/token", false),
+            (public, "http://127.0.0.1/token", false),
+            (public, "http://[::1]/token", false),
+            (public, "http://[::ffff:127.0.0.1]/token", false),
+            (public, "http://[64:ff9b::a00:1]/token", false),
+            (public, "http://169.254.169.254/latest", false),
+            (public, "http://192.168.7.7/token", true),
+            (private, "https://10.0.0.9/token", true),
+            (private, "https://1.1.1.1/token", true),
+            (private, "http://127.0.0.1/token", false),
+            (private, "http://169.254.169.254/latest", false),
+            (local, "http://127.0.0.1:9/token", true),
+            (local, "http://10.0.0.9/token", true),
+            (local, "http://169.254.169.254/latest", false),
+            (local, "http://[fd00:ec2::254]/latest", false),
+            ("http://169.254.169.254/mcp", "http://169.254.169.254/token", false),
+        ] {
+            let named = if target.contains("192.168") { target } else { "https://elsewhere.test" };
+            let reach = Reach::of(&Url::parse(server).unwrap(), &[named]).await;
+            assert_eq!(reach.allows_url(&Url::parse(target).unwrap()), allowed, "{server} names {target}");
+        }
+    }
+
+    #[tokio::test]
+    async fn names_are_judged_by_where_they_lead() {
+        let resolve = |server: &'static str, named: &'static str| async move {
+            let reach = Reach::of(&Url::parse(server).unwrap(), &[named]).await;
+            let resolver = haft_net::CheckedResolver::new(Arc::new(reach));
+            resolver.resolve("localhost".parse().unwrap()).await.is_ok()
+        };
+        assert!(!resolve("https://93.184.216.34/mcp", "https://x.test").await);
+        assert!(resolve("http://127.0.0.1/mcp", "https://x.test").await);
+        assert!(resolve("https://93.184.216.34/mcp", "http://localhost/as").await);
+    }
+}

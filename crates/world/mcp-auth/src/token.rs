@@ -1,0 +1,285 @@
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use haft_tool::BoxFuture;
+use reqwest::{Method, Url, header::HeaderMap};
+use rmcp::transport::auth::{
+    AuthError, CredentialStore, InMemoryCredentialStore, OAuthClientConfig, StoredCredentials,
+};
+use sha2::{Digest, Sha256};
+
+use super::{
+    discover::{Source, find},
+    dpop::Dpop,
+    grant::{self, NoToken},
+    store::{Login, Record, TokenFile},
+    wire::Wire,
+};
+use haft_types::text::hex;
+
+use crate::{Authorize, HttpEndpoint, Pass, Refused, Renewal};
+
+/// A token is exchanged this long before it ends, or in the last quarter of a
+/// short life.
+const REFRESH_EARLY_SECONDS: u64 = 300;
+
+/// An authorization server that just failed or said no is left alone this long,
+/// as long as nobody depends on it, or nothing will have changed.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// The tokens of one server.
+pub struct OAuthTokens {
+    server: String,
+    endpoint: HttpEndpoint,
+    file: Arc<TokenFile>,
+    /// One exchange at a time within this process; the file's lock does the
+    /// same between processes.
+    busy: tokio::sync::Mutex<()>,
+    state: Mutex<TokenState>,
+}
+
+#[derive(Default)]
+struct TokenState {
+    /// Not before this moment is a token renewed that is still good.
+    not_before: Option<Instant>,
+    /// Why there is no token, and until when that counts.
+    refused: Option<(Instant, String)>,
+    bound: Option<Arc<Dpop>>,
+}
+
+impl OAuthTokens {
+    /// The tokens of a server, kept in `file`.
+    pub fn new(server: &str, endpoint: &HttpEndpoint, file: Arc<TokenFile>) -> Self {
+        let (server, endpoint) = (server.to_owned(), endpoint.clone());
+        Self { server, endpoint, file, busy: tokio::sync::Mutex::default(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, TokenState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_headless(&self) -> bool {
+        self.endpoint.oauth.grant.is_headless()
+    }
+
+    /// What is stored, if it is what the settings mean.
+    fn load(&self) -> Option<Record> {
+        self.file.load().filter(|it| it.settings == self.settings())
+    }
+
+    /// Tells apart tokens of different settings; `None` where a person decides.
+    fn settings(&self) -> Option<String> {
+        let oauth = &self.endpoint.oauth;
+        let parts = (oauth.grant.name(), &oauth.client_id, &oauth.scopes, &oauth.auth_server_metadata_url);
+        self.is_headless().then(|| hex(&Sha256::digest(format!("{parts:?}")))[..16].to_owned())
+    }
+
+    /// Gets another token than the refused one, unless somebody else just did.
+    async fn renewed(&self, refused: Option<&str>, challenge: Option<&str>) -> Renewal {
+        let _here = self.busy.lock().await;
+        let _everywhere = match self.file.exclusive().await {
+            Ok(guard) => guard,
+            Err(err) => return Renewal::Later(format!("the login cannot be locked: {err}")),
+        };
+        let record = self.load();
+        let login = record.as_ref().map(|it| &it.login);
+        let is_new = match (login.and_then(Login::access_token), refused) {
+            (Some(token), Some(refused)) => token != refused,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_new && !login.is_some_and(is_about_to_end) {
+            return Renewal::Done;
+        }
+        match (self.is_headless(), record) {
+            (true, record) => self.obtained(record, challenge).await,
+            (false, Some(record)) if record.login.can_be_refreshed() => {
+                self.refreshed(record, challenge).await
+            }
+            (false, _) => Renewal::Impossible,
+        }
+    }
+
+    /// Asks for a token nobody has to be there for.
+    async fn obtained(&self, before: Option<Record>, challenge: Option<&str>) -> Renewal {
+        let refused = self.state().refused.clone();
+        if let Some((_, reason)) = refused.filter(|(until, _)| Instant::now() < *until) {
+            return Renewal::Later(reason);
+        }
+        let kept = before.as_ref().and_then(|it| it.login.challenge.clone());
+        let challenge = challenge.filter(|it| !it.is_empty()).or(kept.as_deref());
+        match grant::obtain(&self.endpoint, challenge, before.as_ref()).await {
+            Ok(login) => self.save(Record {
+                server: self.server.clone(),
+                url: self.endpoint.url.clone(),
+                client_secret: None,
+                redirect_uri: String::new(),
+                settings: self.settings(),
+                wanted: None,
+                login,
+            }),
+            Err(NoToken::Refused(reason)) => {
+                let reason = format!("there is no token for it, look at `oauth` in its entry: {reason}");
+                self.state().refused = Some((Instant::now() + PAUSE, reason.clone()));
+                Renewal::Later(reason)
+            }
+            Err(NoToken::Trouble(reason)) => {
+                Renewal::Later(format!("there is no token for it now: {reason}"))
+            }
+        }
+    }
+
+    async fn refreshed(&self, record: Record, challenge: Option<&str>) -> Renewal {
+        match exchange(&self.endpoint, &record, challenge).await {
+            Ok(credentials) => {
+                self.save(Record { login: Login { credentials, ..record.login.clone() }, ..record })
+            }
+            Err(Lost::ForGood) => {
+                // What is not known any more is not shown again. What was granted stays,
+                // for the next login.
+                let mut lost = record;
+                lost.login.credentials.token_response = None;
+                self.file.save(&lost).ok();
+                Renewal::Impossible
+            }
+            // The authorization server is having a bad moment: the login is still good.
+            Err(Lost::ForNow(reason)) => {
+                Renewal::Later(format!("the login could not be renewed just now: {reason}"))
+            }
+        }
+    }
+
+    fn save(&self, record: Record) -> Renewal {
+        match self.file.save(&record) {
+            Ok(()) => Renewal::Done,
+            Err(err) => Renewal::Later(format!("the renewed login cannot be stored: {err}")),
+        }
+    }
+
+    /// Renews a token that is about to end. If that fails, the old one may still
+    /// do; if not, the server will say so.
+    async fn renewed_early(&self, login: &Login) {
+        let is_soon = self.state().not_before.is_some_and(|it| Instant::now() < it);
+        if is_soon {
+            return;
+        }
+        if let Renewal::Later(_) = self.renewed(login.access_token().as_deref(), None).await {
+            self.state().not_before = Some(Instant::now() + PAUSE);
+        }
+    }
+
+    /// Keeps what a call would need, for the next login: that is often another
+    /// process.
+    async fn note_wanted(&self, challenge: &str) -> Renewal {
+        let _here = self.busy.lock().await;
+        if let (Ok(_everywhere), Some(record)) = (self.file.exclusive().await, self.load()) {
+            // Without it the login only asks for what it had.
+            self.file.save(&Record { wanted: Some(challenge.to_owned()), ..record }).ok();
+        }
+        Renewal::Impossible
+    }
+
+    /// The key a login is bound to.
+    fn bound(&self, login: &Login) -> Option<Arc<Dpop>> {
+        let kept = login.bound_key.as_deref().filter(|_| login.is_bound())?;
+        let mut state = self.state();
+        if state.bound.as_ref().is_none_or(|it| it.keep() != kept) {
+            state.bound = Dpop::kept(kept).map(Arc::new);
+        }
+        state.bound.clone()
+    }
+}
+
+fn is_about_to_end(login: &Login) -> bool {
+    login.remaining().is_some_and(|(left, lifetime)| left < REFRESH_EARLY_SECONDS.min(lifetime / 4).max(1))
+}
+
+/// What became of a login that could not be renewed.
+enum Lost {
+    ForGood,
+    ForNow(String),
+}
+
+/// What an authorization server says of a login, or of a client, that it does
+/// not know any more.
+const FOR_GOOD: &[&str] = &["invalid_grant", "invalid_client", "unauthorized_client"];
+
+/// Exchanges the refresh token.
+async fn exchange(
+    endpoint: &HttpEndpoint,
+    record: &Record,
+    challenge: Option<&str>,
+) -> Result<StoredCredentials, Lost> {
+    let credentials = &record.login.credentials;
+    let wire = Wire::new(endpoint).await.map_err(Lost::ForNow)?;
+    if let Some(bound) = record.login.bound_key.as_deref().and_then(Dpop::kept) {
+        wire.bound.set(Arc::new(bound)).ok();
+    }
+    let challenge = challenge.filter(|it| !it.is_empty()).or(record.login.challenge.as_deref());
+    let mut authority = find(endpoint, challenge, &wire).await.map_err(Lost::ForNow)?;
+    if authority.source == Source::Guessed && credentials.issuer.is_some() {
+        // A token must not go to where nobody said it belongs.
+        return Err(Lost::ForNow(String::from("its authorization server cannot be found")));
+    }
+    let failed = |err: AuthError| match (&err, wire.refusal()) {
+        (AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired, _) => Lost::ForGood,
+        (_, Some(refusal)) if FOR_GOOD.contains(&refusal.code.as_str()) => Lost::ForGood,
+        _ => Lost::ForNow(wire.reason(&err.to_string())),
+    };
+    let store = InMemoryCredentialStore::new();
+    store.save(credentials.clone()).await.map_err(failed)?;
+    authority.manager.set_credential_store(store.clone());
+    if !authority.manager.initialize_from_store().await.map_err(failed)? {
+        // The server has moved to another authorization server.
+        return Err(Lost::ForGood);
+    }
+    if let Some(secret) = &record.client_secret {
+        let client = OAuthClientConfig::new(&credentials.client_id, &record.redirect_uri);
+        authority.manager.configure_client(client.with_client_secret(secret)).map_err(failed)?;
+    }
+    authority.manager.refresh_token().await.map_err(failed)?;
+    store.load().await.map_err(failed)?.ok_or(Lost::ForGood)
+}
+
+impl Authorize for OAuthTokens {
+    fn pass<'a>(&'a self, method: &'a Method, url: &'a Url) -> BoxFuture<'a, Option<Pass>> {
+        Box::pin(async move {
+            let mut login = self.load()?.login;
+            if is_about_to_end(&login) && (self.is_headless() || login.can_be_refreshed()) {
+                self.renewed_early(&login).await;
+                login = self.load()?.login;
+            }
+            let bound = self.bound(&login);
+            let token = login.access_token()?;
+            let proof = bound.and_then(|it| it.proof(method.as_str(), url, Some(&token)).ok());
+            Some(Pass { token, proof })
+        })
+    }
+
+    fn heard(&self, url: &Url, headers: &HeaderMap) -> bool {
+        let bound = self.state().bound.clone();
+        bound.is_some_and(|it| it.heard(url, headers))
+    }
+
+    fn renew<'a>(&'a self, refused: Refused<'a>) -> BoxFuture<'a, Renewal> {
+        Box::pin(async move {
+            match refused {
+                Refused::Token { token, challenge } => self.renewed(token, Some(challenge)).await,
+                // More than was granted is a person's to ask for, where there is one.
+                Refused::Scope { token, challenge } if self.is_headless() => {
+                    self.renewed(Some(token), Some(challenge)).await
+                }
+                Refused::Scope { challenge, .. } => self.note_wanted(challenge).await,
+            }
+        })
+    }
+
+    fn no_use(&self) -> Option<String> {
+        let name = self.endpoint.oauth.grant.name();
+        self.is_headless().then(|| {
+            format!("it does not take the token that its authorization server gives for `grant: {name}`")
+        })
+    }
+}

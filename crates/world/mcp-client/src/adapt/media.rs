@@ -1,0 +1,110 @@
+use std::path::{Path, PathBuf};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_tool::{Block, BoxFuture};
+use sha2::{Digest, Sha256};
+
+use haft_types::text::hex;
+
+/// What becomes of bytes in results. The host decides: it knows the limits of
+/// the model and where files belong.
+pub trait Media: Send + Sync {
+    /// Makes a picture fit for the model, or says why it cannot be shown; then
+    /// it is saved instead.
+    fn picture<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>>;
+
+    /// Keeps bytes in a file and says where.
+    fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>>;
+}
+
+/// A picture as the model sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// As it came.
+    Whole(Block),
+    /// Smaller than it came; all of it is saved.
+    Smaller(Block),
+}
+
+/// Keeps files in one directory, named by their content: the same bytes are
+/// stored once. Pictures go to the model as they are, up to the size every
+/// provider takes.
+#[derive(Clone, Debug)]
+pub struct MediaDirectory(PathBuf);
+
+/// 5 MB of base64 text.
+const MAX_PICTURE_BYTES: usize = 3_750_000;
+
+impl MediaDirectory {
+    /// Files go here; it is made when the first one comes.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self(directory.into())
+    }
+}
+
+impl Media for MediaDirectory {
+    fn picture<'a>(&'a self, _media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<Shown, String>> {
+        Box::pin(async move {
+            // What a picture is, its bytes know better than the server.
+            match picture_type(bytes) {
+                Some(kind) if bytes.len() <= MAX_PICTURE_BYTES => {
+                    Ok(Shown::Whole(Block::image(kind, BASE64_STANDARD.encode(bytes))))
+                }
+                Some(_) => Err(format!("it is larger than {MAX_PICTURE_BYTES} bytes")),
+                None => Err(String::from("its format cannot be shown")),
+            }
+        })
+    }
+
+    fn save<'a>(&'a self, media_type: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, Result<PathBuf, String>> {
+        let (directory, bytes) = (self.0.clone(), bytes.to_vec());
+        let extension = extension(media_type);
+        Box::pin(async move {
+            let saving = tokio::task::spawn_blocking(move || save(&directory, extension, &bytes));
+            saving.await.map_err(|err| err.to_string())?.map_err(|err| err.to_string())
+        })
+    }
+}
+
+fn save(directory: &Path, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    let name = &hex(&Sha256::digest(bytes))[..16];
+    let path = directory.join(format!("{name}.{extension}"));
+    if path.exists() {
+        return Ok(path);
+    }
+    std::fs::create_dir_all(directory)?;
+    replace_file(&path, bytes, ReplacedMode::Private, Durability::Whenever)?;
+    Ok(path)
+}
+
+/// The type of a picture every provider shows, by its first bytes.
+pub(super) fn picture_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn extension(media_type: &str) -> &'static str {
+    match media_type.split(';').next().unwrap_or_default().trim() {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "audio/wav" | "audio/x-wav" => "wav",
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/ogg" => "ogg",
+        "application/pdf" => "pdf",
+        "application/json" => "json",
+        "application/zip" => "zip",
+        "text/csv" => "csv",
+        "text/html" => "html",
+        kind if kind.starts_with("text/") => "txt",
+        _ => "bin",
+    }
+}

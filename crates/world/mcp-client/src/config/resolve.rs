@@ -1,0 +1,372 @@
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use haft_mcp_auth::{HttpEndpoint, OAuthSettings};
+use serde_json::{Map, Value};
+
+use super::{
+    Approval, Declared, Endpoint, Problem, SamplingRules, Scope, ServerConfig, ServerPolicy, Timeouts, Trust,
+    expand::expand,
+};
+use crate::{client::Era, transport::StdioCommand};
+
+/// Everything that decides which declared servers run.
+pub struct Rules<'a> {
+    /// Which servers are allowed at all.
+    pub policy: &'a ServerPolicy,
+    /// What the user thinks of a server; see [`crate::Approvals`] for a way to
+    /// remember it.
+    pub approval: &'a dyn Fn(&Declared) -> Approval,
+    /// The real directory of the project; also where local servers start.
+    pub project: PathBuf,
+    /// The environment.
+    pub lookup: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// What came of the declarations.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// Ready to be started.
+    pub servers: Vec<ServerConfig>,
+    /// Declared by the project; the user has to agree first.
+    pub waiting: Vec<Waiting>,
+    /// Not to be used, and why.
+    pub problems: Vec<Problem>,
+}
+
+/// A server the user has to agree to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// What was declared.
+    pub server: Declared,
+    /// Whether it is new, or not what they agreed to.
+    pub approval: Approval,
+}
+
+/// Turns declarations of all scopes into servers. Of several with one name the
+/// one of the strongest scope counts, whole; servers of an administrator
+/// exclude all others. Nothing is expanded for a server that may not run.
+pub fn resolve(declared: Vec<Declared>, rules: &Rules<'_>) -> Resolved {
+    let mut resolved = Resolved::default();
+    for server in strongest(declared) {
+        if let Some(reason) = rules.policy.objection(&server) {
+            resolved.problems.push(Problem { server: server.name, reason });
+            continue;
+        }
+        match (rules.approval)(&server) {
+            Approval::Approved => match server_config(&server, rules) {
+                Ok(Some(config)) => resolved.servers.push(config),
+                // The host connects these itself.
+                Ok(None) => (),
+                Err(reason) => resolved.problems.push(Problem { server: server.name, reason }),
+            },
+            Approval::Rejected => {
+                let reason = String::from("you chose not to use this server of the project");
+                resolved.problems.push(Problem { server: server.name, reason });
+            }
+            approval => resolved.waiting.push(Waiting { server, approval }),
+        }
+    }
+    resolved
+}
+
+fn strongest(mut declared: Vec<Declared>) -> Vec<Declared> {
+    declared.sort_by_key(|it| it.scope);
+    if declared.iter().any(|it| it.scope == Scope::Managed) {
+        declared.retain(|it| it.scope == Scope::Managed);
+    }
+    let mut by_name = BTreeMap::<String, Declared>::new();
+    let mut contents = std::collections::HashSet::new();
+    for server in declared {
+        let is_copy = server.scope == Scope::Plugin && contents.contains(&server.fingerprint());
+        if !is_copy && !by_name.contains_key(&server.name) {
+            contents.insert(server.fingerprint());
+            by_name.insert(server.name.clone(), server);
+        }
+    }
+    by_name.into_values().collect()
+}
+
+/// Reads one declaration, field by field; errors name the field.
+struct Reader<'a> {
+    value: &'a Map<String, Value>,
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Reader<'_> {
+    fn expanded(&self, field: &str, text: &str) -> Result<String, String> {
+        expand(text, self.lookup).map_err(|reason| format!("`{field}`: {reason}"))
+    }
+
+    fn text(&self, field: &str) -> Result<Option<String>, String> {
+        match self.value.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => self.expanded(field, text).map(Some),
+            Some(_) => Err(format!("`{field}` is not text")),
+        }
+    }
+
+    fn list(&self, field: &str) -> Result<Vec<String>, String> {
+        let Some(value) = self.value.get(field).filter(|it| !it.is_null()) else { return Ok(Vec::new()) };
+        let items = value.as_array().ok_or_else(|| format!("`{field}` is not a list"))?;
+        let item = |(index, item): (usize, &Value)| match item {
+            Value::String(text) => self.expanded(&format!("{field}[{index}]"), text),
+            Value::Number(_) | Value::Bool(_) => Ok(item.to_string()),
+            _ => Err(format!("`{field}[{index}]` is not text")),
+        };
+        items.iter().enumerate().map(item).collect()
+    }
+
+    fn map(&self, field: &str) -> Result<BTreeMap<String, String>, String> {
+        let Some(value) = self.value.get(field).filter(|it| !it.is_null()) else {
+            return Ok(BTreeMap::new());
+        };
+        let items = value.as_object().ok_or_else(|| format!("`{field}` is not an object"))?;
+        let item = |(name, item): (&String, &Value)| match item {
+            Value::String(text) => Ok((name.clone(), self.expanded(&format!("{field}.{name}"), text)?)),
+            Value::Number(_) | Value::Bool(_) => Ok((name.clone(), item.to_string())),
+            _ => Err(format!("`{field}.{name}` is not text")),
+        };
+        items.iter().map(item).collect()
+    }
+
+    /// A value with all its texts expanded.
+    fn everywhere(&self, field: &str, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.expanded(field, text)?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.everywhere(field, item)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(map) => {
+                let item = |(name, item): (&String, &Value)| {
+                    Ok((name.clone(), self.everywhere(&format!("{field}.{name}"), item)?))
+                };
+                Value::Object(map.iter().map(item).collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn millis(&self, field: &str) -> Option<Duration> {
+        self.value.get(field).and_then(Value::as_u64).map(Duration::from_millis)
+    }
+
+    fn address(&self) -> Result<HttpEndpoint, String> {
+        let url = self.text("url")?.or(self.text("httpUrl")?).ok_or("`url` is missing")?;
+        let oauth = match self.value.get("oauth") {
+            None | Some(Value::Null) => OAuthSettings::default(),
+            Some(oauth) => {
+                let oauth = self.everywhere("oauth", oauth)?;
+                serde_json::from_value(oauth).map_err(|err| format!("`oauth`: {err}"))?
+            }
+        };
+        Ok(HttpEndpoint {
+            url,
+            headers: self.map("headers")?,
+            headers_helper: self.value.get("headersHelper").and_then(Value::as_str).map(str::to_owned),
+            oauth,
+        })
+    }
+}
+
+fn server_config(server: &Declared, rules: &Rules<'_>) -> Result<Option<ServerConfig>, String> {
+    let reader = Reader { value: &server.value, lookup: rules.lookup };
+    let kind =
+        match server.value.get("type").or_else(|| server.value.get("transport")).and_then(Value::as_str) {
+            Some(kind) => kind,
+            None if server.value.contains_key("command") => "stdio",
+            None => "http",
+        };
+    let endpoint = match kind {
+        "stdio" => Endpoint::Stdio(StdioCommand {
+            program: reader
+                .text("command")?
+                .filter(|it| !it.trim().is_empty())
+                .ok_or("`command` is missing")?,
+            variables: None,
+            args: reader.list("args")?,
+            env: {
+                let mut env = reader.map("env")?;
+                let project = rules.project.display().to_string();
+                env.entry(String::from("CLAUDE_PROJECT_DIR")).or_insert(project);
+                env
+            },
+            cwd: Some(match reader.text("cwd")? {
+                Some(cwd) => rules.project.join(cwd),
+                None => rules.project.clone(),
+            }),
+            inherit: inherit(rules.lookup),
+        }),
+        "http" | "streamable-http" | "streamableHttp" => Endpoint::Http(reader.address()?),
+        "sse" => Endpoint::Sse(reader.address()?),
+        "ws" | "websocket" => Endpoint::WebSocket(reader.address()?),
+        "sdk" => return Ok(None),
+        other => return Err(format!("`type` is `{other}`; use stdio, http, sse or ws")),
+    };
+    let mut config = ServerConfig::new(&server.name, endpoint);
+    config.scope = server.scope;
+    config.timeouts = timeouts(&reader, config.timeouts, rules.lookup);
+    config.always_load = server.value.get("alwaysLoad") == Some(&Value::Bool(true));
+    config.log_level = server.value.get("logLevel").and_then(Value::as_str).map(str::to_owned);
+    config.trust = match server.value.get("trust").and_then(Value::as_str) {
+        // A project cannot call its own servers trustworthy.
+        Some("trusted") if server.scope != Scope::Project => Trust::Trusted,
+        Some("untrusted") => Trust::Untrusted,
+        _ => Trust::Approved,
+    };
+    config.era = match server.value.get("protocol").and_then(Value::as_str) {
+        Some("legacy") => Some(Era::Legacy),
+        Some("modern") => Some(Era::Modern),
+        _ => None,
+    };
+    config.sampling = sampling(server)?;
+    config.sandbox = server.value.get("sandbox") == Some(&Value::Bool(true));
+    Ok(Some(config))
+}
+
+/// What the user lets a server ask of the model. A project cannot let its own
+/// servers.
+fn sampling(server: &Declared) -> Result<Option<SamplingRules>, String> {
+    match server.value.get("sampling") {
+        _ if server.scope == Scope::Project => Ok(None),
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => Ok(Some(SamplingRules::default())),
+        Some(rules) => {
+            serde_json::from_value(rules.clone()).map(Some).map_err(|err| format!("`sampling`: {err}"))
+        }
+    }
+}
+
+fn inherit(lookup: &dyn Fn(&str) -> Option<String>) -> crate::transport::InheritEnv {
+    let wanted = named(lookup, "HAFT_MCP_ALLOWLIST_ENV", "CLAUDE_CODE_MCP_ALLOWLIST_ENV");
+    match wanted.as_deref() {
+        None | Some("" | "0" | "false") => crate::transport::InheritEnv::WithoutOwnCredentials,
+        Some(_) => crate::transport::InheritEnv::Basics,
+    }
+}
+
+fn named(lookup: &dyn Fn(&str) -> Option<String>, ours: &str, theirs: &str) -> Option<String> {
+    lookup(ours).or_else(|| lookup(theirs))
+}
+
+/// The server's own limits, else those of the environment, else the usual ones.
+fn timeouts(reader: &Reader<'_>, usual: Timeouts, lookup: &dyn Fn(&str) -> Option<String>) -> Timeouts {
+    let variable = |ours: &str, theirs: &str| {
+        let millis = named(lookup, ours, theirs)?.replace('_', "").parse::<f64>().ok()?;
+        (1.0..1.0e12).contains(&millis).then(|| Duration::from_millis(millis as u64))
+    };
+    // Shorter than a second is meant as seconds somewhere else; ignored.
+    let own = reader.millis("timeout").filter(|it| Duration::from_secs(1) <= *it);
+    let total = own.or_else(|| variable("HAFT_MCP_TOOL_TIMEOUT", "MCP_TOOL_TIMEOUT")).unwrap_or(usual.total);
+    let idle = reader
+        .millis("idleTimeout")
+        .or_else(|| variable("HAFT_MCP_TOOL_IDLE_TIMEOUT", "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT"))
+        .filter(|it| !it.is_zero())
+        .unwrap_or(usual.idle);
+    let startup = reader.millis("startupTimeout").or_else(|| variable("HAFT_MCP_TIMEOUT", "MCP_TIMEOUT"));
+    Timeouts { startup: startup.unwrap_or(usual.startup), idle: idle.min(total), total }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{Approvals, Confirm, ProjectChoices, declared_servers};
+
+    fn resolved(layers: &[(Scope, Value)], choices: &ProjectChoices) -> Resolved {
+        let declared = layers.iter().flat_map(|(scope, config)| declared_servers(config, *scope).0).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let lookup = |name: &str| match name {
+            "TOKEN" => Some(String::from("t0k3n")),
+            "MCP_TIMEOUT" => Some(String::from("9_000")),
+            _ => None,
+        };
+        let approvals = Approvals::new(directory.path().join("a.json"));
+        let rules = Rules {
+            policy: &ServerPolicy::default(),
+            approval: &|server| approvals.of(std::path::Path::new("/project"), server, choices),
+            project: PathBuf::from("/project"),
+            lookup: &lookup,
+        };
+        resolve(declared, &rules)
+    }
+
+    #[test]
+    fn scopes_win_in_order_and_whole() {
+        let config = |command: &str| json!({"mcpServers": {"s": {"command": command}}});
+        let program = |resolved: &Resolved| match &resolved.servers[0].endpoint {
+            Endpoint::Stdio(command) => command.program.clone(),
+            other => panic!("{other:?}"),
+        };
+        let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
+        let layers = [
+            (Scope::User, config("user")),
+            (Scope::Local, config("local")),
+            (Scope::Project, config("project")),
+        ];
+        assert_eq!(program(&resolved(&layers, &all)), "local");
+        assert_eq!(program(&resolved(&[layers[0].clone(), layers[2].clone()], &all)), "project");
+        let managed =
+            [layers[1].clone(), (Scope::Managed, json!({"mcpServers": {"m": {"command": "managed"}}}))];
+        let only = resolved(&managed, &all);
+        assert_eq!((only.servers.len(), program(&only)), (1, String::from("managed")));
+    }
+
+    #[test]
+    fn a_project_waits_for_the_user_and_nothing_is_expanded() {
+        let config = json!({"mcpServers": {"s": {"command": "${NOT_SET}", "trust": "trusted"}}});
+        let waiting = resolved(&[(Scope::Project, config.clone())], &ProjectChoices::default());
+        assert_eq!(waiting.waiting[0].approval, Approval::Unknown);
+        assert!(waiting.problems.is_empty() && waiting.servers.is_empty());
+        let all = ProjectChoices { enable_all: true, ..ProjectChoices::default() };
+        let own = json!({"mcpServers": {"s": {"command": "x", "trust": "trusted", "sampling": true}}});
+        let own = resolved(&[(Scope::Project, own)], &all).servers.remove(0);
+        assert_eq!((own.trust, own.sampling), (Trust::Approved, None), "a project cannot vouch for itself");
+        let failed = resolved(&[(Scope::Project, config)], &all);
+        assert_eq!(failed.problems[0].reason, "`command`: the environment variable NOT_SET is not set");
+    }
+
+    #[test]
+    fn every_field_is_read() {
+        let config = json!({"mcpServers": {
+            "local": {
+                "command": "npx", "args": ["--key=${TOKEN}", 7], "env": {"A": "${TOKEN}", "B": true},
+                "cwd": "sub", "timeout": 5000, "alwaysLoad": true, "trust": "trusted", "protocol": "legacy",
+                "sampling": {"maxTokens": 100, "approval": "always"}, "sandbox": true,
+            },
+            "remote": {
+                "type": "http", "url": "https://x.test/${NOPE:-mcp}", "headers": {"Authorization": "Bearer ${TOKEN}"},
+                "headersHelper": "cat ${HOME}/x", "oauth": {"clientId": "c", "scopes": "a b"}, "timeout": 30,
+            },
+            "older": {"type": "sse", "url": "https://x.test/sse"},
+            "socket": {"type": "ws", "url": "wss://x.test"},
+            "host": {"type": "sdk", "name": "host"},
+            "bad": {"type": "carrier-pigeon"},
+            "worse": {"command": "x", "sampling": {"maxTokens": "many"}},
+            "empty": {"command": ""},
+        }});
+        let resolved = resolved(&[(Scope::User, config)], &ProjectChoices::default());
+        let kinds: Vec<&str> = resolved.servers.iter().map(|it| it.endpoint.kind()).collect();
+        assert_eq!(kinds, ["stdio", "sse", "http", "ws"]);
+        let wrong: Vec<&str> = resolved.problems.iter().map(|it| it.server.as_str()).collect();
+        assert_eq!(wrong, ["bad", "empty", "worse"]);
+        let local = &resolved.servers[0];
+        let Endpoint::Stdio(command) = &local.endpoint else { panic!() };
+        assert_eq!(command.args, ["--key=t0k3n", "7"]);
+        assert_eq!(command.env["A"], "t0k3n");
+        assert_eq!(command.env["CLAUDE_PROJECT_DIR"], "/project");
+        assert_eq!(command.cwd.as_deref(), Some(std::path::Path::new("/project/sub")));
+        assert_eq!(local.timeouts.total, Duration::from_secs(5));
+        assert_eq!(local.timeouts.startup, Duration::from_secs(9));
+        assert!(local.timeouts.idle <= local.timeouts.total);
+        assert_eq!((local.always_load, local.trust, local.era), (true, Trust::Trusted, Some(Era::Legacy)));
+        let rules = SamplingRules { max_tokens: 100, confirm: Confirm::Never, ..SamplingRules::default() };
+        assert_eq!((&local.sampling, local.sandbox), (&Some(rules), true));
+        let Endpoint::Http(remote) = &resolved.servers[2].endpoint else { panic!() };
+        assert_eq!(remote.url, "https://x.test/mcp");
+        assert_eq!(remote.headers["Authorization"], "Bearer t0k3n");
+        assert_eq!(remote.headers_helper.as_deref(), Some("cat ${HOME}/x"), "the shell expands it");
+        assert_eq!(remote.oauth.scopes, ["a", "b"]);
+        assert_eq!(resolved.servers[2].timeouts.total, Duration::from_secs(28 * 3600), "30 ms is no limit");
+    }
+}

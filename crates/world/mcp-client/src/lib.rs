@@ -1,0 +1,60 @@
+//! The client side of the Model Context Protocol.
+//!
+//! A [`Manager`] connects to any number of servers and turns their
+//! tools into tools of ours (`mcp__server__tool`), whatever the servers do:
+//! start late, die, hang, lie, speak the protocol of this year or of 2024.
+//!
+//! Reads from the top: [`declared_servers`] and [`resolve`] say which servers
+//! may run, [`Manager`] runs them.
+//!
+//! **Does not know** settings files, terminals, models or any concrete tool,
+//! nor how a token is come by (`haft-mcp-auth`) or how tools are served
+//! (`haft-mcp-server`).
+//! Whom to ask ([`Elicit`], [`Sample`]), where bytes go ([`Media`]) and which
+//! pages to open ([`LoginFlow`]) are the host's business.
+//!
+//! **Invariant:** one bad tool, result, message or server costs nothing but
+//! itself, and what it cost is visible in [`ServerStatus`].
+//!
+//! **Invariant:** every request ends: with its answer, with an error, or at its
+//! deadline. A cancelled one is withdrawn from the server, and the server lives
+//! on.
+//!
+//! **Invariant:** no process outlives us, not even after SIGKILL.
+//!
+//! **Invariant:** a server declared by a project runs only after the user has
+//! agreed to exactly this declaration, and a tool that is no longer what the
+//! user agreed to asks before it runs.
+
+mod adapt;
+mod client;
+mod config;
+mod supervise;
+mod tools;
+mod transport;
+mod wire;
+
+pub use adapt::{Media, MediaDirectory, Shown, tool_prefix};
+pub use client::{
+    Annotations, Capabilities, Elicit, ElicitAnswer, Elicitation, Era, Host, NotSampled, PromptArgument,
+    PromptDef, ResourceDef, ResourceTemplate, Root, Sample, ServerInfo, Skipped, ToolDef,
+};
+pub use config::{
+    Approval, Approvals, Confirm, Declared, Endpoint, Problem, ProjectChoices, Resolved, Rules,
+    SamplingRules, Scope, ServerConfig, ServerMatcher, ServerPolicy, Timeouts, Trust, Waiting, add_server,
+    declared_servers, remove_server, resolve,
+};
+/// Logins, as configurations and hosts of servers name them.
+pub use haft_mcp_auth::{
+    AuthOptions, CallbackListener, ClientKey, Grant, HttpEndpoint, IdentityProvider, LoginError, LoginFlow,
+    OAuthSettings, ProviderAddress, Secret,
+};
+pub use supervise::{
+    AskError, Enabled, Event, Manager, ManagerOptions, Noise, PromptCommand, ServerState, ServerStatus,
+    WeakManager,
+};
+pub use tools::resource_tools;
+pub use transport::{
+    ChannelEnds, ChannelServer, Connector, HostedServer, Inbox, InheritEnv, McpConnection, OpenError,
+    Outgoing, StdioCommand, Transport,
+};

@@ -1,0 +1,193 @@
+use std::{
+    collections::VecDeque,
+    process::ExitStatus,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_process::{
+    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+};
+use rustix::process::Signal;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::watch,
+};
+
+use super::Inbox;
+
+/// How long a server has to leave after the end of its input, and then after
+/// the polite signal.
+const LEAVE_ON_EOF: Duration = Duration::from_millis(500);
+const LEAVE_ON_TERM: Duration = Duration::from_millis(800);
+const LEAVE_ON_KILL: Duration = Duration::from_secs(2);
+
+/// A server process with everything it started.
+///
+/// **Invariant:** when this is dropped, or when we are killed, the process and
+/// everything it started are gone.
+pub(super) struct ServerProcess {
+    tree: Arc<ProcessTree>,
+    exit: watch::Receiver<Option<String>>,
+    log: Arc<Mutex<LogTail>>,
+}
+
+/// The pipes of a fresh process.
+pub(super) struct Pipes {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+}
+
+impl ServerProcess {
+    /// Starts `command` as the leader of a group of its own, under the name of
+    /// its server.
+    pub(super) fn start(
+        owner: &Arc<ProcessOwner>,
+        server: &str,
+        mut command: Command,
+        inbox: &Inbox,
+    ) -> std::io::Result<(Self, Pipes)> {
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let line = command_line(&command);
+        let about = Announced { purpose: ProcessPurpose::Server, call: server, command: &line, task: "" };
+        let plan = TreePlan { about, isolation: TreeIsolation::OwnGroup, after_kill: AfterKill::Guardian };
+        let (tree, mut child) = ProcessTree::spawn(owner, plan, command)?;
+        let log = Arc::<Mutex<LogTail>>::default();
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(collect(stderr, Arc::clone(&log), inbox.clone()));
+        }
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let tree = Arc::new(tree);
+        let process = Self { exit: reap(child, Arc::clone(&tree)), tree, log };
+        match (stdin, stdout) {
+            (Some(stdin), Some(stdout)) => Ok((process, Pipes { stdin, stdout })),
+            _ => Err(std::io::Error::other("the process has no pipes")),
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.tree.pid()
+    }
+
+    /// The last lines of the error output.
+    pub(super) fn log_tail(&self) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+
+    /// Says how it ended, once it has.
+    pub(super) fn exit(&self) -> watch::Receiver<Option<String>> {
+        self.exit.clone()
+    }
+
+    /// Waits a moment for the exit and says how it was.
+    pub(super) async fn exit_within(&self, patience: Duration) -> Option<String> {
+        let mut exit = self.exit.clone();
+        let ended = tokio::time::timeout(patience, exit.wait_for(Option::is_some)).await;
+        match ended {
+            Ok(Ok(status)) => status.clone(),
+            // The reaper went with its runtime, and the process with it.
+            Ok(Err(_)) => Some(String::from("exited")),
+            Err(_) => None,
+        }
+    }
+
+    /// Ends the process and everything it started. Its input is closed already.
+    pub(super) async fn stop(&self) {
+        if self.exit_within(LEAVE_ON_EOF).await.is_none() {
+            self.tree.signal_group(Signal::TERM);
+            if self.exit_within(LEAVE_ON_TERM).await.is_none() {
+                self.tree.signal_group(Signal::KILL);
+                self.exit_within(LEAVE_ON_KILL).await;
+            }
+        }
+        self.tree.kill();
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The task that waits for the process holds the tree, too.
+        self.tree.kill();
+    }
+}
+
+fn command_line(command: &Command) -> String {
+    let command = command.as_std();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Waits for the process in a task of its own, so that it never stays a zombie.
+fn reap(mut child: Child, tree: Arc<ProcessTree>) -> watch::Receiver<Option<String>> {
+    let (sender, receiver) = watch::channel(None);
+    tokio::spawn(async move {
+        let status = tree.reap(&mut child).await;
+        let _ = sender.send(Some(status.map_or_else(|err| err.to_string(), describe)));
+    });
+    receiver
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => String::from("ended"),
+    }
+}
+
+/// How much of the error output is kept.
+const LOG_LINES: usize = 100;
+const LOG_LINE_CHARS: usize = 500;
+
+#[derive(Default)]
+struct LogTail(VecDeque<String>);
+
+impl LogTail {
+    fn push(&mut self, line: &str) {
+        if LOG_LINES <= self.0.len() {
+            self.0.pop_front();
+        }
+        self.0.push_back(line.to_owned());
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Reads until the end whatever comes: a full pipe would block the server.
+async fn collect(stderr: impl AsyncRead + Unpin, log: Arc<Mutex<LogTail>>, inbox: Inbox) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        let Ok(available) = reader.fill_buf().await else { return };
+        if available.is_empty() {
+            break;
+        }
+        let end = memchr::memchr(b'\n', available);
+        let used = end.map_or(available.len(), |at| at + 1);
+        // Four bytes per character at most; the rest of a long line is dropped.
+        let room = (4 * LOG_LINE_CHARS).saturating_sub(line.len());
+        line.extend_from_slice(&available[..used.min(room)]);
+        reader.consume(used);
+        if end.is_some() {
+            push_line(&log, &line, &inbox);
+            line.clear();
+        }
+    }
+    push_line(&log, &line, &inbox);
+}
+
+fn push_line(log: &Mutex<LogTail>, line: &[u8], inbox: &Inbox) {
+    let text = String::from_utf8_lossy(line);
+    if !text.trim().is_empty() {
+        let text = haft_types::text::head(text.trim_end(), LOG_LINE_CHARS);
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        inbox.logged(text);
+    }
+}

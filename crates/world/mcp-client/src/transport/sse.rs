@@ -1,0 +1,168 @@
+//! The HTTP transport of revision 2024-11-05: one stream for what the server
+//! says, one address for what we say.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_mcp_auth::{Authorize, HttpEndpoint};
+use haft_tool::BoxFuture;
+use reqwest::{
+    Url,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Connector, Inbox, OpenError, Outgoing, Transport,
+    events::EventStream,
+    web::{Protocol, Site, explanation, http_error},
+};
+use crate::{
+    client::Era,
+    wire::{CallError, parse_values},
+};
+
+/// Reads one stream and posts to the address it names.
+pub(crate) struct SseConnector {
+    server: String,
+    endpoint: HttpEndpoint,
+    login: Arc<dyn Authorize>,
+}
+
+/// How long the server may take to name the address.
+const ENDPOINT_LIMIT: Duration = Duration::from_secs(10);
+
+impl SseConnector {
+    pub(crate) fn new(server: &str, endpoint: HttpEndpoint, login: Arc<dyn Authorize>) -> Self {
+        Self { server: server.to_owned(), endpoint, login }
+    }
+}
+
+impl Connector for SseConnector {
+    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+        Box::pin(async move {
+            let site =
+                Site::open(&self.server, &self.endpoint, Arc::clone(&self.login), Protocol::Any).await?;
+            let opening = tokio::time::timeout(ENDPOINT_LIMIT, begin(&site)).await;
+            let (stream, target) = match opening {
+                Ok(opened) => opened?,
+                Err(_) => {
+                    let reason = "the server did not say where to send messages";
+                    return Err(OpenError::Failed(reason.to_owned()));
+                }
+            };
+            let end = CancellationToken::new();
+            tokio::spawn(read(stream, inbox.clone(), end.clone()));
+            Ok(Arc::new(Sse { site, target, inbox, end: end.clone(), _guard: end.drop_guard() })
+                as Arc<dyn Transport>)
+        })
+    }
+
+    /// This transport went before the modern protocol came.
+    fn era(&self) -> Option<Era> {
+        Some(Era::Legacy)
+    }
+}
+
+/// Opens the stream and waits for the address.
+async fn begin(site: &Site) -> Result<(EventStream, Url), OpenError> {
+    let request = || site.client.get(site.url.clone()).header(ACCEPT, "text/event-stream");
+    let response = site.send(request).await.map_err(open_error)?;
+    let status = response.status();
+    if !status.is_success() {
+        let body = explanation(response).await;
+        return Err(open_error(http_error(status, &body)));
+    }
+    let mut stream = EventStream::new(response);
+    loop {
+        match stream.next().await {
+            Ok(Some(event)) if event.kind == "endpoint" => {
+                let target = String::from_utf8_lossy(&event.data).trim().to_owned();
+                return Ok((stream, resolve(&site.url, &target)?));
+            }
+            Ok(Some(_)) => (),
+            Ok(None) => return Err(OpenError::Failed(String::from("the stream ended at once"))),
+            Err(reason) => return Err(OpenError::Failed(reason)),
+        }
+    }
+}
+
+/// Messages, and the token with them, go to the origin the user agreed to.
+fn resolve(base: &Url, target: &str) -> Result<Url, OpenError> {
+    let url =
+        base.join(target).map_err(|err| OpenError::Failed(format!("`{target}` is not an address: {err}")))?;
+    if url.origin() != base.origin() {
+        return Err(OpenError::Failed(format!("the server sends messages to another origin: {url}")));
+    }
+    Ok(url)
+}
+
+fn open_error(err: CallError) -> OpenError {
+    match err {
+        CallError::Unauthorized { challenge } => OpenError::Unauthorized { challenge },
+        other => OpenError::Failed(other.to_string()),
+    }
+}
+
+async fn read(mut stream: EventStream, inbox: Inbox, end: CancellationToken) {
+    let reading = async {
+        loop {
+            match stream.next().await {
+                Ok(Some(event)) => {
+                    parse_values(&event.data).into_iter().for_each(|value| inbox.deliver(value))
+                }
+                Ok(None) => return String::from("the server ended the stream"),
+                Err(reason) => return format!("the stream broke: {reason}"),
+            }
+        }
+    };
+    let reason = tokio::select! {
+        reason = reading => reason,
+        () = end.cancelled() => String::from("the connection was closed"),
+    };
+    inbox.closed(reason);
+}
+
+struct Sse {
+    site: Site,
+    target: Url,
+    inbox: Inbox,
+    end: CancellationToken,
+    _guard: DropGuard,
+}
+
+impl Transport for Sse {
+    fn send(&self, message: Outgoing) -> Result<(), String> {
+        let (site, target, inbox) = (self.site.clone(), self.target.clone(), self.inbox.clone());
+        let id = message.message["id"].as_u64().filter(|_| message.message.get("method").is_some());
+        let text = message.message.to_string();
+        let posting = async move {
+            let request = || {
+                site.client.post(target.clone()).header(CONTENT_TYPE, "application/json").body(text.clone())
+            };
+            let failure = match site.send(request).await {
+                Ok(response) if response.status().is_success() => None,
+                Ok(response) => {
+                    let status = response.status();
+                    Some(http_error(status, &explanation(response).await))
+                }
+                Err(err) => Some(err),
+            };
+            if let (Some(id), Some(err)) = (id, failure) {
+                inbox.fail(id, err);
+            }
+        };
+        let end = self.end.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = posting => (),
+                () = end.cancelled() => (),
+            }
+        });
+        Ok(())
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.end.cancel();
+        Box::pin(async {})
+    }
+}

@@ -1,0 +1,333 @@
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::poll_fn,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use haft_process::ProcessOwner;
+use haft_tool::BoxFuture;
+use haft_types::{Variables, text};
+use tokio::{
+    io::AsyncWrite,
+    process::{ChildStdin, ChildStdout, Command},
+    sync::Notify,
+};
+
+use super::{
+    Connector, Inbox, OpenError, Outgoing, Transport,
+    process::{Pipes, ServerProcess},
+};
+use crate::wire::{Line, LineReader};
+
+/// How a local server is started.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StdioCommand {
+    /// The program, looked up like a shell would.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables on top of what is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Where it starts; our own directory if not given.
+    pub cwd: Option<PathBuf>,
+    /// The variables it may inherit; those of this process if not given.
+    pub variables: Option<Variables>,
+    /// Which of them it sees.
+    pub inherit: InheritEnv,
+}
+
+/// Which variables a server inherits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum InheritEnv {
+    /// Everything but the credentials Haft itself works with: a server that
+    /// needs one of those is given it by name in its configuration.
+    #[default]
+    WithoutOwnCredentials,
+    /// Only what any program needs to run: search path, home, locale,
+    /// temporary directory.
+    Basics,
+}
+
+/// Credentials of ours, not of the servers.
+const OWN_CREDENTIALS: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+];
+
+const BASICS: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "NODE_EXTRA_CA_CERTS",
+    "PATH",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+];
+
+impl InheritEnv {
+    fn keeps(self, name: &str) -> bool {
+        match self {
+            Self::WithoutOwnCredentials => !OWN_CREDENTIALS.contains(&name) && !name.starts_with("OTEL_"),
+            Self::Basics => {
+                let prefixed = ["LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix));
+                prefixed || BASICS.contains(&name)
+            }
+        }
+    }
+}
+
+impl StdioCommand {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear();
+        let variables = self.variables.clone().unwrap_or_else(Variables::of_process);
+        let kept = variables.iter().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
+        command.envs(kept).env("CLAUDECODE", "1").envs(&self.env);
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        command
+    }
+}
+
+/// Starts one process per connection and talks over its pipes.
+pub(crate) struct StdioConnector {
+    /// The name of the server.
+    pub(crate) server: String,
+    pub(crate) command: StdioCommand,
+    pub(crate) processes: Arc<ProcessOwner>,
+}
+
+impl Connector for StdioConnector {
+    fn open(&self, inbox: Inbox) -> BoxFuture<'_, Result<Arc<dyn Transport>, OpenError>> {
+        Box::pin(async move {
+            let (process, pipes) =
+                ServerProcess::start(&self.processes, &self.server, self.command.command(), &inbox).map_err(
+                    |err| {
+                        let program = &self.command.program;
+                        OpenError::Failed(format!(
+                            "cannot start `{program}`: {err}. Is it installed and on the PATH?"
+                        ))
+                    },
+                )?;
+            Ok(Stdio::open(process, pipes, inbox) as Arc<dyn Transport>)
+        })
+    }
+}
+
+/// More than this waiting to be read by the server means that it does not read.
+const MAX_BACKLOG_BYTES: usize = 64 << 20;
+
+struct Stdio {
+    process: Arc<ServerProcess>,
+    input: Arc<Input>,
+}
+
+/// Our end of the server's input.
+struct Input {
+    outbox: Mutex<Outbox>,
+    more: Notify,
+    inbox: Inbox,
+}
+
+struct Outbox {
+    /// Gone after an error or after closing.
+    pipe: Option<ChildStdin>,
+    /// What the pipe did not take yet; the first piece may be half written.
+    backlog: VecDeque<Vec<u8>>,
+    written: usize,
+    bytes: usize,
+}
+
+impl Stdio {
+    fn open(process: ServerProcess, pipes: Pipes, inbox: Inbox) -> Arc<Self> {
+        let process = Arc::new(process);
+        let outbox = Outbox { pipe: Some(pipes.stdin), backlog: VecDeque::new(), written: 0, bytes: 0 };
+        let input = Arc::new(Input { outbox: Mutex::new(outbox), more: Notify::new(), inbox: inbox.clone() });
+        // Neither task keeps the process alive: it ends with the transport.
+        tokio::spawn(read(pipes.stdout, Arc::downgrade(&process), inbox));
+        tokio::spawn(Arc::clone(&input).write());
+        Arc::new(Self { process, input })
+    }
+}
+
+impl Transport for Stdio {
+    fn send(&self, message: Outgoing) -> Result<(), String> {
+        let mut line = serde_json::to_vec(&message.message).map_err(|err| err.to_string())?;
+        line.push(b'\n');
+        self.input.push(line)
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.input.close();
+        let process = Arc::clone(&self.process);
+        Box::pin(async move { process.stop().await })
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.process.pid())
+    }
+
+    fn log_tail(&self) -> String {
+        self.process.log_tail()
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        self.input.close();
+    }
+}
+
+impl Input {
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: Vec<u8>) -> Result<(), String> {
+        let mut outbox = self.outbox();
+        if outbox.pipe.is_none() {
+            return Err(CLOSED_INPUT.to_owned());
+        }
+        if MAX_BACKLOG_BYTES < outbox.bytes + line.len() {
+            return Err(String::from("the server does not read its input"));
+        }
+        let idle = outbox.backlog.is_empty();
+        outbox.bytes += line.len();
+        outbox.backlog.push_back(line);
+        // The pipe nearly always has room: writing here saves a task switch.
+        if idle && outbox.poll_drain(&mut Context::from_waker(Waker::noop())).is_pending() {
+            self.more.notify_one();
+        }
+        if outbox.pipe.is_none() {
+            drop(outbox);
+            self.broken();
+            return Err(CLOSED_INPUT.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The server does not listen any more. One that ended says so itself in a
+    /// moment, and how; one that lives on is of no use to anybody.
+    fn broken(&self) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(2 * LAST_WORDS).await;
+            inbox.closed(CLOSED_INPUT);
+        });
+    }
+
+    fn close(&self) {
+        self.outbox().pipe = None;
+        self.more.notify_one();
+    }
+
+    /// Writes what did not fit at once, until the pipe is gone.
+    async fn write(self: Arc<Self>) {
+        loop {
+            self.more.notified().await;
+            poll_fn(|cx| self.outbox().poll_drain(cx)).await;
+            if self.outbox().pipe.is_none() {
+                // Also after closing it ourselves; then nobody listens to this.
+                self.broken();
+                return;
+            }
+        }
+    }
+}
+
+impl Outbox {
+    /// Writes as much as the pipe takes.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(front) = self.backlog.front() {
+            let Some(pipe) = self.pipe.as_mut() else { break };
+            match Pin::new(pipe).poll_write(cx, &front[self.written..]) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => self.pipe = None,
+                Poll::Ready(Ok(count)) => {
+                    self.written += count;
+                    self.bytes -= count;
+                    if self.written == front.len() {
+                        self.written = 0;
+                        self.backlog.pop_front();
+                    }
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+const CLOSED_INPUT: &str = "the server has closed its input";
+
+/// What a server may still have to say after its process has ended.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Delivers what the server writes, until it ends.
+async fn read(stdout: ChildStdout, process: Weak<ServerProcess>, inbox: Inbox) {
+    let mut lines = LineReader::new(stdout);
+    let exit = exit_of(&process);
+    tokio::pin!(exit);
+    let mut last_words = None;
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines.next() => line,
+            () = &mut exit, if last_words.is_none() => {
+                // A grandchild may hold the pipe open for ever.
+                last_words = Some(tokio::time::Instant::now() + LAST_WORDS);
+                continue;
+            }
+            () = wait_until(last_words), if last_words.is_some() => break,
+        };
+        match line {
+            Ok(Some(Line::Messages(values))) => values.into_iter().for_each(|value| inbox.deliver(value)),
+            Ok(Some(Line::Unreadable { id, problem })) => inbox.unreadable(id, problem),
+            Ok(Some(Line::Noise(line))) => inbox.noise(&line),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    inbox.closed(obituary(&process).await);
+}
+
+async fn wait_until(moment: Option<tokio::time::Instant>) {
+    if let Some(moment) = moment {
+        tokio::time::sleep_until(moment).await;
+    }
+}
+
+async fn exit_of(process: &Weak<ServerProcess>) {
+    let exit = process.upgrade().map(|it| it.exit());
+    if let Some(mut exit) = exit {
+        let _ = exit.wait_for(Option::is_some).await;
+    }
+}
+
+/// How the server ended, and what it said last.
+async fn obituary(process: &Weak<ServerProcess>) -> String {
+    let Some(process) = process.upgrade() else { return String::from("the connection was closed") };
+    let how = match process.exit_within(LAST_WORDS).await {
+        Some(how) => format!("the server {how}"),
+        None => String::from("the server closed its output"),
+    };
+    let log = process.log_tail();
+    let last: Vec<&str> = log.lines().rev().take(5).collect();
+    if last.is_empty() {
+        return how;
+    }
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    format!("{how}; it last wrote: {}", text::tail(&last.join(" | "), 400))
+}

@@ -1,0 +1,163 @@
+//! Any pool of tools, served to any MCP client.
+//!
+//! The SDK's server carries the protocol: it passes the conformance suite in
+//! both eras. What is ours is what a call goes through: the same eight stages
+//! as a call of a model, with the client in the place of the person.
+//!
+//! Reads from the top: a [`ToolServer`] offers a pool; [`serve_stdio`] and
+//! [`serve_http`] carry it.
+//!
+//! **Does not know** the client side of the protocol, settings files, terminals
+//! or any concrete tool.
+//!
+//! **Invariant:** the server runs nothing the rules do not allow or the client's
+//! person has not agreed to; without a person the answer is no.
+
+mod accept;
+mod call;
+mod caller;
+mod client;
+mod describe;
+mod direct;
+mod guard;
+mod handler;
+mod http;
+mod inputs;
+mod introspect;
+mod portable;
+mod result;
+mod sessions;
+mod snippets;
+mod stdio;
+mod stored;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_runtime::{Pipeline, Pool, SessionState, SharedPool};
+use rmcp::{model::Tool, task_manager::TaskManager};
+use tokio::sync::{Semaphore, broadcast};
+
+pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
+pub use guard::{HttpAuth, TokenCheck, Verdict};
+pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};
+pub use introspect::Introspection;
+pub use snippets::{Snippet, client_snippets};
+pub use stdio::serve_stdio;
+
+/// A pool of tools with everything needed to serve it. Cheap to clone.
+///
+/// What a session changes (the working directory) belongs to one clone made
+/// with [`ToolServer::session`]; everything else is shared.
+#[derive(Clone)]
+pub struct ToolServer {
+    shared: Arc<Shared>,
+    state: Arc<Mutex<SessionState>>,
+}
+
+struct Shared {
+    pipeline: Arc<Pipeline>,
+    pool: SharedPool,
+    state: SessionState,
+    options: ServerOptions,
+    clients: Clients,
+    /// Seals what a client carries between two rounds of one call.
+    seal: inputs::Seal,
+    tasks: TaskManager,
+    changes: broadcast::Sender<()>,
+    busy: Semaphore,
+    listed: Mutex<Option<Listed>>,
+}
+
+/// The list of tools, as long as the pool it was made of is the current one.
+#[derive(Clone)]
+struct Listed {
+    pool: Arc<Pool>,
+    tools: Arc<Vec<Tool>>,
+}
+
+/// What a client learns about the server, and how much it may ask of it.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The server's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// How its tools are meant to be used; empty says nothing.
+    pub instructions: String,
+    /// Directories in which tools keep output that is too large for a result,
+    /// beside the result store: a file there that a result names can be read
+    /// as a resource.
+    pub spools: Vec<PathBuf>,
+    /// Calls under way at the same time, of all clients together.
+    pub max_calls: usize,
+    /// A call that takes longer goes on as a task, for clients that know tasks.
+    pub task_after: std::time::Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            name: String::from("haft"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: String::new(),
+            spools: Vec::new(),
+            max_calls: 256,
+            task_after: std::time::Duration::from_secs(15),
+        }
+    }
+}
+
+const WAITING_CHANGES: usize = 16;
+
+impl ToolServer {
+    /// Serves `pool` through `pipeline`. Calls run in the directory `state`
+    /// names. `clients` are those the pipeline's gate asks; see [`ClientAsk`].
+    pub fn new(
+        pipeline: Arc<Pipeline>,
+        pool: SharedPool,
+        state: SessionState,
+        clients: Clients,
+        options: ServerOptions,
+    ) -> Self {
+        let shared = Shared {
+            pipeline,
+            pool,
+            state: state.clone(),
+            clients,
+            seal: inputs::Seal::fresh(),
+            tasks: TaskManager::new(),
+            changes: broadcast::channel(WAITING_CHANGES).0,
+            busy: Semaphore::new(options.max_calls),
+            options,
+            listed: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The same server for another client: with a working directory of its own.
+    pub fn session(&self) -> Self {
+        let state = Arc::new(Mutex::new(self.shared.state.clone()));
+        Self { shared: Arc::clone(&self.shared), state }
+    }
+
+    /// The pool is another one now: tells all clients that want to know.
+    pub fn tools_changed(&self) {
+        let _ = self.shared.changes.send(());
+    }
+
+    fn listed(&self) -> Listed {
+        let pool = self.shared.pool.get();
+        let mut slot = self.shared.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.as_ref().filter(|listed| Arc::ptr_eq(&listed.pool, &pool)) {
+            Some(listed) => listed.clone(),
+            None => {
+                let listed = Listed { tools: Arc::new(describe::tools(&pool)), pool };
+                *slot = Some(listed.clone());
+                listed
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The documentation says what the code says.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use std::path::Path;
+
+use haft_mcp_client::{Scope, declared_servers};
+use haft_mcp_server::client_snippets;
+
+#[test]
+fn every_snippet_is_in_the_documentation_and_is_read_by_us() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/mcp.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for snippet in client_snippets("haft", "haft", &["mcp", "serve"]) {
+        let fenced = format!("```{}\n{}\n```", snippet.language, snippet.text);
+        assert!(page.contains(&fenced), "docs/mcp.md lacks the snippet for {}:\n{fenced}", snippet.client);
+        assert!(page.contains(snippet.file), "{}", snippet.file);
+        if snippet.language == "json" {
+            let value = serde_json::from_str(&snippet.text).unwrap();
+            let (servers, problems) = declared_servers(&value, Scope::User);
+            assert!(problems.is_empty() && servers[0].summary() == "haft mcp serve", "{problems:?}");
+        }
+    }
+}
