@@ -12,5 +12,4 @@ mod common;
 mod log;
 mod prefix;
 mod survival;
-mod turn_time;
 mod turns;
