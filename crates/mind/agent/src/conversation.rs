@@ -36,8 +36,10 @@ pub struct Conversation {
     cwd: String,
     log: LogWriter,
     log_path: Option<PathBuf>,
-    /// Results that reading the log added, until they are in it.
+    /// Results that reading the log added.
     settled: Vec<Entry>,
+    /// Whether they are in the log too.
+    settled_is_logged: bool,
     /// What every line says beside the rest.
     stamp: Map<String, Value>,
     /// Where lines of a log that is being read end: messages, and blocks of the
@@ -109,6 +111,7 @@ impl Conversation {
             log: LogWriter::default(),
             log_path: None,
             settled: Vec::new(),
+            settled_is_logged: false,
             stamp: Map::new(),
             ends: HashMap::new(),
             held: Held::default(),
@@ -218,9 +221,10 @@ impl Conversation {
         self.log_path = Some(log.path().to_owned());
         let writer = WriterLine::of_this_process(self.session_id.as_str());
         self.log.attach(log, Entry::Haft(State::Writer(writer)));
-        let settled = std::mem::take(&mut self.settled);
-        // What cannot be written waits, and the next line that fails is reported.
-        self.log.append(settled).ok();
+        if !std::mem::replace(&mut self.settled_is_logged, true) {
+            // What cannot be written waits, and the person hears of it with the next line.
+            self.log.write_down(&self.settled);
+        }
     }
 
     /// Writes down calls that act before they run, in this log. Without a log it
@@ -254,7 +258,7 @@ impl Conversation {
 
     /// Keeps what is written from now on for [`Conversation::take_mirrored`].
     pub fn mirror(&mut self) {
-        self.log.mirror();
+        self.log.mirror(&self.settled);
     }
 
     /// Whether what is written is kept for somebody.

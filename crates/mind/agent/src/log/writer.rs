@@ -84,8 +84,9 @@ impl LogWriter {
             LogQueue { file: Some(file), introduction: Some(introduction), mirror, ..LogQueue::default() };
     }
 
-    pub(crate) fn mirror(&self) {
-        self.queue().mirror.get_or_insert_default();
+    /// Keeps what is written from now on, behind these.
+    pub(crate) fn mirror(&self, first: &[Entry]) {
+        self.queue().mirror.get_or_insert_with(|| first.to_vec());
     }
 
     pub(crate) fn is_mirrored(&self) -> bool {
@@ -108,6 +109,15 @@ impl LogWriter {
             mirror.extend(entries);
         }
         written
+    }
+
+    /// Appends entries that the mirror has already. A failure is left to be told
+    /// by the next line.
+    pub(crate) fn write_down(&self, entries: &[Entry]) {
+        let mut queue = self.queue();
+        if queue.append(entries).is_err() {
+            queue.trouble = Trouble::Untold;
+        }
     }
 
     /// Appends one entry, and everything that waits before it. An entry that

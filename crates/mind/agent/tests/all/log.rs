@@ -284,3 +284,26 @@ async fn what_resuming_says_about_a_call_stays() {
     assert_eq!(restored.report.unreadable, 0);
     assert_eq!(second.messages().iter().map(|it| it.content.clone()).collect::<Vec<_>>(), said);
 }
+
+#[tokio::test]
+async fn a_mirror_has_the_results_that_resuming_added() {
+    let mut rig = acting(vec![Turn::of([danger("x")]), Turn::text("Done.")]).await;
+    rig.say("go").await;
+    let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
+    let at = log.lines().position(|it| it.contains("\"started\"")).unwrap();
+    let cut: String = log.lines().take(at + 1).map(|it| format!("{it}\n")).collect();
+    for mirror_first in [false, true] {
+        let path = rig.dir.path().join("cut.jsonl");
+        std::fs::write(&path, &cut).unwrap();
+        let (mut resumed, _) = Conversation::resume("session".into(), rig.dir.path(), &path, None).unwrap();
+        if mirror_first {
+            resumed.mirror();
+        }
+        resumed.set_log(LogFile::open(&path).unwrap());
+        resumed.mirror();
+        let mirrored = resumed.take_mirrored();
+        assert!(matches!(&mirrored[..], [Entry::User(_)]), "{mirrored:?}");
+        let in_log = entries(&path).into_iter().filter(|it| *it == mirrored[0]).count();
+        assert_eq!(in_log, 1, "{mirror_first}");
+    }
+}
