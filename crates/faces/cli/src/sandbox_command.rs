@@ -2,8 +2,8 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use haft_session::{CallLimits, Premises, WallDemand, Walls};
 use haft_sandbox::{Network, Policy, Report, Strictness};
+use haft_session::{CallLimits, Premises, WallDemand, Walls};
 use haft_tool::Fence;
 use serde_json::json;
 

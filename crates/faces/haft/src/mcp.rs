@@ -30,7 +30,9 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use haft_mcp_server::{ClientAsk, Clients, HttpServer};
-pub use haft_mcp_server::{HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict};
+pub use haft_mcp_server::{
+    HttpAuth, HttpOptions, Introspection, ServerOptions, TokenCheck, ToolServer, Verdict,
+};
 use haft_session::{Asking, Command, Session, SessionHandle, SessionSpec};
 use haft_tool::DynTool;
 use tokio_util::sync::CancellationToken;

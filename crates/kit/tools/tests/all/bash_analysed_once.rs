@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use haft_command::analysed;
 use haft_hooks::{Callback, Handler, HookDefinition, HookEvent, HookSource, Hooks, Ports};
 use haft_permission::{Policy, ShellCommands};
 use haft_runtime::{
     Answer, Ask, CallSession, Gate, Pipeline, Pool, Question, ResultStore, SessionHooks, SessionState,
     SharedPool, StoreLimits,
 };
-use haft_command::analysed;
 use haft_tool::BoxFuture;
 use haft_types::ToolUse;
 use serde_json::json;
