@@ -315,7 +315,7 @@ pub struct SessionUsage {
 }
 
 /// Where the answer to a command goes.
-pub struct Reply<T>(Box<dyn FnOnce(T, &EventSender) + Send>);
+pub struct Reply<T>(Box<dyn FnOnce(T, &EventSender) + Send + Sync>);
 
 impl<T: Send + 'static> Reply<T> {
     /// To somebody who waits for it.
@@ -326,7 +326,7 @@ impl<T: Send + 'static> Reply<T> {
 
     /// Into the stream of events, in order with what else happens
     /// ([`Happening::Echo`]).
-    pub fn echoed(make: impl FnOnce(T) -> Value + Send + 'static) -> Self {
+    pub fn echoed(make: impl FnOnce(T) -> Value + Send + Sync + 'static) -> Self {
         Self(Box::new(move |value, events| events.tell(Happening::Echo(make(value)))))
     }
 

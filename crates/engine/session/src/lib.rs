@@ -51,7 +51,7 @@ mod telemetry;
 mod usage;
 mod watch;
 
-pub use assembly::described_tools;
+pub use assembly::{SETTINGS_TOOL, described_tools};
 pub use background::TaskTail;
 pub use bill::Bill;
 pub use checkpoints::RewindReport;

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
-use crate::{mcp_command::McpCommand, sdk_args::SdkArgs};
+use crate::{mcp_command::McpCommand, output::Failure, sdk_args::SdkArgs};
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
@@ -92,6 +92,26 @@ pub(crate) struct RunArgs {
     /// Flags of the Agent SDKs.
     #[command(flatten)]
     pub(crate) sdk: SdkArgs,
+}
+
+/// Flags of a run with a model mean nothing to other commands: they are refused,
+/// not ignored.
+pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), Failure> {
+    let takes_them = matches!(args.command, None | Some(Command::Replay(_) | Command::Context { .. }));
+    if takes_them {
+        return Ok(());
+    }
+    let flags = RunArgs::augment_args(clap::Command::new("run"));
+    let given = flags.get_arguments().find(|flag| {
+        let id = flag.get_id().as_str();
+        matches.try_contains_id(id).unwrap_or(false)
+            && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+    });
+    let Some(flag) = given else { return Ok(()) };
+    let name = flag.get_long().map_or_else(|| String::from("a prompt"), |long| format!("--{long}"));
+    Err(Failure::Message(format!(
+        "{name} is for runs with a model (haft -p); this command has no use for it"
+    )))
 }
 
 /// How the answer is printed.

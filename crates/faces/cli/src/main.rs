@@ -41,7 +41,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::{
     args::{Args, Command},
@@ -56,10 +56,17 @@ fn main() -> ExitCode {
     unsafe {
         haft_shell::env::mask(&haft_shell::env::EnvPolicy::from_env());
     }
-    let args = match Args::try_parse() {
-        Ok(args) => args,
+    let parsed = Args::command().try_get_matches().and_then(|matches| {
+        let args = Args::from_arg_matches(&matches)?;
+        Ok((args, matches))
+    });
+    let (args, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(err) => return sdk_args::refuse(&err),
     };
+    if let Err(failure) = args::refuse_run_flags(&args, &matches) {
+        return finished(Err(failure));
+    }
     if let Err(problem) = diagnostic_log::start() {
         return finished(Err(Failure::Message(problem)));
     }

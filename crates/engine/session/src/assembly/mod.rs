@@ -41,6 +41,9 @@ use crate::{
     watch::TurnWatch,
 };
 
+/// The name of the tool that is about settings.
+pub const SETTINGS_TOOL: &str = <haft_tools::config::Config as haft_tool::Tool>::NAME;
+
 /// Everything a session is made of, ready to work.
 pub(crate) struct Assembly {
     pub(crate) premises: Arc<Premises>,

@@ -19,15 +19,16 @@ use haft_agent::{Inbox, Orders, UserInput};
 use haft_config::Loaded;
 use haft_hooks::{Hooks, SessionSource};
 use haft_model::Catalog;
-use haft_runtime::{CallSession, Pipeline};
+use haft_runtime::{CallSession, Pipeline, Report};
 use haft_tool::DynTool;
-use haft_types::SessionId;
+use haft_types::{SessionId, ToolUse};
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant as Moment};
+use tokio_util::sync::CancellationToken;
 
 use self::turn::{Ended, Running, ServerTurn};
 use crate::{
-    CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt,
+    CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt, Reply,
     SessionSpec,
     assembly::{Assembly, Readers, Seat},
     background::patience,
@@ -74,6 +75,8 @@ pub(crate) struct Owner {
     /// What is to change when the agent does not work any more.
     later: Vec<AgentChange>,
     queue: VecDeque<Prompt>,
+    /// Calls that wait for those of the message before, in a session without a model.
+    waiting_calls: VecDeque<WaitingCalls>,
     left_for_later: LeftForLater,
     readers: Option<Readers>,
     files: Option<Arc<haft_workspace::Files>>,
@@ -123,6 +126,9 @@ enum AgentChange {
     /// It becomes another agent.
     Become(HostAgent),
 }
+
+/// The calls of one message, what interrupts them, and where their reports go.
+type WaitingCalls = (Vec<ToolUse>, CancellationToken, Reply<Vec<Report>>);
 
 /// Calls of a resumed session that were left for later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -195,6 +201,7 @@ impl Owner {
             reach,
             later: Vec::new(),
             queue: VecDeque::new(),
+            waiting_calls: VecDeque::new(),
             left_for_later,
             readers: assembly.services.as_ref().map(|it| it.readers.clone()),
             files: assembly.services.as_ref().map(|it| Arc::clone(&it.files)),
@@ -234,7 +241,8 @@ impl Owner {
             if self.ending && !is_working {
                 return CloseHow::AtOnce;
             }
-            let is_done = self.finishing && !is_working && self.queue.is_empty();
+            let is_done =
+                self.finishing && !is_working && self.queue.is_empty() && self.waiting_calls.is_empty();
             if is_done && !self.watch.background.is_busy() {
                 return CloseHow::Orderly;
             }

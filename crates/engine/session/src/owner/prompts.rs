@@ -111,6 +111,11 @@ impl Owner {
 
     /// Begins the next prompt, if somebody is free to work on it.
     pub(super) fn start_next(&mut self) {
+        if matches!(self.seat, OwnedSeat::Idle(Seat::Calls(_)))
+            && let Some((calls, cancel, reply)) = self.waiting_calls.pop_front()
+        {
+            return self.run_calls(calls, cancel, reply);
+        }
         if self.ending || !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
             return;
         }
@@ -228,9 +233,14 @@ impl Owner {
                 let run = CallRun::start(session, calls, cancel, reply, setting, on_demand);
                 self.seat = OwnedSeat::Working(Running::Calls(run));
             }
+            OwnedSeat::Working(running @ Running::Calls(_)) => {
+                // One message after the other.
+                self.seat = OwnedSeat::Working(running);
+                self.waiting_calls.push_back((calls, cancel, reply));
+            }
             other => {
                 self.seat = other;
-                let why = "this session runs the calls of its model, or of one message at a time";
+                let why = "this session runs the calls of its model";
                 let refused = |call: ToolUse| {
                     haft_runtime::Report::refused(call.id, call.name, haft_tool::ErrorKind::Failed, why)
                 };

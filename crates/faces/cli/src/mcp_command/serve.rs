@@ -6,9 +6,9 @@ use haft_mcp_server::{
     ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
     serve_stdio,
 };
-use haft_runtime::{Pool, SharedPool};
+use haft_runtime::{Pool, SharedPool, ToolSearch};
 use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
-use haft_tool::DynTool;
+use haft_tool::{DynTool, Tool as _};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
 /// The session's own tools, for somebody who sees all of them at once: what
 /// brings tools on demand and what is about other servers is left out.
 fn own_tools(pool: &Pool) -> Vec<Arc<dyn DynTool>> {
-    let own = pool.tools().filter(|(name, _)| *name != "ToolSearch" && !needs_servers(name));
+    let own = pool.tools().filter(|(name, _)| *name != ToolSearch::NAME && !needs_servers(name));
     own.map(|(_, tool)| Arc::clone(tool)).collect()
 }
 

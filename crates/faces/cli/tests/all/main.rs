@@ -13,6 +13,7 @@ mod corpora;
 mod cost;
 mod demo;
 mod diagnostic_log;
+mod faces;
 mod file_rows;
 mod files;
 #[path = "common/flapping.rs"]

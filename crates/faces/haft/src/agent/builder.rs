@@ -286,7 +286,7 @@ impl AgentBuilder {
 }
 
 /// A tool that is about settings, for agents that have none.
-const WITHOUT_SETTINGS: &str = "Config";
+const WITHOUT_SETTINGS: &str = haft_session::SETTINGS_TOOL;
 
 /// What a program gets that says nothing: its own tools, no settings but the
 /// organisation's, no log, nobody to ask.

@@ -34,7 +34,7 @@ type Answered = Result<Value, RequestProblem>;
 /// Sends the answer to a request in order with what else happens.
 fn answering<T: Send + 'static>(
     request_id: String,
-    make: impl FnOnce(T) -> Answered + Send + 'static,
+    make: impl FnOnce(T) -> Answered + Send + Sync + 'static,
 ) -> Reply<T> {
     Reply::echoed(move |value| response(&request_id, make(value)))
 }

@@ -1,0 +1,13 @@
+//! Every integration test of this crate, in one program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "test code"
+)]
+
+mod commands;
+mod many;
+mod rig;

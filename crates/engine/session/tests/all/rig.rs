@@ -1,0 +1,106 @@
+//! Sessions with a scripted model, in directories of their own.
+
+use std::{path::Path, sync::Arc};
+
+use haft_agent::AgentEvent;
+use haft_model::Scripted;
+use haft_session::{
+    Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionEvent,
+    SessionSpec, TurnEnded,
+};
+use haft_types::{MessageBlock, ToolUse, Variables};
+use serde_json::Value;
+
+/// A place with a home of its own.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["ws", "home"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir }
+    }
+
+    pub fn ws(&self) -> std::path::PathBuf {
+        self.dir.path().canonicalize().unwrap().join("ws")
+    }
+
+    pub fn home(&self) -> std::path::PathBuf {
+        self.dir.path().canonicalize().unwrap().join("home")
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// A session here whose model gives these answers.
+    pub fn spec(&self, answers: Vec<Vec<MessageBlock>>) -> SessionSpec {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let home = self.home();
+        let variables: Variables = [("PATH".into(), path), ("HOME".into(), home.into_os_string())]
+            .into_iter()
+            .collect::<Vec<(std::ffi::OsString, std::ffi::OsString)>>()
+            .into_iter()
+            .collect();
+        let place = PlaceSpec { variables, ..PlaceSpec::new(self.ws()) };
+        let provider = ProviderSpec::Given { provider: Arc::new(Scripted::new(answers)), catalog: None };
+        SessionSpec { model: Some(ModelSpec { provider, ..ModelSpec::default() }), ..SessionSpec::new(place) }
+    }
+}
+
+pub fn text(text: &str) -> Vec<MessageBlock> {
+    vec![MessageBlock::Text { text: text.to_owned() }]
+}
+
+pub fn call(id: &str, name: &str, input: Value) -> Vec<MessageBlock> {
+    vec![MessageBlock::ToolUse(ToolUse { id: id.into(), name: name.to_owned(), input })]
+}
+
+/// Everything a session told until it closed.
+pub async fn told(mut events: EventStream) -> Vec<SessionEvent> {
+    let mut all = Vec::new();
+    while let Some(event) = events.next().await {
+        let is_over = matches!(event.what, Happening::Closed);
+        all.push(event);
+        if is_over {
+            break;
+        }
+    }
+    all
+}
+
+/// One prompt, and everything that happened.
+pub async fn run(spec: SessionSpec, prompt: &str) -> Vec<SessionEvent> {
+    let (handle, events) = Session::open(spec).unwrap();
+    handle.prompt(Prompt::text(prompt));
+    handle.send(Command::Finish);
+    told(events).await
+}
+
+pub fn ends(events: &[SessionEvent]) -> Vec<&TurnEnded> {
+    let ends = events.iter().filter_map(|it| match &it.what {
+        Happening::TurnEnded(turn) => Some(turn.as_ref()),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// What every call came to: tool, error, text with the place left out.
+pub fn results(events: &[SessionEvent], place: &Path) -> Vec<(String, bool, String)> {
+    let place = place.canonicalize().unwrap().display().to_string();
+    let results = events.iter().filter_map(|it| match &it.what {
+        Happening::Agent(AgentEvent::Result(it)) => Some((
+            it.report.name.clone(),
+            it.report.error.is_some(),
+            it.report.content.to_text().replace(&place, "PLACE"),
+        )),
+        _ => None,
+    });
+    results.collect()
+}
