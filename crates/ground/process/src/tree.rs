@@ -85,10 +85,12 @@ impl ProcessTree {
     ) -> io::Result<(Self, Child)> {
         let mark = owner.announce(plan.about, Lifetime::Session)?;
         command.env(MARK_VARIABLE, mark.cookie()).kill_on_drop(true);
-        if plan.isolation == TreeIsolation::OwnGroup {
-            command.process_group(0);
+        match plan.isolation {
+            TreeIsolation::OwnSession => before_exec(&mut command, mark.clone()),
+            // Without code between fork and exec the process is started without a
+            // copy of us, which would hold the pipes of others meanwhile.
+            TreeIsolation::OwnGroup => drop(command.process_group(0)),
         }
-        before_exec(&mut command, mark.clone(), plan.isolation);
         if plan.after_kill == AfterKill::Guardian {
             guardian::expect(&mark);
         }
@@ -220,19 +222,16 @@ fn register(descriptor: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register(descriptor) }.ok()
 }
 
-/// The mark has to be on the process before it can start another one, and a
-/// session of its own can only be made by the process itself.
+/// A session of its own can only be made by the process itself; then the mark is
+/// on it, too, before it can start another one.
 #[expect(unsafe_code, reason = "both can only be done between fork and exec")]
-fn before_exec(command: &mut Command, mark: ProcessMark, isolation: TreeIsolation) {
+fn before_exec(command: &mut Command, mark: ProcessMark) {
     // SAFETY: `setsid` and `prlimit` are async-signal-safe and the closure
     // allocates nothing.
     unsafe {
         command.pre_exec(move || {
             mark.put_on_self();
-            match isolation {
-                TreeIsolation::OwnSession => rustix::process::setsid().map(drop).map_err(io::Error::from),
-                TreeIsolation::OwnGroup => Ok(()),
-            }
+            rustix::process::setsid().map(drop).map_err(io::Error::from)
         });
     }
 }

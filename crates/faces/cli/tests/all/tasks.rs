@@ -26,7 +26,11 @@ impl Open {
     }
 
     fn bash(&mut self, id: &str, input: Value) -> Value {
-        let line = json!({"id": id, "name": "Bash", "input": input});
+        self.call(id, "Bash", input)
+    }
+
+    fn call(&mut self, id: &str, name: &str, input: Value) -> Value {
+        let line = json!({"id": id, "name": name, "input": input});
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
         let mut answer = String::new();
         self.out.read_line(&mut answer).unwrap();
@@ -171,7 +175,7 @@ fn a_hook_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
         eventually("it ends", || !lives(pid));
     }
     let (open, report) = waiting.join().unwrap();
-    assert!(report["name"] == "Bash" || report["is_error"].is_boolean(), "the call goes on: {report}");
+    assert!(report["is_error"].is_boolean(), "the call has a report: {report}");
     assert_eq!(tasks(&haft), Vec::<Value>::new());
     open.close();
 }
@@ -180,7 +184,8 @@ fn a_hook_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
 #[test]
 fn a_hook_of_a_killed_session_is_ended_by_the_next() {
     let haft = Haft::new();
-    let hook = json!({"type": "command", "command": "env -i setsid -f sleep 608; sleep 609", "timeout": 600});
+    let hook =
+        json!({"type": "command", "command": "env -i setsid -f sleep 608; sleep 609; :", "timeout": 600});
     let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]});
     haft.write_home(".haft/settings.json", &json!({ "hooks": hooks }).to_string());
     let mut open = Open::new(&haft);
@@ -207,7 +212,8 @@ fn a_server_that_runs_is_listed_with_its_owner_and_can_be_stopped() {
     let entry = json!({"command": "python3", "args": ["-IS", script, ""]});
     haft.ok(&["mcp", "add-json", "-s", "user", "helper", &entry.to_string()], "");
     let mut open = Open::new(&haft);
-    open.bash("first", json!({"command": "true"}));
+    let report = open.call("first", "mcp__helper__echo", json!({"text": "hello"}));
+    assert_eq!(report["id"], "first", "{report}");
     eventually("the server is listed", || tasks(&haft).len() == 1);
     let listed = tasks(&haft);
     let seen = (&listed[0]["owner"], &listed[0]["id"], &listed[0]["standing"]);
