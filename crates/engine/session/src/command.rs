@@ -315,7 +315,10 @@ pub struct SessionUsage {
 }
 
 /// Where the answer to a command goes.
-pub struct Reply<T>(Box<dyn FnOnce(T, &EventSender) + Send + Sync>);
+pub struct Reply<T>(Box<AnswerTaker<T>>);
+
+/// Takes an answer, and the events it may be told among.
+type AnswerTaker<T> = dyn FnOnce(T, &EventSender) + Send + Sync;
 
 impl<T: Send + 'static> Reply<T> {
     /// To somebody who waits for it.

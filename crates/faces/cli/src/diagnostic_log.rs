@@ -57,7 +57,9 @@ impl LogFilter {
         let mut directives = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (target, level) = part.split_once('=').unwrap_or(("haft", part));
-            let parsed = level.trim().parse::<LevelFilter>();
+            // An empty level would be read as `error`.
+            let level = Some(level.trim()).filter(|it| !it.is_empty()).unwrap_or("missing");
+            let parsed = level.parse::<LevelFilter>();
             let level = parsed.map_err(|_| {
                 format!(
                     "HAFT_LOG: `{part}` is neither a level (error, warn, info, debug, trace) nor TARGET=LEVEL"

@@ -35,14 +35,14 @@ pub(crate) fn run(command: SessionsCommand, options: &Options) -> Ended {
 
 fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, Failure> {
     let dir = logs.dir();
-    Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
+    Ok(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
 pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result<String, Failure> {
     let mut everywhere = Vec::new();
     for dir in logs.dirs() {
-        everywhere.extend(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?);
+        everywhere.extend(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?);
     }
     match named {
         Some(start) => only_one(everywhere, start),

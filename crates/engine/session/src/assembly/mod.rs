@@ -115,10 +115,7 @@ impl Assembly {
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         servers.add(extensions.servers(spec.servers.hosted.as_ref(), &premises));
         let policy = premises.policy()?;
-        for warning in policy.warnings() {
-            let (rule, origin) = (&warning.rule.text, &warning.rule.origin.label);
-            events.notice(format!("rule {rule} ({origin}): {}", warning.message));
-        }
+        tell_warnings(&policy, events);
         let desk = QuestionDesk::new(events.clone());
         let asked = Arc::new(AskedCalls::default());
         let own_hooks = own_hooks(&premises, &servers, &extensions, spec, &processes);
@@ -135,9 +132,7 @@ impl Assembly {
         let calls = call_session(&premises, spec, gate, tools, events);
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
-            let person = Arc::new(ElicitFromFace { desk: Arc::clone(&desk) });
-            servers.answerer.ask(Some(person.clone()));
-            servers.sampler.confirmed_by(Some(person));
+            servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
         }
         let tasks = services.as_ref().map(|it| Arc::clone(&it.tasks));
         let watch = TurnWatch::new(events.clone(), tasks, Arc::clone(&asked), &calls.pipeline);
@@ -171,6 +166,14 @@ impl Assembly {
             catalog,
             key_source,
         })
+    }
+}
+
+/// Tells which rules make no sense.
+fn tell_warnings(policy: &Policy, events: &EventSender) {
+    for warning in policy.warnings() {
+        let (rule, origin) = (&warning.rule.text, &warning.rule.origin.label);
+        events.notice(format!("rule {rule} ({origin}): {}", warning.message));
     }
 }
 

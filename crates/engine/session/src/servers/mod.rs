@@ -18,8 +18,8 @@ use std::{
 
 use haft_config::{ItemKind, Layer, McpScope, McpSettings, PendingItem, PendingTrust, Sourced};
 use haft_mcp_client::{
-    Approval, AuthOptions, Declared, Endpoint, Host, Manager, ManagerOptions, Problem, Root, Rules, Scope,
-    ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
+    Approval, AuthOptions, Declared, Elicit, Endpoint, Host, Manager, ManagerOptions, Problem, Root, Rules,
+    Scope, ServerConfig, ServerMatcher, ServerPolicy, declared_servers, resolve, tool_prefix,
 };
 use haft_process::ProcessOwner;
 use serde_json::{Map, Value, json};
@@ -155,6 +155,12 @@ impl SessionServers {
     /// Runs the servers and knows their states.
     pub fn manager(&self) -> &Manager {
         &self.manager
+    }
+
+    /// Who answers the questions of servers, and agrees to what they ask a model.
+    pub(crate) fn answered_by(&self, person: Arc<dyn Elicit>) {
+        self.answerer.ask(Some(Arc::clone(&person)));
+        self.sampler.confirmed_by(Some(person));
     }
 
     fn chosen(&self) -> MutexGuard<'_, ChosenServers> {

@@ -91,6 +91,11 @@ pub fn ends(events: &[SessionEvent]) -> Vec<&TurnEnded> {
     ends.collect()
 }
 
+/// Undo ids differ from run to run.
+fn without_undo_id(text: &str) -> String {
+    text.split_once(" Undo id:").map_or(text, |(before, _)| before).to_owned()
+}
+
 /// What every call came to: tool, error, text with the place left out.
 pub fn results(events: &[SessionEvent], place: &Path) -> Vec<(String, bool, String)> {
     let place = place.canonicalize().unwrap().display().to_string();
@@ -98,7 +103,7 @@ pub fn results(events: &[SessionEvent], place: &Path) -> Vec<(String, bool, Stri
         Happening::Agent(AgentEvent::Result(it)) => Some((
             it.report.name.clone(),
             it.report.error.is_some(),
-            it.report.content.to_text().replace(&place, "PLACE"),
+            without_undo_id(&it.report.content.to_text().replace(&place, "PLACE")),
         )),
         _ => None,
     });
