@@ -35,7 +35,7 @@ pub(crate) fn run(command: SessionsCommand, options: &Options) -> Ended {
 
 fn all(logs: &SessionLogs) -> Result<Vec<sessions::SessionInfo>, Failure> {
     let dir = logs.dir();
-    Ok(sessions::list(dir).map_err(|err| format!("{}: {err}", dir.display()))?)
+    Ok(sessions::list(&dir).map_err(|err| format!("{}: {err}", dir.display()))?)
 }
 
 /// The session that is named, or the newest, also among those of Agent SDKs.
