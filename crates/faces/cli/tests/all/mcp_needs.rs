@@ -293,6 +293,7 @@ async fn six_servers_with_six_lives() {
         Turn::of([
             Piece::tool("mcp__instant__echo", json!({"text": "1"})),
             Piece::tool("RefreshMcpTools", json!({"server": "web"})),
+            Piece::tool("RefreshMcpTools", json!({"server": "mortal"})),
         ]),
         Turn::of([
             Piece::tool("mcp__web__echo", json!({})),
