@@ -110,12 +110,32 @@ async fn a_session_that_ends_leaves_the_commands_of_others_alone() {
         }
         open.push((handle, task.unwrap()));
     }
+    for place in &places {
+        listed_at_last(place).await;
+    }
     let (second, task) = open.pop().unwrap();
     let (first, _) = open.pop().unwrap();
     first.close().await;
+    assert_eq!(listed(&places[0]), 0);
     let tail = second.ask(|reply| haft_session::Command::TaskTail { task, reply }).await.unwrap();
     assert!(tail.is_some());
-    let running = haft_shell::run::Shell::registries(&places[1].home().join(".haft"));
-    assert!(!haft_process::everything(&running).is_empty(), "the other session's command runs");
+    // A list that is being written anew is empty for a moment; a command that was
+    // ended never comes back.
+    listed_at_last(&places[1]).await;
     second.close().await;
+}
+
+/// Waits until the command of a place is listed.
+async fn listed_at_last(place: &Place) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while listed(place) == 0 {
+        assert!(std::time::Instant::now() < deadline, "no command is listed");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// How many commands of a place run.
+fn listed(place: &Place) -> usize {
+    let registries = haft_shell::run::Shell::registries(&place.home().join(".haft"));
+    haft_process::everything(&registries).len()
 }
