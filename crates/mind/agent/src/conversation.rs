@@ -180,12 +180,6 @@ impl Conversation {
         self.held.clone()
     }
 
-    /// Tells it to these from now on.
-    pub fn share_held(&mut self, held: Held) {
-        self.held = held;
-        self.hold_again();
-    }
-
     fn hold_again(&self) {
         let results = self.messages.iter().flat_map(|message| &message.content);
         let ids = results.filter_map(|block| match block {
