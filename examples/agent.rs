@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft::{
-    model::{Common, Event, KeySettings, ModelError, Provider, ProviderChoice, Scripted},
+    model::{Event, Provider, Scripted},
     prelude::*,
     types::{MessageBlock, ToolUse},
 };
@@ -35,11 +35,6 @@ fn scripted() -> Scripted {
     ])
 }
 
-fn live() -> Result<impl Provider, ModelError> {
-    let env = |name: &str| std::env::var(name).ok();
-    ProviderChoice::from_env(&env, &KeySettings::default())?.build(Common::from_env(&env))
-}
-
 async fn answer(agent: &mut Agent, prompt: &str, mut out: impl std::io::Write) -> TurnEnd {
     let mut run = agent.start(prompt);
     while let Some(event) = run.next().await {
@@ -54,7 +49,7 @@ async fn answer(agent: &mut Agent, prompt: &str, mut out: impl std::io::Write) -
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prompt = std::env::args().nth(1).unwrap_or_else(|| String::from("What time is it?"));
     let has_key = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].iter().any(|name| std::env::var_os(name).is_some());
-    let mut agent = if has_key { agent(live()?).await? } else { agent(scripted()).await? };
+    let mut agent = if has_key { agent(model_from_env()?).await? } else { agent(scripted()).await? };
     let end = answer(&mut agent, &prompt, std::io::stdout()).await;
     let spent = agent.spending();
     writeln!(std::io::stdout(), "\n({:?}, {} tokens)", end.reason, spent.usage.output_tokens)?;

@@ -1,4 +1,4 @@
-//! A whole tool in ten lines: counts lines, words and characters of a text file.
+//! A whole tool, with everything it can say about itself: counts lines, words and characters of a text file.
 //!
 //! `cargo run --example word_count -p haft -- /path/to/file`
 
@@ -21,8 +21,38 @@ impl Tool for WordCount {
     type Progress = ();
     const NAME: &'static str = "WordCount";
 
+    fn traits(&self) -> Traits {
+        Traits {
+            search_hint: "count lines words characters in a text file",
+            max_result_chars: Some(4096),
+            ..Traits::default()
+        }
+    }
+
     fn is_read_only(&self, _: &Input) -> bool {
         true
+    }
+
+    fn is_concurrency_safe(&self, _: &Input) -> bool {
+        true
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Count lines, words and characters in {}", input.file_path.display())
+    }
+
+    fn classifier_input(&self, input: &Input) -> String {
+        input.file_path.display().to_string()
+    }
+
+    fn render(&self, stage: Stage<'_, Input, String>) -> Rendered {
+        match stage {
+            Stage::Running(input) => {
+                Rendered::headline(format!("Counting words in {}…", input.file_path.display()))
+            }
+            Stage::Done(counts) => Rendered::headline(counts),
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {
@@ -60,6 +90,20 @@ async fn main() -> Result<(), BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What it says about itself.
+    #[test]
+    fn declares_what_it_is() {
+        let tool = erase(WordCount);
+        let spec = tool.spec();
+        assert_eq!((spec.max_result_chars, spec.search_hint.is_empty()), (Some(4096), false));
+        let cx = CallContext::detached("c", Path::new("/"));
+        let call = tool.clone().parse(json!({"file_path": "/a.txt"}), &cx).unwrap();
+        assert!(call.is_read_only() && call.is_concurrency_safe());
+        assert_eq!(call.describe(), "Count lines, words and characters in /a.txt");
+        assert_eq!(call.render().headline, "Counting words in /a.txt…");
+        assert_eq!(call.user_facing_name(), "WordCount");
+    }
 
     /// What the tutorial asks for: unknown keys are refused, counts are right,
     /// the model gets a readable line.

@@ -8,6 +8,7 @@ mod bench;
 mod bench_mcp;
 mod bench_sdk;
 mod bench_shell;
+mod fuzz;
 mod run;
 mod setup;
 mod tidy;
@@ -18,6 +19,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test    set up what the tests need, then format check, lints, repository rules and every test
 cargo xtask bench   benchmarks, reported as ratios against something run beside it
+cargo xtask fuzz commands [LINES] [SEED]
+                    make command lines, run what is judged free in a scratch tree, and look what it did
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
 cargo xtask docs    write the generated pages under docs/ again";
 
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     let result = match args.first().map(String::as_str) {
         Some("test") => test(),
         Some("bench") => bench::run(&args[1..]),
+        Some("fuzz") => fuzz::run(&args[1..]),
         Some("tidy") => tidy::check(),
         Some("docs") => run::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
         _ => Err(HELP.to_owned()),

@@ -7,6 +7,15 @@ pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
     command(&std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo")), args)
 }
 
+/// The same, with variables of its own.
+pub(crate) fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
+    println!("$ cargo {}", args.join(" "));
+    let status = Command::new(&program).args(args).envs(variables.iter().copied()).status();
+    let status = status.map_err(|err| format!("cargo could not be started: {err}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed: cargo {}", args.join(" "))) }
+}
+
 /// Runs a command that prints for itself.
 pub(crate) fn command(program: &str, args: &[&str]) -> Result<(), String> {
     println!("$ {program} {}", args.join(" "));

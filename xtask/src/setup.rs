@@ -14,6 +14,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nodejs", "node"),
     ("npm", "npm"),
     ("python3-venv", "python3"),
+    // Pages are looked at in it.
+    ("chromium", "chromium"),
 ];
 
 /// Installs what is missing. A package that cannot be had is reported, and the

@@ -9,13 +9,13 @@ use std::{fs, path::Path};
 /// stands elsewhere, or nowhere here, fails: a new one is always a decision.
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["types", "paths", "process", "net"]),
-    ("hands", &["workspace", "search", "command", "sandbox", "shell"]),
+    ("hands", &["workspace", "search", "command", "sandbox", "shell", "git", "schedule"]),
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),
     ("world", &["mcp-auth", "mcp-client", "mcp-server"]),
     ("engine", &["config", "session"]),
-    ("faces", &["sdk", "haft", "cli"]),
+    ("faces", &["host", "sdk", "acp", "view", "haft", "terminal", "cli"]),
     ("dev", &["testkit"]),
 ];
 
@@ -61,6 +61,24 @@ const STRANGERS: &[(&str, &[&str])] = &[
             "runtime",
             "workspace",
             "search",
+        ],
+    ),
+    (
+        "terminal",
+        &[
+            "session",
+            "config",
+            "agent",
+            "model",
+            "tools",
+            "runtime",
+            "permission",
+            "hooks",
+            "mcp-auth",
+            "mcp-client",
+            "mcp-server",
+            "sdk",
+            "haft",
         ],
     ),
 ];

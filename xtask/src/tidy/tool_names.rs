@@ -19,6 +19,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/faces/cli/src/ask_terminal.rs", "shows the effects of a command on lines of their own"),
     ("crates/faces/cli/src/demo_command.rs", "counts what its own script did"),
     ("crates/faces/cli/src/listing.rs", "prints results the way programs of the shell print them"),
+    ("crates/faces/cli/src/spec.rs", "--bare is three tools by their names"),
     ("crates/faces/cli/src/tool_command.rs", "reads a file for the person by calling the tool"),
     ("crates/engine/session/", "decides which tools a session has"),
     (

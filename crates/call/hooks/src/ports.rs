@@ -154,10 +154,10 @@ impl HookEnvironment {
     pub(crate) fn variables(&self, call: &HookCall) -> Vec<(OsString, OsString)> {
         let keep = |name: &OsString| {
             let name = name.to_string_lossy();
-            !name.starts_with("OTEL_") && !self.remove.iter().any(|it| *it == name)
+            !self.remove.iter().any(|it| *it == name)
         };
         let inherited = self.inherited.clone().unwrap_or_else(Variables::of_process);
-        let inherited = inherited.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let inherited = inherited.inherited().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut all: Vec<_> = inherited.filter(|(name, _)| keep(name)).collect();
         all.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
         let mut add = |names: &[&str], value: OsString| {

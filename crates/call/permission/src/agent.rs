@@ -12,6 +12,10 @@ pub struct AgentRights {
     pub name: Arc<str>,
     /// The mode it works in; its parent's when not given.
     pub mode: Option<PermissionMode>,
+    /// A mode that the agent right above counts as being in while this one
+    /// calls, because whoever runs the session described the agent that way. It
+    /// never lifts an agent out of planning, or out of denying what would ask.
+    pub lifted: Option<PermissionMode>,
     /// Rules of the definition, by behaviour.
     pub rules: Vec<(Behavior, Arc<str>)>,
     /// The tools it was given; all when not said.
@@ -73,13 +77,29 @@ impl Policy {
         let passed =
             self.inner.blueprint.delegations.iter().filter(|it| *it.to == *rights.name || &*it.to == "*");
         let (received, _) = RuleSet::new(passed.map(|it| it.entry(Behavior::Allow)).collect(), names);
-        let level = AgentLevel { name: Arc::clone(&rights.name), parent: self.clone(), received, only };
+        let level =
+            AgentLevel { name: Arc::clone(&rights.name), parent: self.lifted(rights), received, only };
         Self::assemble(blueprint, Some(level))
+    }
+
+    /// These rights as they count for an agent that may work in a looser mode.
+    fn lifted(&self, rights: &AgentRights) -> Self {
+        let holds = matches!(self.mode, PermissionMode::Plan | PermissionMode::DontAsk);
+        match rights.lifted.filter(|_| !holds) {
+            Some(mode) => Self { mode, inner: Arc::clone(&self.inner) },
+            None => self.clone(),
+        }
     }
 
     /// Whether these are the rights of an agent that another one started.
     pub fn is_agent(&self) -> bool {
         self.inner.agent.is_some()
+    }
+
+    /// Whether the agent, or one above it, plans: nothing can be changed.
+    pub fn plans(&self) -> bool {
+        let mut levels = std::iter::successors(Some(self), |level| level.parent());
+        levels.any(|level| level.mode == PermissionMode::Plan)
     }
 
     /// Whose rights these are.

@@ -8,7 +8,7 @@ use haft_types::PermissionMode;
 
 use crate::{
     Behavior, Boundary, Classifier, CommandJudge, Delegation, Destination, Enforcement, Names, Origin,
-    PlainWords, Policy, RuleEntry, SandboxedCommands, places::Places,
+    PlainWords, Policy, ReadingHeld, RuleEntry, SandboxedCommands, places::Places,
 };
 
 /// What a [`Policy`] is made of.
@@ -22,6 +22,7 @@ pub struct PolicyBuilder {
     pub(crate) classifier: Option<Arc<dyn Classifier>>,
     pub(crate) enforcement: Enforcement,
     pub(crate) sandboxed: SandboxedCommands,
+    pub(crate) reading: ReadingHeld,
     pub(crate) outside: Vec<RuleEntry>,
     pub(crate) reads_outside: Boundary,
     pub(crate) writes_outside: Boundary,
@@ -40,6 +41,7 @@ impl Default for PolicyBuilder {
             classifier: None,
             enforcement: Enforcement::default(),
             sandboxed: SandboxedCommands::default(),
+            reading: ReadingHeld::default(),
             outside: Vec::new(),
             reads_outside: Boundary::default(),
             writes_outside: Boundary::default(),
@@ -122,6 +124,12 @@ impl PolicyBuilder {
     /// Who answers in auto mode. Without one, auto asks like default.
     pub fn classifier(mut self, classifier: Arc<dyn Classifier>) -> Self {
         self.classifier = Some(classifier);
+        self
+    }
+
+    /// Whether walls hold commands that are let run because they only read.
+    pub fn reading(mut self, held: ReadingHeld) -> Self {
+        self.reading = held;
         self
     }
 

@@ -118,6 +118,9 @@ pub struct Decision {
     pub suggestions: Vec<PermissionUpdate>,
     #[serde(skip)]
     pub(crate) standing: Standing,
+    /// Whether nobody spoke about it, when nobody could be asked.
+    #[serde(skip)]
+    pub(crate) was_open: bool,
     #[serde(skip)]
     pub(crate) classifiable: bool,
     #[serde(skip)]
@@ -151,11 +154,13 @@ impl Decision {
         }
     }
 
-    /// What becomes of a question when nobody is there to answer it: a no that
-    /// says how to get a yes next time.
+    /// What becomes of a question when nobody is there to answer it: a no, in
+    /// words for the model. What the person can do about it is [`Decision::way_out`].
     pub fn unattended(mut self) -> Self {
         if self.behavior == Behavior::Ask {
-            self.reason = format!("nobody is there to ask, and {}. {}", self.reason, self.way_out());
+            self.was_open = self.standing == Standing::Open;
+            let what_now = "Go on without it; if the task needs it, say so in your answer";
+            self.reason = format!("nobody is there to ask, and {}. {what_now}.", self.reason);
             self.behavior = Behavior::Deny;
             self.standing = Standing::Denied;
             self.classifiable = false;
@@ -181,31 +186,43 @@ impl Decision {
         }
     }
 
-    fn way_out(&self) -> String {
+    /// How a person lets a call like this one run next time, for one run and for
+    /// good: flags and commands that can be pasted as they are.
+    pub fn way_out(&self) -> String {
         let rules = self.suggestions.iter().filter_map(|update| match update {
             PermissionUpdate::AddRules(list) => Some(&list.rules),
             _ => None,
         });
-        let rules: Vec<String> = rules.flatten().map(|rule| format!("`{}`", rule.text())).collect();
+        let rules: Vec<String> = rules.flatten().map(|rule| quoted(&rule.text())).collect();
         let mode = self.suggestions.iter().find_map(|update| match update {
             PermissionUpdate::SetMode { mode, .. } => Some(*mode),
             _ => None,
         });
         match (&*rules, mode, self.matched_ask_rule()) {
             (_, _, Some(rule)) => {
-                format!("Do something else, or ask for the ask rule `{rule}` to be removed.")
+                format!("an ask rule wants the question: haft permissions revoke {}", quoted(rule))
             }
-            ([], Some(mode), _) => format!("To let it run next time, start in {mode} mode."),
-            ([], None, _) => String::from("No rule can allow it; do something else."),
-            (rules, Some(mode), _) => format!(
-                "To let it run next time, add {} to permissions.allow or start in {mode} mode.",
-                rules.join(", ")
+            ([], Some(mode), _) => format!("to allow it: --permission-mode {mode}"),
+            ([], None, _) if self.was_open || self.standing == Standing::Open => String::from(
+                "only a rule that spells out all of it, or one for every command, allows it: --allowedTools 'Bash'",
             ),
-            (rules, None, _) => {
-                format!("To let it run next time, add {} to permissions.allow.", rules.join(", "))
+            ([], None, _) => String::from("no rule allows this; somebody has to be there to say yes"),
+            (rules, mode, _) => {
+                let flags: Vec<String> = rules.iter().map(|rule| format!("--allowedTools {rule}")).collect();
+                let mode = mode.map(|mode| format!(" or --permission-mode {mode}")).unwrap_or_default();
+                format!(
+                    "to allow it once: {}{mode}; in this project from now on: haft permissions allow {}",
+                    flags.join(" "),
+                    rules.join(" ")
+                )
             }
         }
     }
+}
+
+/// A word for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 impl fmt::Debug for Decision {

@@ -3,9 +3,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use globset::GlobMatcher;
-
-use crate::rule::compile;
+use haft_command::FileNamePattern;
 
 /// As many files as are looked at one by one.
 const MAX_FILES: usize = 256;
@@ -20,8 +18,31 @@ pub(crate) struct Expansion {
     pub(crate) found: Vec<PathBuf>,
     /// Whether more could have been found.
     pub(crate) cut: bool,
-    /// The pattern itself, if it can be compared.
-    pub(crate) shape: Option<GlobMatcher>,
+    /// The pattern itself.
+    pub(crate) shape: PathShape,
+}
+
+/// A pattern for whole paths: one for each name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathShape(Vec<FileNamePattern>);
+
+impl PathShape {
+    fn new(pattern: &Path) -> Self {
+        Self(names(pattern).map(|name| FileNamePattern::new(&name)).collect())
+    }
+
+    /// Whether a path has this shape.
+    pub(crate) fn is_match(&self, path: &Path) -> bool {
+        let found: Vec<String> = names(path).collect();
+        found.len() == self.0.len() && self.0.iter().zip(&found).all(|(pattern, name)| pattern.matches(name))
+    }
+}
+
+fn names(path: &Path) -> impl Iterator<Item = String> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    })
 }
 
 /// Finds the files of an absolute pattern, one segment at a time. Hidden files
@@ -32,13 +53,13 @@ pub(crate) fn expand(pattern: &Path) -> Expansion {
     while let Some(segment) = segments.next_if(|it| !is_wild(it.as_os_str())) {
         start.push(segment);
     }
-    let shape = pattern.to_str().and_then(|text| compile(text).ok()).map(|glob| glob.compile_matcher());
+    let shape = PathShape::new(pattern);
     let mut out = Expansion { found: vec![start.clone()], start, cut: false, shape };
     let mut budget = MAX_ENTRIES;
     for segment in segments {
         out.found = match segment {
-            Component::Normal(name) if is_wild(name) => match matcher(name) {
-                Some(matcher) => step(&out.found, &matcher, &mut budget, &mut out.cut),
+            Component::Normal(name) if is_wild(name) => match name.to_str() {
+                Some(text) => step(&out.found, &FileNamePattern::new(text), &mut budget, &mut out.cut),
                 None => {
                     out.cut = true;
                     Vec::new()
@@ -50,7 +71,7 @@ pub(crate) fn expand(pattern: &Path) -> Expansion {
     out
 }
 
-fn step(dirs: &[PathBuf], matcher: &GlobMatcher, budget: &mut usize, cut: &mut bool) -> Vec<PathBuf> {
+fn step(dirs: &[PathBuf], pattern: &FileNamePattern, budget: &mut usize, cut: &mut bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in dirs {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -59,7 +80,7 @@ fn step(dirs: &[PathBuf], matcher: &GlobMatcher, budget: &mut usize, cut: &mut b
                 return found;
             }
             *budget -= 1;
-            if matcher.is_match(entry.file_name()) {
+            if pattern.matches(&entry.file_name().to_string_lossy()) {
                 found.push(entry.path());
             }
         }
@@ -67,12 +88,8 @@ fn step(dirs: &[PathBuf], matcher: &GlobMatcher, budget: &mut usize, cut: &mut b
     found
 }
 
-fn matcher(name: &OsStr) -> Option<GlobMatcher> {
-    Some(compile(name.to_str()?).ok()?.compile_matcher())
-}
-
 fn is_wild(name: &OsStr) -> bool {
-    name.as_encoded_bytes().iter().any(|it| b"*?[".contains(it))
+    name.as_encoded_bytes().iter().any(|it| b"*?[\\".contains(it))
 }
 
 #[cfg(test)]

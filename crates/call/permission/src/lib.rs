@@ -32,6 +32,7 @@ mod judge;
 mod live;
 mod matcher;
 mod names;
+mod obeyed;
 mod places;
 mod plain;
 mod policy;
@@ -54,7 +55,7 @@ pub use explain::{Preview, explain, preview};
 pub use live::LivePermissions;
 pub use names::Names;
 pub use plain::PlainWords;
-pub use policy::{Boundary, Enforcement, Policy, SandboxedCommands};
+pub use policy::{Boundary, Enforcement, Policy, ReadingHeld, SandboxedCommands};
 pub use port::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
     FileUse, FileUseKind, Nature, Through,

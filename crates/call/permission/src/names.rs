@@ -23,15 +23,22 @@ pub(crate) struct RemoteTool {
 const BUILT_IN: &[(&str, &str)] = &[
     ("read_file", "Read"),
     ("FileRead", "Read"),
+    ("view_file", "Read"),
+    ("open_file", "Read"),
     ("write_file", "Write"),
     ("FileWrite", "Write"),
     ("edit_file", "Edit"),
     ("replace", "Edit"),
     ("FileEdit", "Edit"),
     ("list_files", "Glob"),
+    ("find_files", "Glob"),
     ("grep_search", "Grep"),
     ("list_directory", "LS"),
+    ("list_dir", "LS"),
     ("run_shell", "Bash"),
+    ("shell", "Bash"),
+    ("run_command", "Bash"),
+    ("execute_command", "Bash"),
     ("web_fetch", "WebFetch"),
     ("BashInput", "TaskInput"),
     ("BashOutput", "TaskOutput"),
@@ -72,13 +79,24 @@ impl Names {
     pub fn canonical<'a>(&'a self, name: &'a str) -> &'a str {
         match self.aliases.get(name).or_else(|| self.by_original.get(name)) {
             Some(canonical) => canonical,
-            None => name,
+            None => class_name(name).and_then(|bare| self.built_in_named(bare)).unwrap_or(name),
         }
+    }
+
+    /// The tool a name means that is that of a class: `BashTool`, `FileReadTool`.
+    fn built_in_named<'a>(&'a self, bare: &'a str) -> Option<&'a str> {
+        let known = BUILT_IN.iter().find(|(_, name)| *name == bare).map(|it| it.1);
+        known.or_else(|| self.aliases.get(bare).map(String::as_str))
     }
 
     pub(crate) fn remote(&self, name: &str) -> Option<&RemoteTool> {
         self.remote.get(name)
     }
+}
+
+/// The name before `Tool` at its end, if that is how it ends.
+fn class_name(name: &str) -> Option<&str> {
+    name.strip_suffix("Tool").filter(|bare| !bare.is_empty())
 }
 
 #[cfg(test)]
@@ -92,6 +110,10 @@ mod tests {
         names.add_alias("Bash", "Bash");
         for (name, want) in [
             ("Task", "Agent"),
+            ("BashTool", "Bash"),
+            ("FileWriteTool", "Write"),
+            ("GlobTool", "Glob"),
+            ("MyTool", "MyTool"),
             ("read_file", "Read"),
             ("Bash", "Bash"),
             ("mcp__my.server__a.b", "mcp__my_server__a_b"),

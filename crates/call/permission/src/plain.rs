@@ -31,6 +31,8 @@ impl CommandJudge for PlainWords {
             nature: Nature::Other,
             files: Vec::new(),
             concern: None,
+            talks: false,
+            weak: false,
         };
         Analysis { parts: vec![part], doubt }
     }

@@ -1,7 +1,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use haft_tool::{CallContext, DynCall};
+use haft_tool::{AllowReason, CallContext, DynCall, Talks};
 use haft_types::PermissionMode;
 
 use crate::{
@@ -59,6 +59,17 @@ pub enum Enforcement {
     Advisory,
     /// A sandbox keeps every process from what the rules deny.
     Sandboxed,
+}
+
+/// Whether walls hold commands to the belief that they only read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ReadingHeld {
+    /// Nothing does: where the belief rests on a program inside the command, or
+    /// on files it obeys, it asks.
+    #[default]
+    No,
+    /// They cannot write, connect, or run what nobody installed.
+    Yes,
 }
 
 /// What becomes of questions about commands that a sandbox holds.
@@ -151,8 +162,12 @@ impl Policy {
             behavior: ruling.standing.behavior(),
             reason: ruling.why.to_string(),
             source: ruling.why.source(),
-            allowed_by: ruling.why.allow_reason(),
+            allowed_by: match facts.is_one_line() && !tally.beyond_reading {
+                true => AllowReason::OnlyReads(if tally.talks { Talks::Yes } else { Talks::No }),
+                false => ruling.why.allow_reason(),
+            },
             standing: ruling.standing,
+            was_open: false,
             classifiable: self.is_classified()
                 && matches!(ruling.standing, Standing::Open | Standing::Guarded),
             parts: tally.parts,
@@ -225,6 +240,11 @@ impl Policy {
         self.inner.blueprint.enforcement == Enforcement::Sandboxed
             && self.inner.blueprint.sandboxed == SandboxedCommands::Run
             && self.inner.outside.command(Behavior::Ask, part).is_none()
+    }
+
+    /// Whether walls hold commands that are let run because they only read.
+    pub(crate) fn holds_reading(&self) -> bool {
+        self.inner.blueprint.reading == ReadingHeld::Yes
     }
 
     /// Whether path rules exist that a command could get around.

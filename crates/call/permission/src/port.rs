@@ -57,6 +57,11 @@ pub struct CommandPart {
     pub files: Vec<FileUse>,
     /// Why it asks whatever the rules say.
     pub concern: Option<Concern>,
+    /// Whether it asks a server, by its nature.
+    pub talks: bool,
+    /// Whether it only reads as far as a program inside it, or files it obeys,
+    /// were understood: a belief that wants walls.
+    pub weak: bool,
 }
 
 /// The words of a command in one of its readings, without quotes.

@@ -5,10 +5,10 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use globset::GlobMatcher;
 
 use crate::{
     Behavior, CommandPart, Coverage, Face, Names, RuleEntry, Warning,
+    expansion::PathShape,
     hardlink::{FileId, same_file},
     matcher::{PathMatcher, PathUse},
     places::Anchors,
@@ -189,6 +189,12 @@ impl RuleSet {
         })
     }
 
+    /// Whether the rule that lets a command run spells all of it.
+    pub(crate) fn command_exactly(&self, part: &CommandPart) -> bool {
+        let rule = self.command(Behavior::Allow, part);
+        rule.is_some_and(|rule| matches!(&rule.about, About::Command(pattern) if !pattern.is_prefix()))
+    }
+
     /// The first rule about a command.
     pub(crate) fn command(&self, behavior: Behavior, part: &CommandPart) -> Option<&Rule> {
         let (faces, reading) = match behavior {
@@ -349,7 +355,7 @@ impl<'a> Paths<'a> {
 
     /// A rule that forbids a path of this shape by its name, whether or not it
     /// exists yet.
-    pub(crate) fn find_named(&self, shape: &GlobMatcher, using: PathUse) -> Option<(&'a Rule, PathBuf)> {
+    pub(crate) fn find_named(&self, shape: &PathShape, using: PathUse) -> Option<(&'a Rule, PathBuf)> {
         let forbidding = [Behavior::Deny, Behavior::Ask].into_iter();
         let lists =
             forbidding.flat_map(|it| Self::families(using, it).iter().map(move |family| (*family, it)));

@@ -49,16 +49,27 @@ pub(crate) fn suggest(policy: &Policy, wishes: &[Wish], cx: &CallContext) -> Vec
     updates
 }
 
-/// The directory of each form, unless that would open the home directory or
-/// something above the workspace; then the file alone.
+/// The directory of each form where it is somebody's own and deep enough to be
+/// about one thing; else the file alone. What belongs to the system, or is
+/// hidden in a home directory, is never opened as a whole.
 fn path_rules(policy: &Policy, tool: &str, forms: &[PathBuf], cx: &CallContext) -> PermissionUpdate {
     let anchors = policy.anchors(cx);
     let spec = |path: &PathBuf| match path.parent() {
-        Some(dir) if !anchors.is_broad(dir) && dir.parent().is_some() => format!("{}/**", absolute(dir)),
+        Some(dir) if !anchors.is_broad(dir) && is_narrow(dir) => format!("{}/**", absolute(dir)),
         _ => absolute(path),
     };
     let texts = forms.iter().map(|form| rule(tool, Some(spec(form))));
     rules(texts.collect(), Destination::Session)
+}
+
+/// Whether a directory is about one thing.
+fn is_narrow(dir: &Path) -> bool {
+    let system = [
+        "/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/usr",
+        "/var",
+    ];
+    let hidden = dir.components().any(|it| it.as_os_str().as_encoded_bytes().starts_with(b"."));
+    3 < dir.components().count() && !hidden && !system.iter().any(|it| dir.starts_with(it))
 }
 
 fn command_rules(policy: &Policy, line: &CommandLine, cx: &CallContext) -> Vec<RuleText> {

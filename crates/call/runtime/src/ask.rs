@@ -1,5 +1,5 @@
 use haft_permission::{Decision, PermissionUpdate};
-use haft_tool::BoxFuture;
+use haft_tool::{BoxFuture, Rendered};
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
 
@@ -9,6 +9,12 @@ pub trait Ask: Send + Sync {
     /// Shows the question and waits. Dropping the future takes the question
     /// back.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer>;
+
+    /// Whether there is somebody at all: tools that only speak with a person are
+    /// not there otherwise.
+    fn is_somebody(&self) -> bool {
+        true
+    }
 
     /// What the model reads when the answer was no, for this reason. Programs
     /// that answer may want their own words, and nothing else.
@@ -35,6 +41,10 @@ pub struct Question<'a> {
     pub input: &'a Value,
     /// One line that says what would happen.
     pub description: &'a str,
+    /// Whether it loses data that cannot be brought back.
+    pub is_destructive: bool,
+    /// What a person should see of it before answering: the command, the change.
+    pub shown: &'a Rendered,
     /// Why it is asked, part by part, and which rules would answer it for good.
     pub decision: &'a Decision,
 }
@@ -79,5 +89,9 @@ impl Ask for Unattended {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Answer> {
         let message = question.decision.clone().unattended().reason;
         Box::pin(async { Answer::no(message) })
+    }
+
+    fn is_somebody(&self) -> bool {
+        false
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_tool::{CallContext, ContextChange, ErrorKind, ProgressSink, ToolError};
-use haft_types::{AgentId, ToolUse};
+use haft_types::{AgentId, CallId, ToolUse};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,21 @@ pub struct Executor {
     around: Surroundings,
     committed: Vec<ContextChange>,
     interrupted: bool,
+    /// A call that was parsed and not added yet.
+    offered: Option<(ToolUse, ParsedCall)>,
+    /// Calls whose headlines nobody has taken.
+    shown: Vec<ShownCall>,
+}
+
+/// A call for people: what it does, in the words of its tool.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShownCall {
+    /// The `tool_use` id.
+    pub id: CallId,
+    /// The tool's own name.
+    pub name: String,
+    /// One line that says what it does.
+    pub headline: String,
 }
 
 struct Slot {
@@ -92,6 +107,8 @@ impl Executor {
             around,
             committed: Vec::new(),
             interrupted: false,
+            offered: None,
+            shown: Vec::new(),
         }
     }
 
@@ -99,17 +116,38 @@ impl Executor {
     /// only here.
     pub fn push(&mut self, tool_use: ToolUse) -> CallOutline {
         let pushed = Instant::now();
-        let parsed = self.parsed(&tool_use);
+        let parsed = match self.offered.take() {
+            Some((offered, parsed)) if offered == tool_use => parsed,
+            _ => self.parsed(&tool_use),
+        };
         let outline = parsed.outline();
+        self.shown.extend(parsed.shown());
         self.schedule.push(kind(outline));
         self.calls.push(Slot { tool_use, parsed: Some(parsed), changes: Vec::new(), pushed });
         self.start_ready();
         outline
     }
 
+    /// Adds a call of which it is not certain yet whether it is made, if it only
+    /// looks. One that acts is to be pushed when it is certain.
+    pub fn push_if_read_only(&mut self, tool_use: &ToolUse) -> Option<CallOutline> {
+        let parsed = self.parsed(tool_use);
+        let is_read_only = parsed.outline().is_read_only;
+        self.offered = Some((tool_use.clone(), parsed));
+        is_read_only.then(|| self.push(tool_use.clone()))
+    }
+
     /// What a call would be that will not be pushed.
-    pub fn outline(&self, tool_use: &ToolUse) -> CallOutline {
-        self.parsed(tool_use).outline()
+    pub fn outline(&mut self, tool_use: &ToolUse) -> CallOutline {
+        let parsed = self.parsed(tool_use);
+        self.shown.extend(parsed.shown());
+        parsed.outline()
+    }
+
+    /// Calls that came since the last time, for people. One that its tool did not
+    /// accept is not among them.
+    pub fn take_shown(&mut self) -> Vec<ShownCall> {
+        std::mem::take(&mut self.shown)
     }
 
     /// The message is complete: no more calls will come.
@@ -184,7 +222,13 @@ impl Executor {
     }
 
     fn parsed(&self, tool_use: &ToolUse) -> ParsedCall {
-        ParsedCall::parse(&self.pool, tool_use.clone(), &self.context(tool_use))
+        let mut real = tool_use.clone();
+        if let Some(secrets) = &self.pipeline.secrets
+            && let Err(message) = secrets.unmask_input(&mut real.input)
+        {
+            return ParsedCall::refused(real, message, Arc::clone(&self.around.cwd));
+        }
+        ParsedCall::parse(&self.pool, real, &self.context(tool_use))
     }
 
     fn start_ready(&mut self) {

@@ -112,11 +112,15 @@ impl Gate {
     pub fn take_over(&self, change: &ContextChange) {
         match change {
             ContextChange::Mode(mode) => self.set_mode(*mode),
+            ContextChange::LeavePlan if self.mode() == PermissionMode::Plan => {
+                self.set_mode(PermissionMode::Default);
+            }
             ContextChange::AddDirectory(dir) => {
                 let (directories, destination) = (vec![dir.clone()], Destination::Session);
                 self.apply(&PermissionUpdate::AddDirectories { directories, destination });
             }
-            ContextChange::Cwd(_)
+            ContextChange::LeavePlan
+            | ContextChange::Cwd(_)
             | ContextChange::LoadTools(_)
             | ContextChange::Trace(_)
             | ContextChange::Unknown(_) => (),
@@ -273,13 +277,15 @@ impl Gate {
         cx: &CallContext,
         decision: &Decision,
     ) -> (AskedParty, Answer) {
-        let description = call.describe();
+        let (description, shown) = (call.describe(), call.render());
         let question = Question {
             tool: tool.name(),
             call_id: &cx.call_id,
             agent_id: &cx.agent_id,
             input: call.input(),
             description: &description,
+            is_destructive: call.is_destructive(),
+            shown: &shown,
             decision,
         };
         let subject = self.subject(tool.as_ref(), call, cx);

@@ -135,6 +135,11 @@ impl SessionHooks {
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = (id, log);
     }
 
+    /// The session and its log.
+    pub fn session(&self) -> (SessionId, PathBuf) {
+        self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What every event of this session carries.
     pub fn base(&self, cwd: PathBuf, mode: PermissionMode) -> BaseInput {
         let (id, log) = self.session.read().unwrap_or_else(PoisonError::into_inner).clone();

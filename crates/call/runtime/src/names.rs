@@ -17,6 +17,17 @@ pub fn wire_name(original: &str) -> String {
     marked(original)
 }
 
+/// What models vary when they write a name from memory: case, separators, and
+/// `Tool` at the end (`bash`, `task_output`, `FileReadTool`).
+pub(crate) fn folded(name: &str) -> String {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect();
+    match plain.strip_suffix("tool") {
+        Some(bare) if !bare.is_empty() => bare.to_owned(),
+        _ => plain,
+    }
+}
+
 /// A wire name that differs from the plain one, for an external tool whose name
 /// is taken.
 pub(crate) fn marked(original: &str) -> String {

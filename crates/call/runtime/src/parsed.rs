@@ -9,7 +9,7 @@ use haft_types::{CallId, ToolUse};
 use serde_json::Value;
 
 use crate::{
-    Pool,
+    Pool, ShownCall,
     pipeline::{Failure, crashed},
     pool::Found,
 };
@@ -65,6 +65,12 @@ impl ParsedCall {
         Self { id, name: known.unwrap_or(name), outcome, cwd: Arc::clone(&cx.cwd) }
     }
 
+    /// A call that will not run, with what its maker is told.
+    pub(crate) fn refused(tool_use: ToolUse, message: String, cwd: Arc<Path>) -> Self {
+        let outcome = Err(ToolError::new(ErrorKind::InvalidInput, message).into());
+        Self { id: tool_use.id, name: tool_use.name, outcome, cwd }
+    }
+
     /// Whether the call was parsed for this directory.
     pub(crate) fn is_for(&self, cwd: &Arc<Path>) -> bool {
         Arc::ptr_eq(&self.cwd, cwd) || self.cwd == *cwd
@@ -88,8 +94,19 @@ impl ParsedCall {
     }
 }
 
-fn bound(pool: &Pool, name: &str, input: Value, cx: &CallContext) -> Result<ToolCall, Failure> {
+impl ParsedCall {
+    /// What it does, in one line; nothing for a call that will not run.
+    pub fn shown(&self) -> Option<ShownCall> {
+        let Rendered { headline, .. } = self.render()?;
+        let named = self.outcome.as_ref().ok().map(|it| it.call.user_facing_name());
+        let name = named.filter(|it| !it.is_empty()).unwrap_or_else(|| self.name.clone());
+        Some(ShownCall { id: self.id.clone(), name, headline })
+    }
+}
+
+fn bound(pool: &Pool, name: &str, mut input: Value, cx: &CallContext) -> Result<ToolCall, Failure> {
     let found = look_up(pool, name)?;
+    found.tool.translate(name, &mut input);
     let asked = found.deferred.then(|| input.clone());
     let call = parsed(found, input, cx)?;
     let taken = asked.and_then(|asked| taken_as(&asked, call.input()));

@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt as _;
 use haft_hooks::HookEvent;
 use haft_permission::AgentRights;
-use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, ToolError};
+use haft_tool::{CallContext, ContextChange, DynCall, DynTool, ErrorKind, Output, Permit, Reach, ToolError};
 use haft_types::{Block, Content};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ use crate::{
     gate::Hooked,
     hooks::{After, Notes, RuleAnswers},
     parsed::{CalledTool, ToolCall},
+    rewritten::LeftFiles,
     timing::Lap,
 };
 
@@ -31,6 +32,19 @@ pub struct Pipeline {
     pub results: ResultStore,
     /// How long an interrupted call has to hand back what it has.
     pub grace: Duration,
+    /// Who keeps secrets from whoever reads results, if anybody does.
+    pub secrets: Option<Arc<dyn SecretMask>>,
+}
+
+/// Keeps secrets out of results. A call may name what was kept from its maker.
+pub trait SecretMask: Send + Sync {
+    /// Replaces the secrets in what a call that touches `reach` returned, before it
+    /// is stored or shown.
+    fn mask_result(&self, reach: &Reach, content: &mut Content);
+
+    /// Puts secrets back into the input of a call. The error says to the model what
+    /// to do.
+    fn unmask_input(&self, input: &mut Value) -> Result<(), String>;
 }
 
 /// How long an interrupted call has to hand back what it has, unless said
@@ -90,14 +104,14 @@ impl CallWatch<'_> {
 impl Pipeline {
     /// A pipeline with the usual grace period.
     pub fn new(gate: impl Into<Arc<Gate>>, results: ResultStore) -> Self {
-        Self { gate: gate.into(), results, grace: GRACE }
+        Self { gate: gate.into(), results, grace: GRACE, secrets: None }
     }
 
     /// The pipeline of an agent that this one's agent starts: see
     /// [`Gate::child`]. Large results go to the same store.
     pub fn child(&self, rights: AgentRights) -> Self {
         let gate = Arc::new(self.gate.child(rights));
-        Self { gate, results: self.results.clone(), grace: self.grace }
+        Self { gate, results: self.results.clone(), grace: self.grace, secrets: self.secrets.clone() }
     }
 
     /// Runs one call through all stages. Whatever fails, panics, hangs or is
@@ -161,9 +175,11 @@ impl Pipeline {
         let permitted = permitted.await; //                                     4 permission
         trace.timing.permission = lap.next();
         let (call, permit) = permitted?;
+        let hides = self.secrets.as_ref().map(|secrets| (Arc::clone(secrets), call.reach(&cx)));
         trace.starting(tool, call.as_ref(), &cx)?; //                           written down, if it may act
         tracing::debug!(call = %id, tool = tool.name(), "runs");
         let ran = self.execute(tool, call, permit, cx).await; //                5 run
+        let ran = masked(hides, ran);
         trace.timing.run = lap.next();
         tracing::debug!(call = %id, tool = tool.name(), "has run; its result is stored and observed");
         let ran = self.fitted(tool, &id, ran).await; //                         6 store if large
@@ -270,9 +286,13 @@ impl Pipeline {
     async fn observed(
         &self,
         observer: Option<Observer>,
-        ran: Result<Output, ToolError>,
+        mut ran: Result<Output, ToolError>,
     ) -> (Result<Output, ToolError>, After) {
         let Some(observer) = observer else { return (ran, After::default()) };
+        let left = match &ran {
+            Ok(output) => LeftFiles::of(output).await,
+            Err(_) => None,
+        };
         let Observer { tool, input, about, cx, started } = &observer;
         let subject = self.gate.past_subject(tool.as_ref(), input, about, cx);
         let after = tokio::select! {
@@ -281,7 +301,30 @@ impl Pipeline {
             // Whoever interrupts does not wait for observers.
             () = interrupted_for(&cx.cancel, self.grace) => After::default(),
         };
+        if let (Ok(output), Some(left)) = (&mut ran, left) {
+            output.content.0.extend(left.rewritten().await.map(Block::text));
+        }
         (ran, after)
+    }
+}
+
+/// A result without the secrets in it.
+fn masked(
+    hides: Option<(Arc<dyn SecretMask>, Reach)>,
+    ran: Result<Output, ToolError>,
+) -> Result<Output, ToolError> {
+    let Some((secrets, reach)) = hides else { return ran };
+    match ran {
+        Ok(mut output) => {
+            secrets.mask_result(&reach, &mut output.content);
+            Ok(output)
+        }
+        Err(mut error) => {
+            let mut content = Content::text(std::mem::take(&mut error.message));
+            secrets.mask_result(&reach, &mut content);
+            error.message = content.to_text();
+            Err(error)
+        }
     }
 }
 

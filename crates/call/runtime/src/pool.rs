@@ -10,7 +10,7 @@ use haft_tool::{DynTool, Exposure};
 use serde_json::json;
 
 use crate::{
-    names::{marked, wire_name},
+    names::{folded, marked, wire_name},
     search::{Document, Index},
 };
 
@@ -57,6 +57,9 @@ pub fn visible(base: &[Arc<dyn DynTool>], visibility: &Visibility) -> Vec<Arc<dy
 pub struct Pool {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
+    /// Names and aliases of built-in tools as [`folded`] has them; nothing where
+    /// two tools share one.
+    by_folded: HashMap<String, Option<usize>>,
     search: OnceLock<Arc<Index>>,
     why_absent: Option<WhyAbsent>,
 }
@@ -74,6 +77,16 @@ struct Entry {
     gone: Option<Arc<str>>,
     /// What the request says about it; kept when the pool moves on.
     advertised: Arc<OnceLock<String>>,
+}
+
+/// What becomes of a tool in a narrower pool.
+pub enum KeptTool {
+    /// It is left out.
+    No,
+    /// It stays.
+    Yes,
+    /// This one stands in its place.
+    Replaced(Arc<dyn DynTool>),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,8 +111,13 @@ impl Pool {
     /// **Invariant:** the external tools never change the position of a
     /// built-in one, so they never invalidate the prompt cache before them.
     pub fn assemble(builtin: Vec<Arc<dyn DynTool>>, external: Vec<Arc<dyn DynTool>>) -> Self {
-        let (entries, by_name, search) = (Vec::new(), HashMap::new(), OnceLock::new());
-        let mut pool = Self { entries, by_name, search, why_absent: None };
+        let mut pool = Self {
+            entries: Vec::new(),
+            by_name: HashMap::new(),
+            by_folded: HashMap::new(),
+            search: OnceLock::new(),
+            why_absent: None,
+        };
         pool.add_all(builtin, Origin::Builtin);
         pool.add_all(external, Origin::External);
         pool.index_aliases();
@@ -144,6 +162,31 @@ impl Pool {
         Self { why_absent: self.why_absent.clone(), ..Self::assemble(builtin, of(Origin::External)) }
     }
 
+    /// Only the tools that are to be kept, in the same order and described by the
+    /// same bytes. A tool that is replaced keeps its place.
+    pub fn narrowed(&self, keep: impl Fn(&str, &Arc<dyn DynTool>) -> KeptTool) -> Self {
+        let (entries, by_name, search) = (Vec::new(), HashMap::new(), OnceLock::new());
+        let why_absent = self.why_absent.clone();
+        let mut pool = Self { entries, by_name, by_folded: HashMap::new(), search, why_absent };
+        for entry in &self.entries {
+            let mut entry = entry.clone();
+            match keep(&entry.wire_name, &entry.tool) {
+                KeptTool::No => continue,
+                KeptTool::Yes => (),
+                KeptTool::Replaced(tool) => {
+                    entry.tool = tool;
+                    entry.advertised = Arc::default();
+                }
+            }
+            let idx = pool.entries.len();
+            pool.by_name.entry(entry.tool.name().to_owned()).or_insert(idx);
+            pool.by_name.insert(entry.wire_name.clone(), idx);
+            pool.entries.push(entry);
+        }
+        pool.index_aliases();
+        pool
+    }
+
     /// The same pool, with somebody who knows about tools that are not in it.
     pub fn explaining(self, why_absent: WhyAbsent) -> Self {
         Self { why_absent: Some(why_absent), ..self }
@@ -153,13 +196,15 @@ impl Pool {
         self.why_absent.as_ref().and_then(|why| why(name))
     }
 
-    /// Finds a tool by name, wire name or alias.
+    /// Finds a tool by name, wire name or alias; a built-in one also by a name that
+    /// differs from these in case, separators or the word `Tool` at its end.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
         self.find(name).map(|found| found.tool)
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
-        let entry = &self.entries[*self.by_name.get(name)?];
+        let near = || *self.by_folded.get(folded(name).as_str())?;
+        let entry = &self.entries[self.by_name.get(name).copied().or_else(near)?];
         Some(Found {
             tool: &entry.tool,
             wire_name: &entry.wire_name,
@@ -267,7 +312,16 @@ impl Pool {
     /// Aliases come last: no alias takes a name away from a tool.
     fn index_aliases(&mut self) {
         for (idx, entry) in self.entries.iter().enumerate() {
-            for alias in entry.tool.aliases() {
+            let aliases = entry.tool.aliases();
+            if entry.origin == Origin::Builtin {
+                for name in aliases.iter().map(String::as_str).chain([entry.tool.name()]) {
+                    let meant = self.by_folded.entry(folded(name)).or_insert(Some(idx));
+                    if *meant != Some(idx) {
+                        *meant = None;
+                    }
+                }
+            }
+            for alias in aliases {
                 self.by_name.entry(alias).or_insert(idx);
             }
         }

@@ -53,13 +53,28 @@ impl ResultStore {
     }
 
     /// Removes results that are older than the age limit. Errors are left for
-    /// the next time: nothing depends on this.
+    /// the next time: nothing depends on this. Blocks.
     pub fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
             let age = entry.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
             if age.is_some_and(|age| self.limits.max_age < age) {
                 std::fs::remove_file(entry.path()).ok();
+            }
+        }
+    }
+
+    /// The same for every session below `sessions`: a store whose session is
+    /// never opened again is nobody else's to sweep. `name` is what the stores
+    /// are called in the directories of their sessions; what becomes empty goes.
+    pub fn sweep_all(sessions: &Path, name: &str, limits: StoreLimits) {
+        let Ok(entries) = std::fs::read_dir(sessions) else { return };
+        for session in entries.flatten().map(|entry| entry.path()) {
+            let store = Self::new(session.join(name), limits);
+            store.sweep();
+            // Only what is empty is removed.
+            if std::fs::remove_dir(store.dir()).is_ok() {
+                std::fs::remove_dir(session).ok();
             }
         }
     }

@@ -50,7 +50,7 @@ impl SessionState {
                     }
                 }
                 // The gate holds these: see `Gate::take_over`.
-                ContextChange::Mode(_) | ContextChange::AddDirectory(_) => (),
+                ContextChange::Mode(_) | ContextChange::LeavePlan | ContextChange::AddDirectory(_) => (),
                 ContextChange::Trace(_) | ContextChange::Unknown(_) => (),
             }
         }

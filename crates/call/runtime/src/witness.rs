@@ -41,6 +41,12 @@ pub struct CallDecision {
     /// The rule, as written, where a rule decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Why, in words for a person.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What a person can do so that it runs next time, where it asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_out: Option<String>,
     /// What came of the question, where one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<AskedAnswer>,
@@ -75,6 +81,13 @@ impl CallDecision {
             Source::Classifier => ("classifier", None),
             Source::Other => ("none", None),
         };
-        Self { behavior: decision.behavior, source: source.to_owned(), rule, asked: None }
+        let way_out = (decision.behavior == Behavior::Ask).then(|| decision.way_out());
+        // What ran without a question says enough by its source and rule.
+        let reason = match decision.behavior {
+            Behavior::Allow => String::new(),
+            Behavior::Ask | Behavior::Deny => decision.reason.clone(),
+        };
+        let (behavior, source) = (decision.behavior, source.to_owned());
+        Self { behavior, source, rule, reason, way_out, asked: None }
     }
 }

@@ -18,6 +18,9 @@ pub enum ContextChange {
     LoadTools(Vec<String>),
     /// The agent goes on in this permission mode.
     Mode(PermissionMode),
+    /// A plan was agreed to: an agent that plans asks as usual from now on. Where
+    /// another mode was chosen with the answer, that one stays.
+    LeavePlan,
     /// This directory counts as part of the workspace from now on.
     AddDirectory(PathBuf),
     /// What the call did, for whoever keeps track of the work; later calls see

@@ -3,7 +3,7 @@ use std::{future::Future, path::Path, time::Duration};
 use haft_types::Content;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{CallContext, Outcome, Reach, Rendered, ToolContext, ToolError, Verdict, schema};
 
@@ -61,6 +61,16 @@ pub trait Tool: Send + Sync + 'static {
     /// True if this call loses data that cannot be brought back.
     fn is_destructive(&self, _input: &Self::Input) -> bool {
         false
+    }
+
+    /// Understands input that was written for another name of this tool, such
+    /// as an alias that counts in other units. What [`Traits::synonyms`] say is
+    /// done before. Input under the tool's own name is never changed here.
+    fn translate(&self, _alias: &str, _input: &mut Map<String, Value>) {}
+
+    /// What a person reads as the tool's name; its own by default.
+    fn user_facing_name(&self, _input: &Self::Input) -> String {
+        Self::NAME.to_owned()
     }
 
     /// Rewrites the input to its canonical form (absolute paths, expanded `~`)
@@ -160,6 +170,9 @@ pub enum Stage<'a, I, O> {
 pub struct Traits {
     /// Other names still accepted.
     pub aliases: &'static [&'static str],
+    /// Names models use for parameters that are called otherwise: `(theirs,
+    /// ours)`. Taken where ours is not given.
+    pub synonyms: &'static [(&'static str, &'static str)],
     /// A few words for tool search.
     pub search_hint: &'static str,
     /// Whether the schema is sent at once or on demand.
@@ -176,6 +189,7 @@ impl Default for Traits {
     fn default() -> Self {
         Self {
             aliases: &[],
+            synonyms: &[],
             search_hint: "",
             exposure: Exposure::Direct,
             max_result_chars: Some(50_000),

@@ -42,6 +42,11 @@ pub trait DynTool: Send + Sync {
         None
     }
 
+    /// Puts input into this tool's words: parameters under other names, and
+    /// what an alias means otherwise. `called` is the name that was used.
+    /// Nothing by default: others' tools know best what they are told.
+    fn translate(&self, _called: &str, _input: &mut Value) {}
+
     /// Checks the input and binds it to the tool.
     fn parse(self: Arc<Self>, input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError>;
 }
@@ -69,6 +74,10 @@ pub trait DynCall: Send + Sync {
     fn describe(&self) -> String;
     /// See [`Tool::classifier_input`].
     fn classifier_input(&self) -> String;
+    /// See [`Tool::user_facing_name`]. Empty where the registry's name is it.
+    fn user_facing_name(&self) -> String {
+        String::new()
+    }
     /// See [`Tool::render`], while the call runs.
     fn render(&self) -> Rendered;
     /// See [`Tool::call`]. Consumes the proof that it may run.
@@ -159,6 +168,14 @@ impl<T: Tool> DynTool for Erased<T> {
         self.tool.reworded(data)
     }
 
+    fn translate(&self, called: &str, input: &mut Value) {
+        let Value::Object(object) = input else { return };
+        input::translate(&self.built().checked, self.tool.traits().synonyms, object);
+        if called != T::NAME {
+            self.tool.translate(called, object);
+        }
+    }
+
     fn parse(self: Arc<Self>, mut input: Value, cx: &CallContext) -> Result<Box<dyn DynCall>, ToolError> {
         let schema = &self.built().checked;
         input::check(T::NAME, schema, &mut input)?;
@@ -223,6 +240,10 @@ impl<T: Tool> DynCall for Call<T> {
 
     fn classifier_input(&self) -> String {
         self.erased.tool.classifier_input(&self.typed)
+    }
+
+    fn user_facing_name(&self) -> String {
+        self.erased.tool.user_facing_name(&self.typed)
     }
 
     fn render(&self) -> Rendered {

@@ -88,6 +88,18 @@ impl fmt::Display for ToolError {
 
 impl std::error::Error for ToolError {}
 
+impl From<String> for ToolError {
+    fn from(message: String) -> Self {
+        Self::failed(message)
+    }
+}
+
+impl From<&str> for ToolError {
+    fn from(message: &str) -> Self {
+        Self::failed(message)
+    }
+}
+
 impl From<std::io::Error> for ToolError {
     fn from(err: std::io::Error) -> Self {
         Self::failed(err.to_string())

@@ -27,12 +27,24 @@ pub enum AllowReason {
     Mode,
     /// The tool itself says that this call is harmless.
     Tool,
+    /// It runs commands that only read, and nothing else speaks for them: what
+    /// holds that belief has to hold it while they run.
+    OnlyReads(Talks),
     /// A rule matched.
     Rule(String),
     /// A hook said yes, and no rule objected.
     Hook,
     /// The user, or the program in the user's place, said yes.
     User,
+}
+
+/// Whether commands that only read talk to a server for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Talks {
+    /// They look at this machine alone.
+    No,
+    /// They ask a server.
+    Yes,
 }
 
 /// A path a call declared, together with where the kernel ends up for it.
@@ -122,6 +134,12 @@ impl Permit {
     /// See [`ReadScope::may_read`].
     pub fn may_read(&self, path: &Path) -> bool {
         self.scope.may_read(path)
+    }
+
+    /// Whether the call was judged to read this path, or something below it, and
+    /// let.
+    pub fn is_shown(&self, path: &Path) -> bool {
+        self.grants.iter().any(|grant| grant.real.starts_with(path))
     }
 
     /// See [`ReadScope::forbids_changes`].

@@ -40,7 +40,7 @@ pub(crate) fn input_schema<T: JsonSchema>() -> Value {
 }
 
 /// The doc comment of a type.
-pub(crate) fn description_of<T: JsonSchema>() -> String {
+pub fn description_of<T: JsonSchema>() -> String {
     match schema_for_reading::<T>().get("description") {
         Some(Value::String(text)) => text.clone(),
         _ => String::new(),
@@ -273,6 +273,9 @@ fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
 /// and `null` for parameters that may simply be left out.
 fn tidy(object: &mut Map<String, Value>) {
     object.remove("$schema");
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = unwrapped(text);
+    }
     if object.get("title").is_some_and(Value::is_string) {
         object.remove("title");
     }
@@ -297,6 +300,28 @@ fn tidy(object: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// A text without the line breaks of the source it stands in: those between
+/// paragraphs and before items of lists stay.
+fn unwrapped(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let begins_anew = out.is_empty() || out.ends_with('\n');
+        let is_item = line.trim_start().starts_with("- ");
+        match (line.trim().is_empty(), begins_anew, is_item) {
+            (true, _, _) => {
+                while out.ends_with('\n') {
+                    out.pop();
+                }
+                out.push('\n');
+            }
+            (false, true, _) => out.push_str(line),
+            (false, false, true) => out.push_str(&format!("\n{line}")),
+            (false, false, false) => out.push_str(&format!(" {}", line.trim_start())),
+        }
+    }
+    out
 }
 
 fn drop_null(property: &mut Map<String, Value>) {

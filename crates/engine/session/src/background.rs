@@ -64,6 +64,41 @@ impl Background {
         tasks.has_news(&AgentId::Main) || self.told().open.keys().filter_map(|id| tasks.get(id)).any(runs)
     }
 
+    /// Commands that run and were started to go on in the background.
+    pub(crate) fn running(&self) -> Vec<TaskInfo> {
+        let Some(tasks) = &self.tasks else { return Vec::new() };
+        let told = self.told();
+        let open = told.open.keys().filter_map(|id| tasks.get(id));
+        open.filter(|it| !matches!(it.status, TaskStatus::Ended(_))).collect()
+    }
+
+    /// Says what a session that has nothing else to do waits for.
+    pub(crate) fn tell_waiting(&self, patience: Option<Duration>) {
+        let running = self.running();
+        if running.is_empty() {
+            return;
+        }
+        let limit =
+            patience.map(|it| format!(", for {} s at most", it.as_secs_f32().ceil())).unwrap_or_default();
+        self.events.notice(format!("waiting for what runs in the background{limit}: {}", listed(&running)));
+    }
+
+    /// Says that these ended because their session did: to the person now, and
+    /// in these words to the model when the session goes on.
+    pub(crate) fn tell_cut_off(&self, cut_off: &[TaskInfo]) -> String {
+        self.events.notice(format!("ended with the session, in the background: {}", listed(cut_off)));
+        let line = |it: &TaskInfo| {
+            let file = it.file.as_ref().map(|file| format!(" Its output is in {}.", file.display()));
+            format!("Background task {} was ended.{}", named(it), file.unwrap_or_default())
+        };
+        let lines: Vec<String> = cut_off.iter().map(line).collect();
+        format!(
+            "<system-reminder>\nThe session was left while these still ran, so they were ended; nothing of them \
+             runs now.\n<task-notification>\n{}\n</task-notification>\n</system-reminder>",
+            lines.join("\n")
+        )
+    }
+
     /// Waits until there is something to tell; for ever where nothing can be.
     pub(crate) async fn news(&self) {
         match &self.tasks {
@@ -156,6 +191,14 @@ impl Background {
         let text = String::from_utf8_lossy(&bytes[cut..]).into_owned();
         Some(TaskTail { text, total: bytes.len(), truncated: 0 < cut })
     }
+}
+
+fn named(it: &TaskInfo) -> String {
+    format!("{} ({})", it.id, haft_types::text::one_line(&it.command, 80))
+}
+
+fn listed(tasks: &[TaskInfo]) -> String {
+    tasks.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
 /// How long a session that hears nothing more waits for commands in the

@@ -121,7 +121,10 @@ pub enum Command {
     FlagSettings(Reply<(Map<String, Value>, String)>),
     /// Calls that wait for their commands go on without them: one, or all.
     MoveToBackground(Option<CallId>),
-    /// Ends a command in the background, with everything it started.
+    /// Ends every agent that works in the background; the model hears of it with
+    /// its next request.
+    StopAgents,
+    /// Ends a command or an agent in the background, with everything it started.
     StopTask {
         /// The task.
         task: String,

@@ -10,6 +10,9 @@ pub enum OpenError {
     /// The spec makes sense, but the session cannot begin.
     #[error("{0}")]
     Start(String),
+    /// Nobody has a key for the provider; says where one is looked for.
+    #[error("{0}")]
+    NoKey(String),
     /// A rule of the program makes no sense.
     #[error("the rule {rule}: {problem}")]
     Rule {

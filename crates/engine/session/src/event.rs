@@ -11,7 +11,7 @@ use haft_types::{AgentId, CallId, PermissionMode, SessionId, ToolUse};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{Bill, Prompt, SessionQuestion, Speaker};
+use crate::{AgentReport, Bill, ChildFacts, ChildProgress, Prompt, SessionQuestion, Speaker};
 
 /// Something that happened in a session. Everything a face may show is one of
 /// these; what a face shows is a function of their sequence.
@@ -54,6 +54,16 @@ pub enum Happening {
     TasksRunning(Vec<TaskInfo>),
     /// A command in the background has ended.
     TaskEnded(Box<TaskInfo>, Option<CallId>),
+    /// An agent began to work for another. Comes before the result of its call.
+    ChildStarted(Arc<ChildFacts>),
+    /// An agent that another one started is this far.
+    ChildProgress(Arc<ChildFacts>, Box<ChildProgress>),
+    /// The call that waited for an agent goes on without it.
+    ChildMoved(Arc<ChildFacts>),
+    /// An agent that another one started has ended.
+    ChildEnded(Arc<ChildFacts>, Arc<AgentReport>),
+    /// These agents work in the background now.
+    ChildrenRunning(Vec<Arc<ChildFacts>>),
     /// The session goes on in another permission mode.
     ModeChanged(PermissionMode),
     /// Another model answers from the next request on.
@@ -211,6 +221,8 @@ pub struct TurnFacts {
     pub prompt_text: String,
     /// Who began it.
     pub speaker: Speaker,
+    /// Which runs of agents it reports, where it does.
+    pub origin: Option<Value>,
 }
 
 /// A prompt that is done.

@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt, QuestionAnswer, Reply,
-    SessionSpec,
-    assembly::{Assembly, ChosenProvider, SessionServices, usable_tools},
+    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt,
+    QuestionAnswer, Reply, SessionSpec, SlashCommand,
+    agents::{AgentDesk, AgentModels, AgentShelf, TreeLimits},
+    assembly::{Assembly, ChildrenHeld, ChosenProvider, SessionServices, usable_tools},
     owner::Owner,
     premises::Premises,
     servers::{SessionServers, names},
@@ -57,6 +58,9 @@ impl Session {
     /// own in order with the session's.
     pub fn open_on(spec: SessionSpec, events: EventSender) -> Result<SessionHandle, OpenError> {
         let assembly = Assembly::of(&spec, &events)?;
+        if let Some(notice) = assembly.premises.waiting_for_trust() {
+            events.notice(notice);
+        }
         let (commands, receiver) = mpsc::unbounded_channel();
         let calls = assembly.seat.calls();
         let handle = SessionHandle {
@@ -156,9 +160,26 @@ impl Premises {
     pub fn pool(self: &Arc<Self>) -> Result<Pool, OpenError> {
         let servers = SessionServers::new(Arc::clone(self), crate::ServerSpec::default(), Arc::default())?;
         let policy = self.policy()?;
-        let services = SessionServices::open(self, None)?;
+        let extensions = crate::extensions::Extensions::load(self, &[]);
+        let shelf = AgentShelf::of(&extensions.agents, &[]);
+        let models = AgentModels::Known { catalog: self.catalog()?, usual: None };
+        let (agents, _) = AgentDesk::new(self.events.clone(), TreeLimits::default(), shelf, models);
+        let services = SessionServices::open(self, None, None, &agents, ChildrenHeld::default())?;
         let tools = usable_tools(self, &services, servers.manager(), &policy, None);
         Ok(Pool::assemble(tools, Vec::new()))
+    }
+
+    /// Kinds of agents that a session in this place would know, those that win
+    /// first, and what is wrong with the files that describe agents.
+    pub fn agents(&self) -> (Vec<Arc<AgentKind>>, Vec<AgentProblem>) {
+        let extensions = crate::extensions::Extensions::load(self, &[]);
+        let shelf = AgentShelf::of(&extensions.agents, &[]);
+        (shelf.kinds().to_vec(), shelf.problems().to_vec())
+    }
+
+    /// Commands and skills that a session in this place would know.
+    pub fn commands(&self) -> Vec<SlashCommand> {
+        crate::extensions::Extensions::load(self, &[]).commands
     }
 
     /// The same with the tools of its servers, which are started and stopped.

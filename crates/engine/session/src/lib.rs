@@ -28,6 +28,7 @@
 //! **Invariant:** every session that was opened tells [`Happening::Closed`] last,
 //! however it ended.
 
+mod agents;
 mod assembly;
 mod background;
 mod bill;
@@ -51,6 +52,10 @@ mod telemetry;
 mod usage;
 mod watch;
 
+pub use agents::{
+    AgentKind, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildFacts, ChildProgress,
+    DeniedToAgent,
+};
 pub use assembly::{SETTINGS_TOOL, described_tools};
 pub use background::TaskTail;
 pub use bill::Bill;
@@ -64,7 +69,7 @@ pub use event::{
     Activity, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening, HookRun,
     PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
 };
-pub use extensions::{HostAgent, LocalCommand, SlashCommand};
+pub use extensions::{HostAgent, LineProblem, LocalCommand, SlashCommand};
 pub use failure::ApiFailure;
 pub use handle::{CallPort, Session, SessionHandle};
 pub use judging::judge;

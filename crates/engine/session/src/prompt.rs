@@ -21,6 +21,8 @@ pub struct Prompt {
     pub is_verbatim: bool,
     /// Who says it.
     pub speaker: Speaker,
+    /// Where it comes from, where nobody said it: which runs of agents it reports.
+    pub origin: Option<Value>,
 }
 
 /// Who says something.
@@ -29,6 +31,8 @@ pub enum Speaker {
     /// The person, or the program in their place.
     #[default]
     Person,
+    /// A person, as the program in their place says expressly.
+    Human,
     /// Something that ran in the background and has ended.
     Task,
 }
@@ -52,7 +56,12 @@ impl Prompt {
 
     /// For the agent.
     pub(crate) fn to_input(&self) -> UserInput {
-        UserInput { uuid: Some(self.uuid.clone()), content: self.content.clone(), attachments: Vec::new() }
+        UserInput {
+            uuid: Some(self.uuid.clone()),
+            content: self.content.clone(),
+            attachments: Vec::new(),
+            origin: self.origin.clone(),
+        }
     }
 
     /// The name somebody gave it.

@@ -72,6 +72,9 @@ pub struct SettingsSpec {
     /// Which files are read: all of them, or only these layers. Settings of the
     /// organisation always count.
     pub sources: Option<Vec<Layer>>,
+    /// Whether naming a source is trust in it: so it is for a program that opens a
+    /// session in a folder of its own, and not for flags that a person copied.
+    pub sources_are_trusted: bool,
     /// Settings for this session: JSON text, or the path of a file with it.
     pub flags: Option<String>,
     /// Settings nobody can weaken, from the program that embeds the session.
@@ -274,6 +277,8 @@ pub struct ExtensionSpec {
     pub plugins: Vec<PluginDir>,
     /// Whether a prompt that begins with a slash may be a command.
     pub slash_commands: bool,
+    /// Agents of whoever opens the session, by name.
+    pub agents: Vec<(String, crate::HostAgent)>,
 }
 
 /// The directory of a plugin.

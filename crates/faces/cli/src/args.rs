@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     /// Only these tools, separated by commas; empty for none.
     #[arg(long)]
     pub(crate) tools: Option<String>,
-    /// Go on with this session.
+    /// Go on with this session: its id, the beginning of it, or its name.
     #[arg(long, value_name = "ID")]
     pub(crate) resume: Option<String>,
     /// Go on with the newest session of this directory.
@@ -97,7 +97,8 @@ pub(crate) struct RunArgs {
 /// Flags of a run with a model mean nothing to other commands: they are refused,
 /// not ignored.
 pub(crate) fn refuse_run_flags(args: &Args, matches: &clap::ArgMatches) -> Result<(), Failure> {
-    let takes_them = matches!(args.command, None | Some(Command::Replay(_) | Command::Context { .. }));
+    let takes_them =
+        matches!(args.command, None | Some(Command::Acp | Command::Replay(_) | Command::Context { .. }));
     if takes_them {
         return Ok(());
     }
@@ -177,6 +178,20 @@ pub(crate) struct Options {
     pub(crate) setting_sources: Option<String>,
 }
 
+/// Flags of `haft view`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("form").required(true).multiple(true).args(["html", "perfetto"])))]
+pub(crate) struct ViewArgs {
+    /// Which session, or the path of a log; the newest of this directory when none is named.
+    pub(crate) session: Option<String>,
+    /// Write one self-contained page into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a trace that Perfetto and Chrome read into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List, describe and call tools.
@@ -189,10 +204,13 @@ pub(crate) enum Command {
     Undo {
         /// Which call, entry or turn; the latest change when nothing is named.
         id: Option<String>,
-        /// The id names a turn: take back all of it.
+        /// Take back the whole turn: the one of this id (`turn` in `haft history --json`), or the one that the change of this id belongs to.
         #[arg(long, requires = "id")]
         turn: bool,
     },
+    /// Prompts that run without a session: list them, run what is due, set up the timer.
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// Bring back what the latest undo took.
     Redo,
     /// List what tools changed, newest first.
@@ -207,6 +225,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<TasksCommand>,
     },
+    /// List the kinds of agents a session here knows, where each comes from, and files with mistakes.
+    Agents,
+    /// List the skills and commands a session here knows.
+    Skills,
     /// See what holds commands on this machine, and try it out.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -227,8 +249,10 @@ pub(crate) enum Command {
     /// Play a recorded run again: same answers, no network.
     Replay(ReplayArgs),
     /// List, show, search and name the sessions of this directory.
-    #[command(subcommand)]
-    Sessions(SessionsCommand),
+    Sessions {
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+    },
     /// Show what fills the model's window in a session.
     Context {
         /// Which session; the newest of this directory when none is named.
@@ -240,6 +264,10 @@ pub(crate) enum Command {
         /// named.
         session: Option<String>,
     },
+    /// Write a session as a page that needs nothing else, or as a trace for profilers.
+    View(ViewArgs),
+    /// Serve editors: the Agent Client Protocol on standard input and output.
+    Acp,
     /// For those who work on Haft itself, and for those who test agents.
     #[command(subcommand)]
     Dev(DevCommand),
@@ -322,6 +350,46 @@ pub(crate) enum PermissionsCommand {
     },
     /// List the rules in force and where each comes from.
     List,
+    /// Let calls run without a question from now on; says what the rules match.
+    Allow(RuleArgs),
+    /// Ask before calls from now on, in every mode.
+    Ask(RuleArgs),
+    /// Refuse calls from now on.
+    Deny(RuleArgs),
+    /// Take rules back, wherever they stand in your files.
+    Revoke {
+        /// Rules as they are written: `haft permissions list` shows them.
+        #[arg(required = true, value_name = "RULE")]
+        rules: Vec<String>,
+    },
+    /// Show what was decided in a session, call by call.
+    Log {
+        /// The id, its beginning, or the name; the newest if left out.
+        session: Option<String>,
+    },
+}
+
+/// Rules, and where they are kept.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RuleArgs {
+    /// Rules: `Bash(git log *)`, `Edit(src/**)`, `WebFetch(domain:docs.rs)`.
+    #[arg(required = true, value_name = "RULE")]
+    pub(crate) rules: Vec<String>,
+    /// Whose settings: yours for this project, the project's, or yours everywhere.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) scope: RuleScope,
+}
+
+/// Whose settings a rule goes into.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum RuleScope {
+    /// Yours, for this project.
+    #[default]
+    Local,
+    /// The project's.
+    Project,
+    /// Yours, everywhere.
+    User,
 }
 
 #[derive(Debug, Subcommand)]
@@ -330,7 +398,7 @@ pub(crate) enum SessionsCommand {
     List,
     /// Show what was said and done.
     Show {
-        /// The id, or its beginning.
+        /// The id, its beginning, or the name.
         id: String,
     },
     /// Find a text in all of them.
@@ -340,14 +408,14 @@ pub(crate) enum SessionsCommand {
     },
     /// Give one a name.
     Title {
-        /// The id, or its beginning.
+        /// The id, its beginning, or the name.
         id: String,
         /// The name.
         title: String,
     },
     /// Print where its log is.
     Path {
-        /// The id, or its beginning.
+        /// The id, its beginning, or the name.
         id: String,
     },
 }
@@ -371,6 +439,9 @@ pub(crate) struct MockModelArgs {
 /// Flags of `haft replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
+    /// What is printed: a transcript, one object at the end, or one per line.
+    #[arg(long = "output-format", id = "replay_output_format", value_enum, value_name = "FORMAT")]
+    pub(crate) output_format: Option<OutputFormat>,
     /// The file `--record` wrote.
     pub(crate) file: PathBuf,
     /// Where results come from: recorded, or real (run in the working directory, under the rules of
@@ -440,4 +511,30 @@ pub(crate) enum DevCommand {
     },
     /// Serve a scripted model on loopback that judges requests like the real services.
     MockModel(MockModelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CronCommand {
+    /// Show stored prompts and when they run next.
+    List,
+    /// Remove a stored prompt.
+    Remove {
+        /// Which.
+        id: String,
+    },
+    /// Run what is due, unattended, and exit; the timer calls this every minute.
+    RunDue,
+    /// Show what came of runs.
+    Logs {
+        /// Of this stored prompt only.
+        id: Option<String>,
+    },
+    /// Set up one timer for you: systemd, launchd, or a line in your crontab.
+    Install {
+        /// Only show what would be set up.
+        #[arg(long)]
+        print: bool,
+    },
+    /// Take the timer away.
+    Uninstall,
 }

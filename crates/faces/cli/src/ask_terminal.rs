@@ -8,6 +8,7 @@ use std::{
 use haft_permission::{Behavior, PermissionUpdate};
 use haft_runtime::Answer;
 use haft_session::PermissionQuestion;
+use haft_tool::{LineStyle, Rendered};
 
 use crate::show::{clean, painted};
 
@@ -18,8 +19,8 @@ pub(crate) fn is_there() -> bool {
 
 /// Shows the question on the controlling terminal and reads the answer there, so
 /// that standard input and output stay free for data.
-pub(crate) async fn ask_permission(question: PermissionQuestion) -> Answer {
-    let text = question_text(&question);
+pub(crate) async fn ask_permission(question: PermissionQuestion, asker: Option<String>) -> Answer {
+    let text = question_text(&question, asker.as_deref());
     let suggestions = question.decision.suggestions;
     let asked =
         tokio::task::spawn_blocking(move || ask(&text, !suggestions.is_empty()).map(|it| (it, suggestions)));
@@ -38,7 +39,7 @@ enum Reply {
 }
 
 /// The call, what it would do part by part, and what a lasting yes would add.
-fn question_text(question: &PermissionQuestion) -> String {
+fn question_text(question: &PermissionQuestion, asker: Option<&str>) -> String {
     let (what, effects) = match question.description.strip_suffix(']').and_then(|it| it.rsplit_once(" [")) {
         Some((what, effects)) if question.tool == "Bash" => (what, effects.split("; ").collect()),
         _ => (question.description.as_str(), Vec::new()),
@@ -46,9 +47,19 @@ fn question_text(question: &PermissionQuestion) -> String {
     let decision = &question.decision;
     let mut text =
         format!("\n{} {}\n", painted(&question.tool, "36", true), painted(&clean(what), "1", true));
+    if let Some(asker) = asker {
+        text.push_str(&format!("  asked by the agent {}\n", clean(asker)));
+    }
     for effect in effects {
         let paint = if effect.starts_with("removes") { "31" } else { "33" };
         text.push_str(&format!("  {}\n", painted(&clean(effect), paint, true)));
+    }
+    if question.is_destructive {
+        let words = "what it removes cannot be brought back";
+        text.push_str(&format!("  {}\n", painted(words, "31;1", true)));
+    }
+    for (line, paint) in change_lines(&question.shown) {
+        text.push_str(&format!("  {}\n", painted(&clean(&line), paint, true)));
     }
     let (shown, hidden) = decision.parts.split_at(decision.parts.len().min(MOST_PARTS));
     for part in shown {
@@ -69,6 +80,26 @@ fn question_text(question: &PermissionQuestion) -> String {
         text.push_str(&format!("  {} {}\n", painted("always would", "2", true), clean(&lasting(update))));
     }
     text
+}
+
+/// As many lines of a change as are shown.
+const MOST_LINES: usize = 40;
+
+/// What a call would change, as lines with their colours.
+fn change_lines(shown: &Rendered) -> Vec<(String, &'static str)> {
+    let paint = |style| match style {
+        LineStyle::Added => "32",
+        LineStyle::Removed | LineStyle::Error => "31",
+        LineStyle::Hunk => "36",
+        LineStyle::Dim => "2",
+        LineStyle::Plain => "",
+    };
+    let mut lines: Vec<(String, &'static str)> =
+        shown.lines.iter().take(MOST_LINES).map(|line| (line.text.clone(), paint(line.style))).collect();
+    if let Some(more) = shown.lines.len().checked_sub(MOST_LINES).filter(|it| 0 < *it) {
+        lines.push((format!("… {more} more lines"), "2"));
+    }
+    lines
 }
 
 /// As many parts of a command as are shown.

@@ -88,7 +88,7 @@ async fn show(demo: &DemoArgs, look: Look, project: &Path, home: &Path) -> Ended
     let model = Scripted::new(answers).with_pace(pace);
     let (handle, events) = Session::open(demo_spec(project, home, Arc::new(model))?)?;
     let calls = handle.calls();
-    let mut watcher = Watcher::new(std::io::stdout(), look, calls.pool.clone(), Arc::clone(&calls.state.cwd));
+    let mut watcher = Watcher::new(std::io::stdout(), look, Arc::clone(&calls.state.cwd));
     watcher.line(&opening(look, project))?;
     let cancel = cancel_on_interrupt();
     let started = Instant::now();

@@ -15,8 +15,12 @@ use crate::{
 pub(crate) fn run(command: DevCommand) -> Ended {
     match command {
         DevCommand::Docs { dir } => {
-            let path = dir.join("tools.md");
-            std::fs::write(&path, tools_page()?).map_err(|err| format!("{}: {err}", path.display()))?;
+            for (name, page) in
+                [("tools.md", tools_page()?), ("terminal-keys.md", haft_terminal::keys_page())]
+            {
+                let path = dir.join(name);
+                std::fs::write(&path, page).map_err(|err| format!("{}: {err}", path.display()))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         DevCommand::MockModel(args) => crate::mock_model_command::run(&args),

@@ -51,8 +51,25 @@ pub(crate) fn of(report: &Report, input: &Value, look: Look) -> Option<Listing> 
             Some(listing)
         }
         "LS" => Some(tree(data, &said, look)),
-        _ => None,
+        _ => data["stdout"].as_str().map(|printed| command(data, printed, look)),
     }
+}
+
+/// What a command printed, all of it, as if it had run in the person's shell.
+fn command(data: &Value, printed: &str, look: Look) -> Listing {
+    let whole = data["persistedOutputPath"].as_str().and_then(|path| std::fs::read(path).ok());
+    let whole = whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let body = ended(&whole.unwrap_or_else(|| printed.to_owned()));
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(code) = data["exitCode"].as_i64().filter(|it| *it != 0) {
+        notes.push(format!("exit code {code}"));
+    }
+    if let Some(task) = data["backgroundTaskId"].as_str() {
+        notes.push(format!("it goes on in the background as {task}"));
+    }
+    let said = data["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    notes.extend(said.map(str::to_owned));
+    Listing { body: if look == Look::Plain { body } else { clean(&body) }, notes }
 }
 
 /// Like `cat -n`.

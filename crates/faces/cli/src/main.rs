@@ -8,14 +8,18 @@
 //! everything else goes to standard error. A closed pipe ends the program, it
 //! never panics.
 
+mod acp_command;
+mod agents_command;
 mod args;
 mod ask_server;
 mod ask_terminal;
 mod context_command;
 mod cost_command;
+mod cron_command;
 mod demo_command;
 mod dev_command;
 mod diagnostic_log;
+mod interactive;
 mod interrupt;
 mod listing;
 mod live_tail;
@@ -37,6 +41,7 @@ mod terminal_answers;
 mod tool_command;
 mod trust_command;
 mod undo_command;
+mod view_command;
 mod watch;
 
 use std::process::ExitCode;
@@ -74,24 +79,32 @@ fn main() -> ExitCode {
         if args.run.sdk.input_format == sdk_args::InputFormat::StreamJson {
             return sdk_command::run(&args.run, &args.options);
         }
+        if !args.run.print && interactive::is_possible() {
+            return finished(interactive::run(&args.run, &args.options));
+        }
         return finished(print_command::run(&args.run, &args.options));
     };
     let ended = match command {
         Command::Tool(command) => tool_command::run(command, &args.options),
         Command::Permissions(command) => permissions_command::run(command, &args.options),
         Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
+        Command::Cron(command) => cron_command::run(command, &args.options),
         Command::Redo => undo_command::redo(&args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Tasks { command } => tasks_command::run(command, &args.options),
+        Command::Agents => agents_command::agents(&args.options),
+        Command::Skills => agents_command::skills(&args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Mcp(command) => mcp_command::run(command, &args.options),
         Command::Demo(demo) => demo_command::run(&demo),
         Command::Replay(replay) => replay_command::run(&replay, &args.run, &args.options),
-        Command::Sessions(command) => sessions_command::run(command, &args.options),
+        Command::Sessions { command } => sessions_command::run(command, &args.options),
         Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
+        Command::View(view) => view_command::run(&view, &args.options),
+        Command::Acp => acp_command::run(&args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {
             haft_tools::read::serve_media(&task).map(|()| ExitCode::SUCCESS).map_err(Failure::Message)

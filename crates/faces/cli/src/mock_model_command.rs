@@ -40,7 +40,9 @@ async fn serve(args: &MockModelArgs) -> Ended {
 /// Requests from `seen` on that are answered.
 fn answered(requests: &[Recorded], seen: usize) -> impl Iterator<Item = &Recorded> {
     let new = requests.iter().filter(move |it| seen <= it.index);
-    new.take_while(|it| it.answered.is_some() || it.abandoned || it.status == 0)
+    let is_done =
+        |it: &&Recorded| it.answered.is_some() || it.abandoned || it.refusal.is_some() || it.status == 0;
+    new.take_while(is_done)
 }
 
 /// Tells what became of every request, once.

@@ -12,6 +12,7 @@ use haft_session::{
     Command, CommandEnded, CommandResult, EventStream, Happening, Prompt, Session, SessionEvent,
     SessionHandle, TurnEnded,
 };
+use haft_types::AgentId;
 use serde_json::{Value, json};
 
 use crate::{
@@ -66,19 +67,28 @@ fn prompt(run: &RunArgs) -> Result<String, Failure> {
         std::io::stdin().read_to_end(&mut piped)?;
     }
     let piped = String::from_utf8_lossy(&piped);
-    let parts: Vec<&str> = [run.prompt.as_deref().unwrap_or_default(), piped.trim_end()]
-        .into_iter()
-        .filter(|part| !part.trim().is_empty())
-        .collect();
-    if parts.is_empty() {
-        return Err(Failure::Message(String::from("there is nothing to do: give a prompt, or pipe one in")));
+    together(run.prompt.as_deref().unwrap_or_default(), piped.trim_end()).ok_or_else(|| {
+        Failure::Message(String::from("there is nothing to do: give a prompt, or pipe one in"))
+    })
+}
+
+/// A prompt with what was piped in. Beside a prompt it is data, and marked as
+/// such; alone it is the prompt.
+fn together(prompt: &str, piped: &str) -> Option<String> {
+    match (prompt.trim().is_empty(), piped.trim().is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(piped.to_owned()),
+        (false, true) => Some(prompt.to_owned()),
+        (false, false) => Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>")),
     }
-    Ok(parts.join("\n\n"))
 }
 
 async fn work(prompt: String, run: &RunArgs, options: &Options) -> Ended {
-    let (handle, events) = Session::open(spec::of_run(run, options)?)?;
+    let mut spec = spec::of_run(run, options)?;
+    spec.progress = run.output_format == OutputFormat::StreamJson;
+    let (handle, events) = Session::open(spec)?;
     refuse_unknown_agent(&handle, run).await?;
+    refuse_unknown_command(&handle, run, &prompt).await?;
     let interrupt = Interrupt::listen();
     handle.prompt(Prompt::text(prompt));
     handle.send(Command::Finish);
@@ -109,6 +119,43 @@ async fn refuse_unknown_agent(handle: &SessionHandle, run: &RunArgs) -> Result<(
     handle.close().await;
     let known = if known.is_empty() { String::from("there are none") } else { known.join(", ") };
     Err(Failure::Message(format!("--agent {name}: there is no such agent; known: {known}")))
+}
+
+/// A prompt that is nothing but the name of a command nobody knows is a mistake
+/// of whoever typed it, and no task for a model.
+async fn refuse_unknown_command(handle: &SessionHandle, run: &RunArgs, prompt: &str) -> Result<(), Failure> {
+    let Some(name) = command_name(prompt).filter(|_| !run.sdk.disable_slash_commands) else { return Ok(()) };
+    let Some(introduction) = handle.ask(Command::Reload).await else { return Ok(()) };
+    let known = introduction.commands.iter().chain(&introduction.skills);
+    let mut names: Vec<&str> = Vec::new();
+    for command in known {
+        names.push(&command.name);
+        names.extend(command.aliases);
+    }
+    if names.contains(&name) {
+        return Ok(());
+    }
+    handle.close().await;
+    names.sort_unstable();
+    names.dedup();
+    let meant = haft_types::nearest(name, names.iter().copied(), 3);
+    let shown = if meant.is_empty() { names } else { meant };
+    let shown: Vec<String> = shown.iter().map(|it| format!("/{it}")).collect();
+    Err(Failure::Message(format!(
+        "there is no command /{name}; did you mean {}? --disable-slash-commands sends it to the model as it is",
+        shown.join(", ")
+    )))
+}
+
+/// The name of the command a prompt looks like; paths do not look like one.
+fn command_name(prompt: &str) -> Option<&str> {
+    let first = prompt.trim().strip_prefix('/')?.split_whitespace().next()?;
+    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | ':');
+    let is_path = std::path::Path::new("/").join(first).exists();
+    // Prompts of servers are commands that come with them.
+    let is_of_server = first.starts_with("mcp__");
+    let begins = first.starts_with(|it: char| it.is_ascii_alphabetic()) && !is_of_server;
+    (begins && first.chars().all(fits) && !is_path).then_some(first)
 }
 
 /// What is shown while the session works, and what is left for its end.
@@ -156,7 +203,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
     let detail = if run.verbose { Detail::Full } else { Detail::Calls };
     let look = Look { colours, live: true, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
-    let watcher = Watcher::new(std::io::stderr(), look, calls.pool.clone(), Arc::clone(&calls.state.cwd));
+    let watcher = Watcher::new(std::io::stderr(), look, Arc::clone(&calls.state.cwd));
     Shower::Watcher(Box::new(watcher))
 }
 
@@ -210,9 +257,14 @@ impl Printed<'_> {
                 }
             }
             // Standard error may be gone while the answer is still wanted.
-            (Shower::Watcher(watcher), Happening::Agent(event)) => drop(watcher.take(event)),
+            (Shower::Watcher(watcher), Happening::Agent(it)) if event.agent.is_main() => {
+                drop(watcher.take(it))
+            }
+            (Shower::Watcher(watcher), what) if child_line(what).is_some() => {
+                drop(watcher.note(&child_line(what).unwrap_or_default()));
+            }
             (Shower::Watcher(_), _) => (),
-            (Shower::Quiet, what) => say_quietly(what, self.run.verbose),
+            (Shower::Quiet, what) => say_quietly(what, &event.agent, self.run.verbose),
         }
         Ok(())
     }
@@ -245,6 +297,9 @@ impl Printed<'_> {
         let listed = frame["permission_denials"].as_array_mut().into_iter().flatten();
         for (denial, listed) in end.denials.iter().zip(listed) {
             listed["reason"] = json!(denial.reason);
+            if let Some(for_person) = &denial.for_person {
+                listed["for_person"] = json!(for_person);
+            }
         }
     }
 
@@ -256,7 +311,7 @@ impl Printed<'_> {
             print_line(&output.to_string())?;
         }
         for denial in &self.denials {
-            complain(&denial.reason);
+            complain(denial.for_person.as_ref().unwrap_or(&denial.reason));
         }
         if let Some(problem) = problem(&end.reason) {
             complain(&problem);
@@ -264,35 +319,54 @@ impl Printed<'_> {
         Ok(())
     }
 
-    /// What scripts branch on: the exit code and its word.
     fn outcome(&self, end: &TurnEnd) -> (u8, &'static str) {
-        match &end.reason {
-            EndReason::Completed if self.denials.is_empty() || self.run.allow_denials => (0, "success"),
-            EndReason::Completed => (3, "denied"),
-            EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
-            EndReason::Exhausted(_) => (5, "incomplete"),
-            EndReason::Failed(_) => (6, "failed"),
-            EndReason::Interrupted => (self.interrupt.code(), "interrupted"),
-            EndReason::Stopped(_)
-            | EndReason::NoProgress(_)
-            | EndReason::OutputTruncated
-            | EndReason::NoStructuredOutput(_)
-            | EndReason::Refused => (1, "incomplete"),
-        }
+        let denied = !self.denials.is_empty() && !self.run.allow_denials;
+        outcome(&end.reason, denied, &self.interrupt)
     }
 }
 
-fn say_quietly(what: &Happening, verbose: bool) {
+/// What scripts branch on: the exit code and its word.
+pub(crate) fn outcome(reason: &EndReason, denied: bool, interrupt: &Interrupt) -> (u8, &'static str) {
+    match reason {
+        EndReason::Completed if !denied => (0, "success"),
+        EndReason::Completed => (3, "denied"),
+        EndReason::Exhausted(Exhausted::Turns(_)) => (4, "incomplete"),
+        EndReason::Exhausted(_) => (5, "incomplete"),
+        EndReason::Failed(_) => (6, "failed"),
+        EndReason::Interrupted => (interrupt.code(), "interrupted"),
+        EndReason::Stopped(_)
+        | EndReason::NoProgress(_)
+        | EndReason::OutputTruncated
+        | EndReason::NoStructuredOutput(_)
+        | EndReason::Refused => (1, "incomplete"),
+    }
+}
+
+/// One line about an agent that begins or ends.
+fn child_line(what: &Happening) -> Option<String> {
     match what {
+        Happening::ChildStarted(it) => Some(format!("agent {} begins: {}", it.kind, it.description)),
+        Happening::ChildEnded(_, report) => Some(format!("agent {}", report.headline())),
+        _ => None,
+    }
+}
+
+fn say_quietly(what: &Happening, agent: &AgentId, verbose: bool) {
+    match what {
+        what if verbose && child_line(what).is_some() => complain(&child_line(what).unwrap_or_default()),
         Happening::Notice(text) | Happening::Agent(AgentEvent::Notice(text)) => complain(text),
         Happening::Detail(text) if verbose => complain(text),
-        Happening::Agent(AgentEvent::Retrying(retry)) => {
+        // The reason is said once: what ends a run is said at its end.
+        Happening::Agent(AgentEvent::Retrying(retry)) if retry.attempt == 1 => {
+            complain(&format!("{}; trying again, up to {} times", retry.reason, retry.most));
+        }
+        Happening::Agent(AgentEvent::Retrying(retry)) if verbose => {
             complain(&format!("retry {} of {}: {}", retry.attempt, retry.most, retry.reason));
         }
         Happening::Agent(AgentEvent::Repaired(it)) => {
             complain(&format!("repaired before sending: {} ({})", it.detail, it.place));
         }
-        Happening::Agent(AgentEvent::Result(it)) if verbose => {
+        Happening::Agent(AgentEvent::Result(it)) if verbose && agent.is_main() => {
             let mark = if it.report.error.is_some() { "failed" } else { "done" };
             complain(&format!("{} {mark}", it.report.name));
         }
@@ -323,7 +397,8 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn problem(reason: &EndReason) -> Option<String> {
+/// What went wrong with a turn, if something did.
+pub(crate) fn problem(reason: &EndReason) -> Option<String> {
     Some(match reason {
         EndReason::Completed => return None,
         EndReason::Failed(error) => error.to_string(),

@@ -7,16 +7,18 @@ use haft_agent::{
     cassette::{Cassette, Transcript},
 };
 use haft_model::{ModelError, Provider, Replay};
+use haft_sdk::{Projection, Told, turn_frame};
 use haft_session::{
     EventStream, Happening, LogKept, LogStart, ModelSpec, Premises, Prompt, ProviderSpec, ReplaySpec,
-    ServerStart, Session, SessionHandle, SessionSpec,
+    ServerStart, Session, SessionHandle, SessionSpec, TurnEnded,
 };
 use haft_types::SessionId;
 
 use crate::{
-    args::{Options, ReplayArgs, ReplayTools, RunArgs},
+    args::{Options, OutputFormat, ReplayArgs, ReplayTools, RunArgs},
     interrupt::Interrupt,
     output::{Ended, Failure, complain, print_line},
+    print_command::outcome,
     spec,
 };
 
@@ -36,10 +38,16 @@ async fn play(replay: &ReplayArgs, run: &RunArgs, options: &Options) -> Ended {
     replayed(&mut spec, replay, &cassette, models.provider());
     let (handle, events) = Session::open(spec)?;
     let interrupt = Interrupt::listen();
-    let transcript = Transcript::new(places);
-    let reason = work(&handle, events, &cassette, &interrupt, &transcript).await?;
+    let shown = match replay.output_format.unwrap_or(run.output_format) {
+        OutputFormat::Text => Shown::Transcript(Transcript::new(places)),
+        OutputFormat::Json => Shown::Result,
+        OutputFormat::StreamJson => {
+            Shown::Frames(Box::new(Projection::new(handle.id().clone(), Told::default())))
+        }
+    };
+    let last = work(&handle, events, &cassette, &interrupt, shown).await?;
     handle.close().await;
-    finished(reason, &models, &interrupt)
+    finished(last.as_ref().map(|it| &it.end), &models, &interrupt, run)
 }
 
 /// A session that goes through a recording instead of anything else.
@@ -96,6 +104,16 @@ impl Models {
     }
 }
 
+/// What is printed of a run.
+enum Shown {
+    /// What was said and done, in a form that is the same for the same run.
+    Transcript(Transcript),
+    /// One object at the end.
+    Result,
+    /// One object per line, as it happens.
+    Frames(Box<Projection>),
+}
+
 /// Works on every prompt. What happened is printed when a prompt is done: the
 /// answers are there already, so there is nothing to wait for.
 async fn work(
@@ -103,23 +121,31 @@ async fn work(
     mut events: EventStream,
     cassette: &Cassette,
     interrupt: &Interrupt,
-    transcript: &Transcript,
-) -> Result<EndReason, Failure> {
-    let mut reason = EndReason::Completed;
+    mut shown: Shown,
+) -> Result<Option<Box<TurnEnded>>, Failure> {
+    let mut last = None;
     for content in &cassette.prompts {
-        print_line(&transcript.prompt(content))?;
+        if let Shown::Transcript(transcript) = &shown {
+            print_line(&transcript.prompt(content))?;
+        }
         handle.prompt(Prompt { is_verbatim: true, ..Prompt::of_content(content.clone()) });
-        let Some((end, lines)) = turn(handle, &mut events, interrupt, transcript).await else { break };
+        let Some((turn, lines)) = turn(handle, &mut events, interrupt, &mut shown).await else { break };
         for line in lines {
             print_line(&line)?;
         }
-        print_line(&transcript.end(&end))?;
-        reason = end.reason;
-        if reason != EndReason::Completed {
+        if let Shown::Transcript(transcript) = &shown {
+            print_line(&transcript.end(&turn.end))?;
+        }
+        let goes_on = turn.end.reason == EndReason::Completed;
+        last = Some(turn);
+        if !goes_on {
             break;
         }
     }
-    Ok(reason)
+    if let (Shown::Result, Some(turn)) = (&shown, &last) {
+        print_line(&turn_frame(handle.id(), &turn.end, &turn.bill, &turn.facts).to_string())?;
+    }
+    Ok(last)
 }
 
 /// One prompt: how it ended, and what happened in it.
@@ -127,8 +153,8 @@ async fn turn(
     handle: &SessionHandle,
     events: &mut EventStream,
     interrupt: &Interrupt,
-    transcript: &Transcript,
-) -> Option<(TurnEnd, Vec<String>)> {
+    shown: &mut Shown,
+) -> Option<(Box<TurnEnded>, Vec<String>)> {
     let (mut lines, mut interrupted) = (Vec::new(), false);
     loop {
         let event = tokio::select! {
@@ -139,36 +165,45 @@ async fn turn(
                 continue;
             }
         };
-        match event?.what {
+        let event = event?;
+        if let Shown::Frames(projection) = shown {
+            lines.extend(projection.of(&event).iter().map(ToString::to_string));
+        }
+        match event.what {
+            Happening::Agent(_) if !event.agent.is_main() => (),
             Happening::Closed => return None,
-            Happening::TurnEnded(turn) => return Some((turn.end, lines)),
+            Happening::TurnEnded(turn) => return Some((turn, lines)),
             Happening::Notice(notice) => complain(&notice),
             Happening::Agent(event) => {
                 if let AgentEvent::Notice(notice) = &event {
                     complain(notice);
                 }
-                lines.extend(transcript.event(&event));
+                if let Shown::Transcript(transcript) = shown {
+                    lines.extend(transcript.event(&event));
+                }
             }
             _ => (),
         }
     }
 }
 
-fn finished(reason: EndReason, models: &Models, interrupt: &Interrupt) -> Ended {
-    match reason {
-        EndReason::Interrupted => return Ok(ExitCode::from(interrupt.code())),
-        EndReason::Failed(error @ ModelError::ReplayMiss { .. }) => {
-            complain(&error.to_string());
+/// A run ends as it ended then; one that could not be played again failed.
+fn finished(end: Option<&TurnEnd>, models: &Models, interrupt: &Interrupt, run: &RunArgs) -> Ended {
+    let completed = EndReason::Completed;
+    let reason = end.map_or(&completed, |it| &it.reason);
+    if let EndReason::Failed(error) = reason {
+        complain(&error.to_string());
+        if matches!(error, ModelError::ReplayMiss { .. }) {
             return Ok(ExitCode::FAILURE);
         }
-        EndReason::Failed(error) => complain(&error.to_string()),
-        _ => (),
     }
     if let Models::Replay(replay) = models
         && 0 < replay.unused()
+        && *reason != EndReason::Interrupted
     {
         complain(&format!("replay miss: {} recorded answers were not asked for", replay.unused()));
         return Ok(ExitCode::FAILURE);
     }
-    Ok(ExitCode::SUCCESS)
+    let denied = !run.allow_denials && end.is_some_and(|it| !it.denials.is_empty());
+    Ok(ExitCode::from(outcome(reason, denied, interrupt).0))
 }

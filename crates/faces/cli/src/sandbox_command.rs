@@ -55,7 +55,7 @@ fn check(walls: &Walls, policy: &Policy, fence: &Fence, options: &Options) -> En
         let complete = report.is_complete() && fence.missed.is_empty();
         let line = json!({
             "enabled": walls.is_wanted(), "backend": report.backend.map(|it| format!("{it:?}").to_lowercase()),
-            "complete": complete, "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
+            "complete": complete, "readingHeld": walls.hold_reading().is_ok(), "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
         });
         print_line(&line.to_string())?;
     } else {
@@ -80,6 +80,14 @@ fn text(
     if policy.network == Network::Off {
         out.push_str("  sandbox.network.allowedDomains opens the network for some hosts.\n");
     }
+    out.push_str(&match walls.hold_reading() {
+        Ok(()) => String::from(
+            "Commands that run without a question because they only read are held to it, sandbox or not: they write nothing, talk to nobody, and start nothing but installed programs.\n",
+        ),
+        Err(why) => format!(
+            "Commands that only read cannot be held to it here ({why}), so those ask that run a program inside their words or obey files (awk, sed, jq, xargs, cargo, npm).\n"
+        ),
+    });
     out.push_str("Found out just now by trying each in a process of its own:\n");
     for (name, found) in probes {
         out.push_str(&format!("  {name}: {found}\n"));

@@ -87,9 +87,15 @@ pub(crate) struct SdkArgs {
     /// Who answers questions: `host`, or `none` to deny what would be asked.
     #[arg(long, hide = true, value_parser = ["host", "none"])]
     pub(crate) permission_prompts: Option<String>,
+    /// Kinds of agents: a JSON object, each with `description`, `prompt` and any field of an agent file.
+    #[arg(long, hide = true)]
+    pub(crate) agents: Option<String>,
     /// Take every prompt word for word.
     #[arg(long, hide = true)]
     pub(crate) disable_slash_commands: bool,
+    /// Only Bash, Read and Edit, and the tools of --mcp-config.
+    #[arg(long)]
+    pub(crate) bare: bool,
     #[command(flatten)]
     _accepted: Accepted,
 }
@@ -97,8 +103,6 @@ pub(crate) struct SdkArgs {
 /// Accepted without effect.
 #[derive(Clone, Debug, Default, clap::Args)]
 struct Accepted {
-    #[arg(long, hide = true)]
-    agents: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1)]
     debug: Option<Option<String>>,
     #[arg(long, hide = true)]
@@ -111,8 +115,6 @@ struct Accepted {
     project_config_root: Option<PathBuf>,
     #[arg(long, hide = true)]
     ide: bool,
-    #[arg(long, hide = true)]
-    bare: bool,
     #[arg(long, hide = true)]
     exclude_dynamic_system_prompt_sections: bool,
     #[arg(long, hide = true)]

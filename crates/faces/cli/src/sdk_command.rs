@@ -31,7 +31,11 @@ pub(crate) fn run(run: &RunArgs, options: &Options) -> ExitCode {
     };
     let code = runtime.block_on(async {
         let spec = match spec::of_run(run, options) {
-            Ok(spec) => spec,
+            Ok(mut spec) => {
+                // The program on the other side chose them, not whoever wrote the folder.
+                spec.settings.sources_are_trusted = true;
+                spec
+            }
             Err(failure) => return failed(&failure),
         };
         if spec.permissions.mode == Some(PermissionMode::BypassPermissions)
@@ -61,6 +65,7 @@ async fn serve(mut spec: SessionSpec, run: &RunArgs) -> ExitCode {
     }
     spec.log.entrypoint = Some(String::from("sdk-cli"));
     spec.face_answers.elicitation = true;
+    spec.progress = true;
     spec.checkpoints = variables.is_on("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING");
     if matches!(spec.asking, Asking::Nobody) {
         spec.asking = who_is_asked(run);

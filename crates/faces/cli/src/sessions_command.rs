@@ -14,14 +14,15 @@ use crate::{
     spec,
 };
 
-pub(crate) fn run(command: SessionsCommand, options: &Options) -> Ended {
+pub(crate) fn run(command: Option<SessionsCommand>, options: &Options) -> Ended {
     let logs = spec::logs(options)?;
-    match command {
+    match command.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(&logs, options),
         SessionsCommand::Show { id } => show(&logs, &id, options),
         SessionsCommand::Search { text } => search(&logs, &text, options),
         SessionsCommand::Title { id, title } => {
-            let path = logs.path(&resolve(&logs, &id)?);
+            let id = resolve(&logs, &id)?;
+            let path = logs.path(&id);
             sessions::rename(&path, &id, title.trim()).map_err(|err| format!("{}: {err}", path.display()))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -53,21 +54,30 @@ pub(crate) fn named_or_newest(logs: &SessionLogs, named: Option<&str>) -> Result
     }
 }
 
-/// The session whose id begins like this; a single one must.
+/// The session whose id begins like this, or that is called this; a single one
+/// must.
 fn resolve(logs: &SessionLogs, start: &str) -> Result<String, Failure> {
     only_one(all(logs)?, start)
 }
 
 fn only_one(sessions: Vec<sessions::SessionInfo>, start: &str) -> Result<String, Failure> {
-    let mut fitting: Vec<String> =
-        sessions.into_iter().map(|it| it.id).filter(|id| id.starts_with(start)).collect();
-    if let Some(exact) = fitting.iter().position(|id| id == start) {
-        return Ok(fitting.swap_remove(exact));
+    if let Some(exact) = sessions.iter().find(|it| it.id == start) {
+        return Ok(exact.id.clone());
     }
-    match fitting.len() {
-        1 => Ok(fitting.swap_remove(0)),
-        0 => Err(Failure::Message(format!("no session of this directory begins with {start}"))),
-        many => Err(Failure::Message(format!("{many} sessions begin with {start}; write more of it"))),
+    let is_called = |it: &sessions::SessionInfo| it.title.trim().eq_ignore_ascii_case(start.trim());
+    let by_id = |it: &sessions::SessionInfo| !start.is_empty() && it.id.starts_with(start);
+    let called: Vec<&str> = sessions.iter().filter(|it| is_called(it)).map(|it| it.id.as_str()).collect();
+    let begun = sessions.iter().filter(|it| by_id(it)).map(|it| it.id.as_str()).collect();
+    match if called.is_empty() { begun } else { called }.as_slice() {
+        [id] => Ok((*id).to_owned()),
+        [] => {
+            let why = format!("no session of this directory begins with {start} or is called that");
+            Err(Failure::Message(why))
+        }
+        many => {
+            let short: Vec<String> = many.iter().map(|id| id.chars().take(8).collect()).collect();
+            Err(Failure::Message(format!("{start} could be {}; write more of it", short.join(", "))))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{os::unix::fs::MetadataExt as _, path::PathBuf, sync::Arc, time::Durati
 
 use haft_agent::RunLimits;
 use haft_session::{
-    Asking, EventSender, Happening, LogKept, LogStart, ModelSpec, PlaceSpec, PluginDir, Premises,
+    Asking, EventSender, Happening, HostAgent, LogKept, LogStart, ModelSpec, PlaceSpec, PluginDir, Premises,
     ProviderSpec, SessionEvent, SessionLogs, SessionServers, SessionSpec, setting_sources, split_rules,
 };
 use haft_types::{PermissionMode, Variables};
@@ -15,12 +15,41 @@ use tokio::runtime::Runtime;
 use crate::{
     args::{Options, ProviderName, RunArgs},
     output::{Failure, complain},
+    sessions_command::named_or_newest,
 };
 
 /// The async runtime. Built only for commands that need one.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    check_threads()?;
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     built.map_err(|err| Failure::Message(format!("the runtime could not be started: {err}")))
+}
+
+/// Fails where the system gives too few threads to work with.
+pub(crate) fn check_threads() -> Result<(), Failure> {
+    threads_are_to_be_had().map_err(|err| {
+        Failure::Message(format!(
+            "the system lets haft start too few threads ({err}): raise the limit on processes (`ulimit -u`, or \
+             pids.max of the container), or end something else"
+        ))
+    })
+}
+
+/// Starts as many threads at once as a session has at the least, and ends them:
+/// without them the runtime would panic, or wait for ever for one.
+fn threads_are_to_be_had() -> std::io::Result<()> {
+    const LEAST: usize = 6;
+    std::thread::scope(|scope| {
+        let (go_on, wait) = std::sync::mpsc::sync_channel::<()>(0);
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        let started = (0..LEAST).try_for_each(|_| {
+            let wait = Arc::clone(&wait);
+            let waits = move || drop(wait.lock().map(|it| it.recv()));
+            std::thread::Builder::new().stack_size(16 << 10).spawn_scoped(scope, waits).map(drop)
+        });
+        drop(go_on);
+        started
+    })
 }
 
 /// A session of the flags every command takes.
@@ -49,10 +78,14 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
     }
     let tools = run.tools.as_ref().filter(|list| *list != "default");
     spec.tools.only = tools.map(|list| split_rules(std::slice::from_ref(list)));
+    let is_bare = run.sdk.bare || spec.place.variables.is_on("CLAUDE_CODE_SIMPLE");
+    if is_bare && spec.tools.only.is_none() {
+        spec.tools.only = Some(SIMPLE_TOOLS.map(str::to_owned).to_vec());
+    }
     spec.model = Some(model(run)?);
     spec.log.id = run.session_id.map(|id| id.to_string().into());
     spec.log.start = match (run.resume.as_ref().filter(|id| !id.is_empty()), run.continue_) {
-        (Some(id), _) => LogStart::Session(id.clone()),
+        (Some(id), _) => LogStart::Session(resumed(id, &spec)),
         (None, true) => LogStart::Newest,
         (None, false) => LogStart::New,
     };
@@ -70,6 +103,7 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
     let dirs = dirs.chain(run.sdk.plugin_dir_no_mcp.iter().map(|dir| (dir, false)));
     spec.extensions.plugins =
         dirs.map(|(path, with_servers)| PluginDir { path: path.clone(), with_servers }).collect();
+    spec.extensions.agents = run.sdk.agents.as_deref().map(agents_of_flag).transpose()?.unwrap_or_default();
     spec.extensions.slash_commands = !run.sdk.disable_slash_commands;
     if let Some(tool) = run.sdk.permission_prompt_tool.as_ref().filter(|it| *it != "stdio")
         && run.sdk.permission_prompts.as_deref() != Some("none")
@@ -77,6 +111,19 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
         spec.asking = Asking::Tool(tool.clone());
     }
     Ok(spec)
+}
+
+/// All that is left of the built-in tools with `--bare`.
+const SIMPLE_TOOLS: [&str; 3] = ["Bash", "Read", "Edit"];
+
+/// The whole id of a session that is named by its beginning or its title. What
+/// names none is left as it is: opening it says so in the words hosts know.
+fn resumed(named: &str, spec: &SessionSpec) -> String {
+    if named.parse::<uuid::Uuid>().is_ok() {
+        return named.to_owned();
+    }
+    let logs = SessionLogs::of(&spec.place, &LogKept::Own);
+    named_or_newest(&logs, Some(named)).unwrap_or_else(|_| named.to_owned())
 }
 
 fn model(run: &RunArgs) -> Result<ModelSpec, Failure> {
@@ -205,4 +252,22 @@ fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
         ProviderName::Bedrock | ProviderName::Vertex | ProviderName::Foundry => (),
     }
     set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The agents that `--agents` describes.
+fn agents_of_flag(json: &str) -> Result<Vec<(String, HostAgent)>, Failure> {
+    let wrong = |why: &str| Failure::Message(format!("--agents: {why}"));
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|err| wrong(&err.to_string()))?;
+    let serde_json::Value::Object(agents) = value else {
+        return Err(wrong("it is no JSON object of agents by name"));
+    };
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let agent = |(name, definition): (String, serde_json::Value)| {
+        let (description, prompt) = (text(&definition["description"]), text(&definition["prompt"]));
+        match description.is_empty() {
+            true => Err(wrong(&format!("the agent {name} has no description"))),
+            false => Ok((name, HostAgent { description, prompt, definition, ..HostAgent::default() })),
+        }
+    };
+    agents.into_iter().map(agent).collect()
 }

@@ -45,7 +45,9 @@ impl TerminalAnswers {
 
 async fn answer(question: SessionQuestion) -> QuestionAnswer {
     match question.subject {
-        QuestionSubject::Permission(asked) => QuestionAnswer::Permission(ask_permission(*asked).await),
+        QuestionSubject::Permission(asked) => {
+            QuestionAnswer::Permission(ask_permission(*asked, question.asker).await)
+        }
         QuestionSubject::Elicitation(asked) => {
             QuestionAnswer::Elicitation(PersonAtTerminal.elicit(*asked).await)
         }

@@ -275,9 +275,17 @@ fn print_for_people(report: &Report, input: &Value) -> Result<(), Failure> {
 fn for_people(report: &Report, colours: bool) -> String {
     let rendered = match (&report.rendering, report.error) {
         (Some(rendering), None) => rendering.make(),
-        _ => Rendered::error(&report.content.to_text()),
+        _ => Rendered::error(&refusal_for_people(report).unwrap_or_else(|| report.content.to_text())),
     };
     show::text(&rendered, colours)
+}
+
+/// A call that was not allowed, with what the person can do about it instead of
+/// what a model should.
+fn refusal_for_people(report: &Report) -> Option<String> {
+    let decision = report.decision.as_ref().filter(|_| report.error == Some(ErrorKind::Denied))?;
+    let way_out = decision.way_out.as_ref()?;
+    Some(format!("{} was not allowed to run: {}; {way_out}", report.name, decision.reason))
 }
 
 fn json_line(report: &Report) -> String {

@@ -1,12 +1,12 @@
 //! `haft undo | redo | history | diff`: what tools changed, and taking it back.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, path::Path, process::ExitCode, time::Duration};
 
 use haft_session::Premises;
 use haft_tool::{Line, LineStyle, Rendered};
 use haft_workspace::{
     Entry, EntryId, FileChange, FileState, HistoryItem, Journal, Origin, Standing, TurnId, UndoReport,
-    UndoTarget, Workspace, patch, text::Text,
+    UndoTarget, Workspace, exact_patch, patch, text::Text,
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(crate) fn undo(id: Option<String>, turn: bool, options: &Options) -> Ended {
     let workspace = premises.workspace()?;
     let target = match id {
         None => UndoTarget::Last,
-        Some(id) if turn => UndoTarget::Turn(TurnId::new(id)),
+        Some(id) if turn => UndoTarget::Turn(turn_of(&workspace, &id)?),
         Some(id) => target(&workspace, id)?,
     };
     let report = workspace.undo(&target, &origin(&premises, "undo")).map_err(|err| err.to_string())?;
@@ -32,6 +32,24 @@ pub(crate) fn redo(options: &Options) -> Ended {
     let premises = spec::premises(options)?;
     let report = premises.workspace()?.redo(&origin(&premises, "redo")).map_err(|err| err.to_string())?;
     told(&report, "brought back", options)
+}
+
+/// The turn of this id, or the one that a change or call of this id belongs to.
+fn turn_of(workspace: &Workspace, id: &str) -> Result<TurnId, Failure> {
+    let items = items(workspace)?;
+    let origins = || items.iter().map(|item| (&item.entry.id, &item.entry.origin));
+    let turns = || origins().filter_map(|(_, origin)| origin.turn.as_ref());
+    if let Some(turn) = turns().find(|turn| turn.as_str() == id) {
+        return Ok(turn.clone());
+    }
+    let named = origins().find(|(entry, origin)| entry.as_str() == id || &*origin.call == id);
+    match named.map(|(_, origin)| origin.turn.clone()) {
+        Some(Some(turn)) => Ok(turn),
+        Some(None) => Err(Failure::Message(format!("the change {id} belongs to no turn; undo it by itself"))),
+        None => {
+            Err(Failure::Message(format!("no turn, change or call {id} is recorded; see `haft history`")))
+        }
+    }
 }
 
 /// An id is an entry if the journal knows it as one, else a call.
@@ -56,10 +74,10 @@ fn told(report: &UndoReport, verb: &str, options: &Options) -> Ended {
         let told = json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits});
         print_line(&told.to_string())?;
     } else {
-        let restored = report
-            .restored
-            .iter()
-            .map(|path| Line::new(LineStyle::Added, format!("{verb} {}", path.display())));
+        let restored = report.restored.iter().map(|path| match path.symlink_metadata().is_ok() {
+            true => Line::new(LineStyle::Added, format!("{verb} {}", path.display())),
+            false => Line::new(LineStyle::Removed, format!("removed {}", path.display())),
+        });
         let kept = report.conflicts.iter().map(|it| {
             Line::new(LineStyle::Error, format!("left alone {}: {}", it.path.display(), it.reason))
         });
@@ -133,11 +151,18 @@ pub(crate) fn diff(id: Option<&str>, options: &Options) -> Ended {
     let Some(item) = items.iter().find(named) else {
         return Err(Failure::Message(String::from("there is no such change; see `haft history`")));
     };
-    let journal = workspace.journal().map_err(str::to_owned)?;
+    let journal = workspace.journal()?;
     if options.json {
         return json_diff(journal, &item.entry);
     }
-    let lines = item.entry.changes.iter().flat_map(|change| change_lines(journal, change)).collect();
+    let root = workspace.root();
+    let lines: Vec<Line> =
+        item.entry.changes.iter().flat_map(|change| patch_lines(journal, root, change)).collect();
+    if !std::io::stdout().is_terminal() {
+        // For a program that applies it, byte by byte.
+        let patch: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
+        return print_bytes(patch.as_bytes());
+    }
     let rendered = Rendered { headline: String::new(), lines };
     print_bytes(show::text(&rendered, show::colours()).as_bytes())
 }
@@ -161,23 +186,49 @@ fn json_diff(journal: &Journal, entry: &Entry) -> Ended {
     Ok(ExitCode::SUCCESS)
 }
 
-fn change_lines(journal: &Journal, change: &FileChange) -> Vec<Line> {
-    let mut lines = vec![
-        Line::new(LineStyle::Removed, format!("--- {}", place(change, &change.before))),
-        Line::new(LineStyle::Added, format!("+++ {}", place(change, &change.after))),
-    ];
-    match (text(journal, &change.before), text(journal, &change.after)) {
-        (Some(before), Some(after)) => {
-            for hunk in patch(&before, &after) {
-                lines.push(Line::new(LineStyle::Hunk, hunk_head(&hunk)));
-                lines.extend(hunk.lines.iter().map(|line| match line.chars().next() {
-                    Some('+') => Line::new(LineStyle::Added, line.as_str()),
-                    Some('-') => Line::new(LineStyle::Removed, line.as_str()),
-                    _ => Line::new(LineStyle::Plain, line.as_str()),
-                }));
-            }
+/// A change as `git apply` and `patch -p1` take it. What is no text is named and
+/// left out.
+fn patch_lines(journal: &Journal, root: &Path, change: &FileChange) -> Vec<Line> {
+    let (before, after) = (&change.before, &change.after);
+    let (Some(old), Some(new)) = (git_mode(before), git_mode(after)) else {
+        // Directories are made for what is in them.
+        return Vec::new();
+    };
+    let name = shown_name(change.path.strip_prefix(root).unwrap_or(&change.path));
+    let side = |mode: &str, letter: char| match mode.is_empty() {
+        true => String::from("/dev/null"),
+        false => quoted_name(&format!("{letter}/{name}")),
+    };
+    let (a, b) = (quoted_name(&format!("a/{name}")), quoted_name(&format!("b/{name}")));
+    let mut lines = vec![Line::new(LineStyle::Dim, format!("diff --git {a} {b}"))];
+    let head = |text: String| Line::new(LineStyle::Dim, text);
+    match (old.as_str(), new.as_str()) {
+        ("", new) => lines.push(head(format!("new file mode {new}"))),
+        (old, "") => lines.push(head(format!("deleted file mode {old}"))),
+        (old, new) if old != new => {
+            lines.extend([head(format!("old mode {old}")), head(format!("new mode {new}"))]);
         }
-        _ => lines.push(Line::new(LineStyle::Dim, "(no text, or no longer kept)")),
+        _ => (),
+    }
+    let hunks = match (text(journal, before), text(journal, after)) {
+        (Some(before), Some(after)) => exact_patch(&before, &after),
+        _ => {
+            let (a, b) = (side(&old, 'a'), side(&new, 'b'));
+            lines.push(head(format!("Binary files {a} and {b} differ")));
+            return lines;
+        }
+    };
+    if !hunks.is_empty() {
+        lines.push(Line::new(LineStyle::Removed, format!("--- {}", side(&old, 'a'))));
+        lines.push(Line::new(LineStyle::Added, format!("+++ {}", side(&new, 'b'))));
+    }
+    for hunk in hunks {
+        lines.push(Line::new(LineStyle::Hunk, hunk_head(&hunk)));
+        lines.extend(hunk.lines.iter().map(|line| match line.chars().next() {
+            Some('+') => Line::new(LineStyle::Added, line.as_str()),
+            Some('-') => Line::new(LineStyle::Removed, line.as_str()),
+            _ => Line::new(LineStyle::Plain, line.as_str()),
+        }));
     }
     lines
 }
@@ -186,13 +237,27 @@ fn hunk_head(hunk: &haft_workspace::Hunk) -> String {
     format!("@@ -{},{} +{},{} @@", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines)
 }
 
-fn place(change: &FileChange, state: &FileState) -> String {
+/// How git writes what something is: empty for what is not there, nothing for
+/// what it does not keep.
+fn git_mode(state: &FileState) -> Option<String> {
     match state {
-        FileState::Absent => String::from("/dev/null"),
-        FileState::File { mode, .. } => format!("{} (mode {mode:o})", change.path.display()),
-        FileState::Symlink { target } => format!("{} -> {}", change.path.display(), target.display()),
-        FileState::Directory { .. } => format!("{}/", change.path.display()),
+        FileState::Absent => Some(String::new()),
+        FileState::File { mode, .. } => Some(format!("100{}", if mode & 0o111 == 0 { "644" } else { "755" })),
+        FileState::Symlink { .. } => Some(String::from("120000")),
+        FileState::Directory { .. } => None,
     }
+}
+
+fn shown_name(path: &Path) -> String {
+    path.strip_prefix("/").unwrap_or(path).display().to_string()
+}
+
+/// A name as patches write it: quoted where a reader could misread it.
+fn quoted_name(name: &str) -> String {
+    if !name.contains(['"', '\\']) && !name.chars().any(char::is_control) {
+        return name.to_owned();
+    }
+    format!("{name:?}")
 }
 
 fn text(journal: &Journal, state: &FileState) -> Option<String> {
@@ -202,6 +267,7 @@ fn text(journal: &Journal, state: &FileState) -> Option<String> {
             let text = Text::decode(journal.content(hash).ok()?).ok()?;
             Some(text.literal(&text.raw()[text.encoding().bom_bytes().len()..]))
         }
-        FileState::Symlink { .. } | FileState::Directory { .. } => None,
+        FileState::Symlink { target } => Some(target.display().to_string()),
+        FileState::Directory { .. } => None,
     }
 }

@@ -1,16 +1,16 @@
 //! What an agent does, for somebody who watches.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, Write},
     sync::Arc,
 };
 
-use haft_agent::{AgentEvent, ResultEvent};
+use haft_agent::AgentEvent;
 use haft_model::Event;
-use haft_runtime::SharedPool;
-use haft_tool::{CallContext, LineStyle, Rendered};
-use haft_types::{CallId, MessageBlock, ToolUse, text};
+use haft_runtime::{Report, ShownCall};
+use haft_tool::{LineStyle, Rendered};
+use haft_types::{CallId, text};
 
 use crate::show::{clean, painted};
 
@@ -44,14 +44,15 @@ pub(crate) enum Detail {
 pub(crate) struct Watcher<W> {
     out: W,
     look: Look,
-    pool: SharedPool,
     cwd: Arc<std::path::Path>,
     column: usize,
     /// Whether a blank comes before the next word.
     blank: bool,
     speaking: Option<Voice>,
-    /// Headlines of calls that run.
-    running: HashMap<CallId, String>,
+    /// Calls that run: the name a person reads, and what they are about.
+    running: HashMap<CallId, (String, String)>,
+    /// Calls whose results were shown before their turn came.
+    ended_early: HashSet<CallId>,
     /// Whether the last line is only for now.
     status: bool,
 }
@@ -65,16 +66,16 @@ enum Voice {
 
 impl<W: Write> Watcher<W> {
     /// Shows on `out`.
-    pub(crate) fn new(out: W, look: Look, pool: SharedPool, cwd: Arc<std::path::Path>) -> Self {
+    pub(crate) fn new(out: W, look: Look, cwd: Arc<std::path::Path>) -> Self {
         Self {
             out,
             look,
-            pool,
             cwd,
             column: 0,
             blank: false,
             speaking: None,
             running: HashMap::new(),
+            ended_early: HashSet::new(),
             status: false,
         }
     }
@@ -85,11 +86,14 @@ impl<W: Write> Watcher<W> {
             AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
             AgentEvent::Model(Event::Text(piece)) => self.speak(piece, Voice::Said),
             AgentEvent::Model(Event::Thinking(piece)) => self.speak(piece, Voice::Thought),
-            AgentEvent::Block(it) => match &it.block {
-                MessageBlock::ToolUse(call) => self.called(call),
-                _ => self.hush(),
-            },
-            AgentEvent::Result(it) => self.ended(it),
+            AgentEvent::Block(_) => self.hush(),
+            AgentEvent::Called(call) => self.called(call),
+            AgentEvent::CallEnded(report) => {
+                self.ended_early.insert(report.id.clone());
+                self.ended(report, None)
+            }
+            AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Ok(()),
+            AgentEvent::Result(it) => self.ended(&it.report, Some(&it.input)),
             AgentEvent::Notice(notice) => self.note(notice),
             AgentEvent::Retrying(it) => {
                 let wait = it.wait.as_secs_f32();
@@ -121,7 +125,8 @@ impl<W: Write> Watcher<W> {
         self.out.flush()
     }
 
-    fn note(&mut self, text: &str) -> io::Result<()> {
+    /// Shows a line that is nobody's words.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
         let line = painted(&format!("  · {}", text::one_line(&clean(text), 300)), "2", self.look.colours);
         self.line(&line)
     }
@@ -182,45 +187,42 @@ impl<W: Write> Watcher<W> {
         Ok(())
     }
 
-    fn called(&mut self, call: &ToolUse) -> io::Result<()> {
+    fn called(&mut self, call: &ShownCall) -> io::Result<()> {
         self.hush()?;
-        self.running.insert(call.id.clone(), self.headline(call));
+        let head = (clean(&call.name), self.headline(call));
+        self.running.insert(call.id.clone(), head);
         self.show_running()
     }
 
     /// What a call is about, in its tool's own words.
-    fn headline(&self, call: &ToolUse) -> String {
-        let pool = self.pool.get();
-        let cx = CallContext::detached(call.id.clone(), Arc::clone(&self.cwd));
-        let parsed =
-            pool.get(&call.name).and_then(|tool| Arc::clone(tool).parse(call.input.clone(), &cx).ok());
-        let words = match parsed {
-            Some(parsed) => parsed.render().headline,
-            None => call.input.to_string(),
-        };
+    fn headline(&self, call: &ShownCall) -> String {
         // Some tools begin with their own name.
-        let words = words.strip_prefix(&format!("{} ", call.name)).unwrap_or(&words).to_owned();
+        let words = &call.headline;
+        let words = words.strip_prefix(&format!("{} ", call.name)).unwrap_or(words).to_owned();
         let room = self.look.width.saturating_sub(call.name.chars().count() + 6);
         text::one_line(&clean(&self.shortened(&words)), room.max(20))
     }
 
-    fn ended(&mut self, it: &ResultEvent) -> io::Result<()> {
+    fn ended(&mut self, report: &Report, input: Option<&serde_json::Value>) -> io::Result<()> {
         self.hush()?;
         self.erase()?;
-        let head = self.running.remove(&it.report.id).unwrap_or_default();
-        let (mark, paint) = if it.report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
+        let (name, head) = self.running.remove(&report.id).unwrap_or_else(|| {
+            let input = input.map(ToString::to_string).unwrap_or_default();
+            (report.name.clone(), text::one_line(&clean(&input), self.look.width))
+        });
+        let (mark, paint) = if report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
         let (colours, full) = (self.look.colours, self.look.detail == Detail::Full);
         writeln!(
             self.out,
             "{}  {} {} {}",
             if full { "\n" } else { "" },
             painted(mark, paint, colours),
-            painted(&it.report.name, "1", colours),
+            painted(&name, "1", colours),
             painted(&head, "2", colours)
         )?;
-        let rendered = match (&it.report.rendering, it.report.error) {
+        let rendered = match (&report.rendering, report.error) {
             (Some(rendering), None) => rendering.make(),
-            _ => Rendered::error(&it.report.content.to_text()),
+            _ => Rendered::error(&report.content.to_text()),
         };
         if full {
             self.body(&rendered)?;
@@ -265,7 +267,7 @@ impl<W: Write> Watcher<W> {
             return Ok(());
         }
         self.erase()?;
-        let mut heads: Vec<&str> = self.running.values().map(String::as_str).collect();
+        let mut heads: Vec<&str> = self.running.values().map(|it| it.1.as_str()).collect();
         heads.sort_unstable();
         let words = text::one_line(&format!("  … {}", heads.join(", ")), self.look.width);
         write!(self.out, "{}", painted(&words, "2", self.look.colours))?;

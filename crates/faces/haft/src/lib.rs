@@ -125,14 +125,21 @@ pub use haft_tool as tool;
 pub use haft_types as types;
 pub use tools::Tools;
 
+/// The model that the environment of this process names, with its key.
+pub fn model_from_env() -> Result<impl haft_model::Provider + 'static, haft_model::ModelError> {
+    let env = |name: &str| std::env::var(name).ok();
+    let choice = haft_model::ProviderChoice::from_env(&env, &haft_model::KeySettings::default())?;
+    choice.build(haft_model::Common::from_env(&env))
+}
+
 /// What a file that defines tools or runs an agent usually needs.
 pub mod prelude {
     pub use haft_agent::{AgentEvent, EndReason, TurnEnd};
     pub use haft_hooks::{HookCall, HookEvent};
     pub use haft_runtime::Answer;
     pub use haft_tool::{
-        CallContext, Content, ErrorKind, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
-        erase, tool,
+        CallContext, Content, ErrorKind, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+        Traits, Verdict, erase, tool,
     };
     pub use schemars::{self, JsonSchema};
     pub use serde::{self, Deserialize, Serialize};
@@ -140,5 +147,5 @@ pub mod prelude {
 
     pub use haft_session::{Prompt, SessionEvent, SessionSpec};
 
-    pub use crate::{Agent, Asked, BuildError, HookReply, Tools, mcp::HttpOptions};
+    pub use crate::{Agent, Asked, BuildError, HookReply, Tools, mcp::HttpOptions, model_from_env};
 }

@@ -22,6 +22,10 @@ impl Ask for NobodyToAsk {
         Box::pin(async { Answer::no(message) })
     }
 
+    fn is_somebody(&self) -> bool {
+        false
+    }
+
     fn refusal(&self, _tool: &str, reason: &str) -> String {
         reason.to_owned()
     }
@@ -36,6 +40,9 @@ pub(crate) fn permission_request(question: &PermissionQuestion, agent: &AgentId)
         "display_name": question.tool, "description": question.description,
         "decision_reason": reason(decision), "decision_reason_type": reason_type(&decision.source),
     });
+    if question.needs_person {
+        request["requires_user_interaction"] = json!(true);
+    }
     if decision.source == Source::WorkingDir
         && let Some(part) = decision.parts.first()
         // It says what would happen, then to which path.

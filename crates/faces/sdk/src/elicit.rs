@@ -1,6 +1,6 @@
 //! Questions of MCP servers, as the host reads them.
 
-use haft_mcp_client::{ElicitAnswer, Elicitation};
+use haft_mcp_client::Elicitation;
 use serde_json::{Value, json};
 
 /// The request `elicitation`.
@@ -22,39 +22,4 @@ pub(crate) fn elicitation_request(request: &Elicitation) -> Value {
         }
     }
     question
-}
-
-/// What a host answers. One that does not know the question, or answers nonsense,
-/// has declined it.
-pub(crate) fn read_elicitation(answer: &Value) -> ElicitAnswer {
-    match (answer["action"].as_str(), &answer["content"]) {
-        (Some("accept"), Value::Object(content)) => ElicitAnswer::Accept(content.clone()),
-        (Some("accept"), Value::Null) => ElicitAnswer::Accept(serde_json::Map::new()),
-        (Some("cancel"), _) => ElicitAnswer::Cancel,
-        _ => ElicitAnswer::Decline,
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "test code")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_clear_yes_is_a_yes() {
-        for (answer, want) in [
-            (
-                json!({"action": "accept", "content": {"a": 1}}),
-                json!({"a": 1}).as_object().cloned().map(ElicitAnswer::Accept).unwrap(),
-            ),
-            (json!({"action": "accept"}), ElicitAnswer::Accept(serde_json::Map::new())),
-            (json!({"action": "accept", "content": "yes"}), ElicitAnswer::Decline),
-            (json!({"action": "cancel"}), ElicitAnswer::Cancel),
-            (json!({"action": "decline", "content": {"a": 1}}), ElicitAnswer::Decline),
-            (json!({}), ElicitAnswer::Decline),
-            (json!("accept"), ElicitAnswer::Decline),
-        ] {
-            assert_eq!(read_elicitation(&answer), want, "{answer}");
-        }
-    }
 }

@@ -119,7 +119,9 @@ impl Frames {
             }
             AgentEvent::Started
             | AgentEvent::Model(_)
+            | AgentEvent::Called(_)
             | AgentEvent::Progress(_)
+            | AgentEvent::CallEnded(_)
             | AgentEvent::Bust(_)
             | AgentEvent::Repaired(_) => None,
         }

@@ -9,7 +9,7 @@ use haft_hooks::{
 };
 use serde_json::{Value, json};
 
-use crate::{Host, HostError, bound::MAX_LINE, bounded_line, frames::mcp_output, host::fits};
+use crate::{Host, HostError, MAX_LINE, bounded_line, frames::mcp_output, host::fits};
 
 /// What a host's callback that cannot answer means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -69,7 +69,12 @@ fn user(frame: &mut Value) -> Option<Box<Prompt>> {
         content,
         wants_answer: frame["shouldQuery"].as_bool().unwrap_or(true),
         is_verbatim: frame["client_composed"].as_bool().unwrap_or(false),
-        speaker: Speaker::Person,
+        // Of what a host may say here, only this is believed.
+        speaker: match frame["origin"]["kind"].as_str() {
+            Some("human") => Speaker::Human,
+            _ => Speaker::Person,
+        },
+        origin: None,
     }))
 }
 
@@ -138,6 +143,19 @@ mod tests {
                 panic!("{line}")
             };
             assert_eq!((frame.name(), frame.content.clone()), (Some("u"), text("hi")));
+        }
+        for (origin, want) in [
+            (json!({"kind": "human"}), Speaker::Human),
+            (json!({"kind": "task-notification"}), Speaker::Person),
+            (json!("human"), Speaker::Person),
+            (json!(null), Speaker::Person),
+        ] {
+            let line =
+                json!({"type": "user", "message": {"role": "user", "content": "hi"}, "origin": origin});
+            let Some(Inbound::User(frame)) = Inbound::parse(line.to_string().as_bytes()) else {
+                panic!("{line}")
+            };
+            assert_eq!(frame.speaker, want, "{line}");
         }
         check(
             r#"{"type":"control_response","response":{"subtype":"error","request_id":"r","error":"no"}}"#,

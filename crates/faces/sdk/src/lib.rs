@@ -20,25 +20,25 @@
 //! answer to it is ignored.
 
 mod ask;
-mod bound;
+mod children;
 mod elicit;
 mod face;
 mod frames;
 mod hooks;
 mod host;
 mod inbound;
-mod lines;
 mod mcp;
 mod partial;
+mod progress;
 mod projection;
 mod request;
 mod result;
 mod status;
 
 pub use ask::NobodyToAsk;
-pub use bound::{MAX_LINE, bounded_line};
 pub use face::{EndSignal, SdkFace};
 pub use frames::{Frames, PROTOCOL_VERSION};
+pub use haft_host::{MAX_LINE, bounded_line};
 pub use hooks::hook_definitions;
 pub use host::{Host, HostError};
 pub use inbound::{Control, Inbound, fail, succeed};

@@ -10,10 +10,12 @@ use haft_session::{
     SessionEvent, TurnBegan, TurnEnded,
 };
 use haft_shell::run::{Status as TaskStatus, TaskInfo};
-use haft_types::{CallId, SessionId};
+use haft_types::{AgentId, CallId, SessionId};
 use serde_json::{Value, json};
 
-use crate::{Frames, Partial, frames::uuid, local_result, turn_frame};
+use crate::{
+    Frames, Partial, children::Children, frames::uuid, local_result, progress::CallProgress, turn_frame,
+};
 
 /// What a host wants to be told.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,6 +47,7 @@ pub struct Projection {
     frames: Frames,
     told: Told,
     partial: Option<Partial>,
+    progress: CallProgress,
     /// Hooks that are callbacks of the host: it knows about them.
     host_hooks: HashSet<HookId>,
     /// Names of the prompts of this turn, until an answer carried them.
@@ -54,6 +57,9 @@ pub struct Projection {
     /// Whether the summary is there: what follows is told at the end.
     compacted: bool,
     failed: bool,
+    /// Commands that run in the background.
+    commands_running: Vec<Value>,
+    children: Children,
 }
 
 /// Bytes of log lines in one frame, about.
@@ -66,11 +72,14 @@ impl Projection {
             frames: Frames { session_id },
             told,
             partial: told.partial.then(Partial::default),
+            progress: CallProgress::default(),
             host_hooks: HashSet::new(),
             unmarked: Vec::new(),
             compacting: false,
             compacted: false,
             failed: false,
+            commands_running: Vec::new(),
+            children: Children::default(),
         }
     }
 
@@ -84,6 +93,11 @@ impl Projection {
         self.host_hooks = hooks.into_iter().collect();
     }
 
+    /// The host wants the words of agents that others started.
+    pub fn forward_text(&mut self, wanted: bool) {
+        self.children.forward_text = wanted;
+    }
+
     /// Whether the last turn failed.
     pub fn last_failed(&self) -> bool {
         self.failed
@@ -93,16 +107,28 @@ impl Projection {
     pub fn of(&mut self, event: &SessionEvent) -> Vec<Value> {
         let one = |frame: Value| vec![frame];
         match &event.what {
-            Happening::Agent(it) => self.agent(it),
+            Happening::Agent(it) if event.agent.is_main() => self.agent(it),
+            Happening::Agent(it) => self.children.work(&self.frames, &event.agent, it),
+            Happening::ChildStarted(it) => self.children.started(&self.frames, it),
+            Happening::ChildProgress(it, progress) => one(Children::progress(&self.frames, it, progress)),
+            Happening::ChildMoved(it) => self.children.moved(&self.frames, it),
+            Happening::ChildEnded(it, report) => self.children.ended(&self.frames, it, report),
+            Happening::ChildrenRunning(running) => {
+                self.children.running = running.iter().map(|it| Children::listed(it)).collect();
+                one(self.all_running())
+            }
             Happening::PromptState(name, state) => one(self.prompt_state(name, *state)),
             Happening::Activity(activity) => self.activity(*activity).into_iter().collect(),
             Happening::TurnBegan(it) => self.turn_began(it),
             Happening::Heard(prompt) if self.told.replay => {
                 one(self.frames.replay(&prompt.message, &prompt.uuid))
             }
-            Happening::CallDenied(it) => one(self.denied(it)),
+            Happening::CallDenied(it) => one(self.denied(it, &event.agent)),
             Happening::TaskStarted(task, call) => one(self.task_started(task, call)),
-            Happening::TasksRunning(tasks) => one(self.tasks_running(tasks)),
+            Happening::TasksRunning(tasks) => {
+                self.commands_running = tasks.iter().map(listed_command).collect();
+                one(self.all_running())
+            }
             Happening::TaskEnded(task, call) => self.task_ended(task, call.as_ref()),
             Happening::ModeChanged(mode) => {
                 let fields = json!({"status": null, "permissionMode": mode.name()});
@@ -146,6 +172,8 @@ impl Projection {
 
     fn agent(&mut self, event: &AgentEvent) -> Vec<Value> {
         let mut out = Vec::new();
+        let progress = self.progress.see(event);
+        out.extend(progress.map(|fields| self.frames.of_type("tool_progress", fields)));
         if let (Some(partial), AgentEvent::Model(event)) = (&mut self.partial, event) {
             let events = partial.events(event);
             out.extend(events.iter().map(|event| self.frames.stream_event(event)));
@@ -208,7 +236,7 @@ impl Projection {
         out
     }
 
-    fn denied(&self, it: &DeniedCall) -> Value {
+    fn denied(&self, it: &DeniedCall, agent: &AgentId) -> Value {
         let report = &it.report;
         let mut fields = json!({
             "tool_name": report.name, "tool_use_id": report.id, "message": report.content.to_text(),
@@ -221,6 +249,9 @@ impl Projection {
         } {
             fields["decision_reason_type"] = json!(kind);
         }
+        if let Some(child) = agent.child() {
+            fields["agent_id"] = json!(child);
+        }
         self.frames.system("permission_denied", fields)
     }
 
@@ -232,11 +263,9 @@ impl Projection {
         self.frames.system("task_started", fields)
     }
 
-    fn tasks_running(&self, tasks: &[TaskInfo]) -> Value {
-        let running: Vec<Value> = tasks
-            .iter()
-            .map(|it| json!({"task_id": it.id, "task_type": "local_bash", "description": described(it)}))
-            .collect();
+    /// Everything that works in the background.
+    fn all_running(&self) -> Value {
+        let running: Vec<&Value> = self.commands_running.iter().chain(&self.children.running).collect();
         self.frames.system("background_tasks_changed", json!({"tasks": running}))
     }
 
@@ -351,6 +380,10 @@ impl Projection {
         out.push(local_result(&self.frames.session_id, name, &text, &it.bill, &it.facts));
         out
     }
+}
+
+fn listed_command(task: &TaskInfo) -> Value {
+    json!({"task_id": task.id, "task_type": "local_bash", "description": described(task)})
 }
 
 /// Log lines, in frames that are short enough.

@@ -73,8 +73,13 @@ pub fn turn_frame(session_id: &SessionId, end: &TurnEnd, bill: &Bill, facts: &Tu
     if let Some(output) = &end.structured_output {
         frame["structured_output"] = output.clone();
     }
-    if facts.speaker == Speaker::Task {
-        frame["origin"] = json!({"kind": "task-notification"});
+    match facts.speaker {
+        Speaker::Task => {
+            let origin = || json!({"kind": "task-notification"});
+            frame["origin"] = facts.origin.clone().unwrap_or_else(origin);
+        }
+        Speaker::Human => frame["origin"] = json!({"kind": "human"}),
+        Speaker::Person => (),
     }
     if let Some(ttft) = facts.ttft_ms {
         frame["ttft_ms"] = json!(ttft);

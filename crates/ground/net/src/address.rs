@@ -42,7 +42,7 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
         [127, ..] => AddressClass::Loopback,
         [0 | 224..=255, ..] | [169, 254, ..] => AddressClass::Machine,
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => AddressClass::Private,
-        [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
+        [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
             AddressClass::Reserved
         }
         _ => AddressClass::Public,
@@ -56,9 +56,11 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
         _ if address.is_loopback() => AddressClass::Loopback,
         _ if address.is_unspecified() || address == CLOUD => AddressClass::Machine,
         [0xfe80..=0xfebf | 0xff00..=0xffff, ..] => AddressClass::Machine,
-        [0xfc00..=0xfdff, ..] => AddressClass::Private,
-        [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, ..] | [0, 0, 0, 0, 0, 0, ..] => AddressClass::Reserved,
-        _ => AddressClass::Public,
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressClass::Private,
+        // Tunnels, measurements, identifiers and documents within the public range.
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => AddressClass::Reserved,
+        [0x2000..=0x3fff, ..] => AddressClass::Public,
+        _ => AddressClass::Reserved,
     }
 }
 
@@ -117,6 +119,14 @@ mod tests {
             ("198.51.100.7", Reserved),
             ("203.0.113.9", Reserved),
             ("2001::1", Reserved),
+            ("2001:2::1", Reserved),
+            ("2001:20::1", Reserved),
+            ("2001:4860::1", Public),
+            ("3fff::1", Reserved),
+            ("100::1", Reserved),
+            ("5f00::1", Reserved),
+            ("192.88.99.1", Reserved),
+            ("fec0::1", Private),
             ("2001:db8::1", Reserved),
             ("64:ff9b:1::1", Reserved),
             ("::10.0.0.1", Reserved),

@@ -34,3 +34,32 @@ pub async fn read_beginning(mut response: Response, limit: usize) -> Vec<u8> {
     body.truncate(limit);
     body
 }
+
+/// How a body ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BodyEnd {
+    /// All of it was read.
+    Whole,
+    /// There was more than the limit.
+    Cut,
+    /// The connection broke, for this reason.
+    Broken(String),
+}
+
+/// As much of a body as there is below `limit`, and how it ended. What arrived
+/// before a connection broke is kept. The limit counts unpacked bytes.
+pub async fn read_up_to(response: &mut Response, limit: usize, into: &mut Vec<u8>) -> BodyEnd {
+    loop {
+        match response.chunk().await {
+            Ok(None) => return BodyEnd::Whole,
+            Ok(Some(chunk)) => {
+                let room = limit.saturating_sub(into.len());
+                into.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if room < chunk.len() {
+                    return BodyEnd::Cut;
+                }
+            }
+            Err(err) => return BodyEnd::Broken(crate::innermost(&err)),
+        }
+    }
+}

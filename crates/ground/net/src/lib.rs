@@ -4,7 +4,9 @@
 //! is written. An [`AddressRule`] is what one user of this crate allows;
 //! [`CheckedResolver`] looks names up under such a rule and hands on only the
 //! addresses that were checked, so that the address that was judged is the one
-//! that is connected to. [`Hops`] follows redirects no further than allowed, and
+//! that is connected to. [`WebClient`] asks for a page a model named: a
+//! [`WebTarget`] is an address that can be read in one way only, every hop is
+//! judged like the first, and another host is told and not followed. [`Hops`] follows redirects no further than allowed, and
 //! [`read_body`] reads answers within a limit.
 //!
 //! **Does not know** who asks, what for, or in which words a refusal is told:
@@ -20,9 +22,15 @@ mod body;
 mod explain;
 mod hops;
 mod resolver;
+mod target;
+mod web_client;
+mod web_network;
 
 pub use address::{AddressClass, host_of, is_public, is_this_machine, literal_address};
-pub use body::{BodyError, read_beginning, read_body};
+pub use body::{BodyEnd, BodyError, read_beginning, read_body, read_up_to};
 pub use explain::{causes, innermost, with_causes};
 pub use hops::{Hop, Hops};
 pub use resolver::{AddressRule, CheckedResolver, look_up};
+pub use target::{PrivateHosts, TargetProblem, WebTarget};
+pub use web_client::{Elsewhere, WebAnswer, WebClient, WebFailure, WebLimits, WebPage};
+pub use web_network::{HopRequest, HopRoute, NetFuture, ProxyChoice, SystemNetwork, WebNetwork};

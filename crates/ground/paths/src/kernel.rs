@@ -23,6 +23,12 @@ pub fn is_kernel_interface(stat: &StatFs) -> bool {
     MAGIC.contains(&magic)
 }
 
+/// Whether a path leads into such a file system; one that cannot be asked counts
+/// as if it did.
+pub fn is_of_kernel(path: &std::path::Path) -> bool {
+    rustix::fs::statfs(path).map_or(true, |stat| is_kernel_interface(&stat))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

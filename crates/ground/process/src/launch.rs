@@ -83,6 +83,55 @@ impl Launch<'_> {
     }
 }
 
+/// The same, with everything of its own, so that another thread can start it.
+pub struct OwnedLaunch {
+    /// The program, by its path.
+    pub program: CString,
+    /// Its words, its own name included.
+    pub argv: Vec<CString>,
+    /// Its whole environment.
+    pub environment: Vec<CString>,
+    /// Where it starts.
+    pub directory: CString,
+    /// Which descriptors the process gets under which number.
+    pub descriptors: Vec<(OwnedFd, RawFd)>,
+    /// The terminal it gets as its input and output, if it gets one.
+    pub terminal: Option<CString>,
+}
+
+impl OwnedLaunch {
+    /// Takes copies of all that a launch borrows.
+    pub fn of(launch: &Launch<'_>) -> io::Result<Self> {
+        let copy = |(fd, number): &(BorrowedFd<'_>, RawFd)| {
+            rustix::io::fcntl_dupfd_cloexec(*fd, 0).map(|fd| (fd, *number)).map_err(io::Error::from)
+        };
+        Ok(Self {
+            program: launch.program.to_owned(),
+            argv: launch.argv.iter().map(|word| CString::from(*word)).collect(),
+            environment: launch.environment.to_vec(),
+            directory: launch.directory.to_owned(),
+            descriptors: launch.descriptors.iter().map(copy).collect::<io::Result<_>>()?,
+            terminal: launch.terminal.map(CStr::to_owned),
+        })
+    }
+
+    /// See [`Launch::start`].
+    pub fn start(&self) -> io::Result<Pid> {
+        let argv: Vec<&CStr> = self.argv.iter().map(CString::as_c_str).collect();
+        let descriptors: Vec<(BorrowedFd<'_>, RawFd)> =
+            self.descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number)).collect();
+        let launch = Launch {
+            program: &self.program,
+            argv: &argv,
+            environment: &self.environment,
+            directory: &self.directory,
+            descriptors: &descriptors,
+            terminal: self.terminal.as_deref(),
+        };
+        launch.start()
+    }
+}
+
 enum Source<'a> {
     Given(BorrowedFd<'a>),
     Moved(OwnedFd),

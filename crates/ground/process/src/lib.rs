@@ -36,10 +36,13 @@ use std::{
 };
 
 pub use collect::{Collect, Collected};
-pub use launch::Launch;
+pub use launch::{Launch, OwnedLaunch};
 pub use mark::{MARK_VARIABLE, ProcessMark};
 pub use owner::{Lifetime, Owned, ProcessOwner};
-pub use registry::{Announced, Leftover, ProcessPurpose, end_all, end_leftovers, everything, leftovers};
+pub use registry::{
+    Announced, Leftover, ProcessPurpose, SessionOrphans, end_all, end_leftovers, end_orphans_of, everything,
+    leftovers,
+};
 pub use search::describe;
 pub use session_file::{file_name_of_id, lock_session_file};
 pub use table::{Process, ProcessId};

@@ -262,6 +262,34 @@ pub fn end_leftovers(dir: &Path, patience: Duration) -> Vec<Leftover> {
     found
 }
 
+/// What became of the processes of a session that is gone.
+#[derive(Debug, Default)]
+pub struct SessionOrphans {
+    /// What was running and was not meant to go on.
+    pub found: Vec<Leftover>,
+    /// Whether all of that has ended.
+    pub all_ended: bool,
+}
+
+/// Ends what one session that is gone left running and was not detached. When
+/// all of it has ended, none of it writes any more. A session that lives is left
+/// alone: whoever took it up ended what was there before. Blocks for as long as
+/// it takes, `patience` at most for each.
+pub fn end_orphans_of(dir: &Path, session: &str, patience: Duration) -> SessionOrphans {
+    let path = dir.join(format!("{}.jsonl", file_name_of_id(session)));
+    let nothing = SessionOrphans { found: Vec::new(), all_ended: true };
+    let Ok(mut file) = File::options().read(true).write(true).open(path) else { return nothing };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return nothing;
+    }
+    let mut found = read(&mut file);
+    found.retain(|it| !it.detached);
+    // Every one of them, also after one that did not end.
+    let left = found.iter().filter(|it| !it.end(patience)).count();
+    let all_ended = left == 0;
+    SessionOrphans { found, all_ended }
+}
+
 /// Reads what a crash may have cut off anywhere.
 fn read(file: &mut File) -> Vec<Leftover> {
     let mut bytes = Vec::new();

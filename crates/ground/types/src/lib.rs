@@ -14,6 +14,7 @@ mod id;
 mod message;
 mod mode;
 mod nearest;
+pub mod secrets;
 pub mod terminal;
 pub mod text;
 mod usage;

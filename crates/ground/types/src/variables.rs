@@ -4,6 +4,8 @@ use std::{
     sync::Arc,
 };
 
+use crate::secrets::{is_own_secret, is_provider_secret};
+
 /// The environment variables that one session sees. Clones share them.
 ///
 /// A process has one environment, but sessions of one process may have different
@@ -46,6 +48,19 @@ impl Variables {
         self.text(name).is_some_and(|it| !matches!(it.as_str(), "" | "0" | "false"))
     }
 
+    /// The variables that programs inherit: all but keys of models and search
+    /// services, which are ours, and where our telemetry goes. `HAFT_ENV_KEEP` names
+    /// keys that are the person's own after all.
+    pub fn inherited(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        let kept = self.text("HAFT_ENV_KEEP").unwrap_or_default();
+        let kept: Vec<String> = kept.split(',').map(|name| name.trim().to_owned()).collect();
+        self.iter().filter(move |(name, _)| {
+            let Some(name) = name.to_str() else { return true };
+            let is_kept = kept.iter().any(|it| it == name) && !is_own_secret(name);
+            is_kept || !(is_provider_secret(name) || name.starts_with("OTEL_"))
+        })
+    }
+
     /// All variables, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
@@ -71,5 +86,20 @@ mod tests {
         assert_eq!(seen(&base), (Some("/a".to_owned()), false, None));
         assert_eq!(seen(&other), (Some("/b".to_owned()), true, None));
         assert_eq!(other.without("HOME").text("HOME"), None);
+    }
+
+    #[test]
+    fn keys_of_models_are_not_inherited() {
+        let names = |keep: &str| {
+            let all = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GH_TOKEN", "OTEL_X", "PATH"];
+            let variables: Variables = all.into_iter().map(|name| (name, "x")).collect();
+            let variables = variables.with("HAFT_ENV_KEEP", keep);
+            let names: Vec<_> =
+                variables.inherited().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+            names.join(" ")
+        };
+        assert_eq!(names(""), "GH_TOKEN HAFT_ENV_KEEP PATH");
+        let kept = names("OPENAI_API_KEY, ANTHROPIC_API_KEY");
+        assert_eq!(kept, "GH_TOKEN HAFT_ENV_KEEP OPENAI_API_KEY PATH");
     }
 }

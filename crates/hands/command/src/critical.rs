@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use haft_paths::{is_inside, lexical};
 
 use super::{
-    Analysis,
+    Analysis, FileNamePattern,
     facts::{Access, Effect, Origin, Place, Reach, Target},
 };
 
@@ -104,25 +104,9 @@ fn refused(effect: &Effect, place: Place<'_>, real: &dyn Fn(&Path) -> PathBuf) -
     }
 }
 
-/// Whether a name could be found by a pattern of the shell; sets of characters
-/// stand for any.
+/// Whether a name could be found by a pattern of the shell.
 pub fn fits(pattern: &str, name: &str) -> bool {
-    let mut pattern_chars = pattern.chars();
-    match pattern_chars.next() {
-        None => name.is_empty(),
-        Some('*') => {
-            let rest = pattern_chars.as_str();
-            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| fits(rest, &name[at..]))
-        }
-        Some('[') => match pattern_chars.as_str().split_once(']') {
-            Some((_, rest)) => name.chars().next().is_some_and(|it| fits(rest, &name[it.len_utf8()..])),
-            None => false,
-        },
-        Some('?') => {
-            name.chars().next().is_some_and(|it| fits(pattern_chars.as_str(), &name[it.len_utf8()..]))
-        }
-        Some(it) => name.strip_prefix(it).is_some_and(|rest| fits(pattern_chars.as_str(), rest)),
-    }
+    FileNamePattern::new(pattern).matches(name)
 }
 
 #[cfg(test)]
@@ -166,6 +150,17 @@ mod tests {
             ("find . -delete", Some("/home/u/ws")),
             ("rmdir ..", Some("/home/u")),
             ("bash -c 'rm -rf ~'", Some("/home/u")),
+            ("mv ~ /elsewhere", Some("/home/u")),
+            ("mv -f \"$HOME\" /tmp/x/y", Some("/home/u")),
+            ("mv a b", None),
+            ("mv ~/x/y /tmp/a/b", None),
+            ("printf %s \"$HOME\" | xargs rm -rf", Some("/home/u")),
+            ("echo ~ | xargs rm -r", Some("/home/u")),
+            ("echo /usr | xargs -I{} rm -rf {} x", Some("/usr")),
+            ("echo a | xargs rm -rf", None),
+            ("bash -c 'rm -rf \"$1\"' _ \"$HOME\"", Some("/home/u")),
+            ("sh -c 'rm -rf $@' x ~", Some("/home/u")),
+            ("bash -c 'rm -rf \"$1\"' _ a", None),
         ] {
             let found = refused_removal(&analyse(command, place), place, &real);
             assert_eq!(found.as_deref(), want.map(Path::new), "{command}");

@@ -87,6 +87,21 @@ pub struct Part {
     pub effects: Vec<Effect>,
     /// Why it must not be approved without a person.
     pub doubts: Vec<Doubt>,
+    /// Whether it asks a server, by its nature.
+    pub talks: bool,
+    /// How firmly the class is believed.
+    pub belief: Belief,
+}
+
+/// How firmly the class of a command is believed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Belief {
+    /// Its own options say all there is to say.
+    #[default]
+    Firm,
+    /// It runs a program in another language that was read here, is handed names
+    /// by another command, or obeys files.
+    Weak,
 }
 
 impl Part {
@@ -95,7 +110,7 @@ impl Part {
         self.class == Class::ReadOnly
             && self.doubts.is_empty()
             && self.effects.iter().all(|effect| match effect.access {
-                Access::Read | Access::List | Access::Enter | Access::Obey => true,
+                Access::Read | Access::List | Access::Enter | Access::Obey(_) => true,
                 Access::Write | Access::Delete | Access::Connect => false,
             })
     }
@@ -204,9 +219,29 @@ pub enum Access {
     /// It becomes the working directory.
     Enter,
     /// What is configured in it (hooks, helpers) may run.
-    Obey,
+    Obey(Obeyed),
     /// A network connection.
     Connect,
+}
+
+/// Whose configuration is obeyed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Obeyed {
+    /// The repository's: programs for differences, filters, watchers.
+    Git,
+    /// Cargo's, and that of the toolchain.
+    Cargo,
+    /// The same, by a command that also writes the list of versions if there is
+    /// none.
+    CargoWithLock,
+    /// That of the Rust toolchain.
+    Toolchain,
+    /// Npm's, which says whom to ask and with which words.
+    Npm,
+    /// Go's, which says which version runs.
+    Go,
+    /// A description of containers.
+    Compose,
 }
 
 /// What an effect is about.

@@ -3,7 +3,7 @@
 //! For rules that refuse. Errs towards seeing too much.
 
 use super::{
-    scan,
+    known, scan,
     screen::is_misleading,
     syntax::{self, AssignedValue, Command, Kind, List, Piece, Word},
 };
@@ -46,7 +46,62 @@ const fn runner(
 }
 
 const RUNNERS: &[Runner] = &[
+    runner("abduco", &["-n", "-c", "-A"], &["-e"], 1),
     runner("alias", &[], &[], 0),
+    runner("asdf", &["exec"], &[], 0),
+    runner("at", &[], &["-f", "-q", "-t"], 0),
+    runner("bundle", &["exec"], &[], 0),
+    runner("bwrap", &[], &["--bind", "--ro-bind", "--dev-bind", "--chdir", "--setenv"], 0),
+    runner("capsh", &[], &[], 0),
+    runner("catchsegv", &[], &[], 0),
+    runner("chronic", &[], &[], 0),
+    runner("conda", &["run"], &["-n", "-p"], 0),
+    runner("cpulimit", &["-z", "-i"], &["-l", "-p", "-e"], 0),
+    runner("daemonize", &[], &[], 0),
+    runner("direnv", &["exec"], &[], 1),
+    runner("dtach", &[], &[], 1),
+    runner("dumb-init", &[], &[], 0),
+    runner("entr", &["-c", "-r", "-s"], &[], 0),
+    runner("fakechroot", &[], &["-c", "-e"], 0),
+    runner("fakeroot", &["-u"], &["-l", "-s", "-i", "-b"], 0),
+    runner("firejail", &[], &[], 0),
+    runner("gosu", &[], &[], 1),
+    runner("hatch", &["run"], &["-e"], 0),
+    runner("i386", &[], &[], 0),
+    runner("ifne", &["-n"], &[], 0),
+    runner("linux32", &[], &[], 0),
+    runner("linux64", &[], &[], 0),
+    runner("mise", &["exec", "x"], &["-C"], 0),
+    runner("numactl", &[], &["-C", "-m", "-N", "-i"], 0),
+    runner("pdm", &["run"], &[], 0),
+    runner("perf", &["stat", "record", "trace"], &["-e", "-o"], 0),
+    runner("pipenv", &["run"], &[], 0),
+    runner("pixi", &["run"], &[], 0),
+    runner("pkexec", &[], &["--user"], 0),
+    runner("poetry", &["run"], &[], 0),
+    runner("prlimit", &[], &["-p", "--pid"], 0),
+    runner("proot", &[], &["-r", "-b", "-w"], 0),
+    runner("pyenv", &["exec"], &[], 0),
+    runner("rbenv", &["exec"], &[], 0),
+    runner("rlwrap", &[], &["-a", "-f", "-H"], 0),
+    runner("runcon", &[], &["-t", "-u", "-r", "-l"], 1),
+    runner("rye", &["run"], &[], 0),
+    runner("screen", &["-d", "-m", "-D"], &["-S"], 0),
+    runner("setarch", &["-R", "-3", "-B", "-F", "-I", "-L", "-S", "-T", "-X", "-Z"], &[], 1),
+    runner("setpriv", &[], &["--reuid", "--regid", "--groups"], 0),
+    runner("start-stop-daemon", &[], &["--exec", "-x", "--startas", "-a"], 0),
+    runner("su-exec", &[], &[], 1),
+    runner("systemd-inhibit", &[], &[], 0),
+    runner("tini", &["-g", "-s", "-v"], &[], 0),
+    runner("unbuffer", &["-p"], &[], 0),
+    runner(
+        "uv",
+        &["run"],
+        &["--with", "--python", "-p", "--project", "--directory", "--extra", "--group"],
+        0,
+    ),
+    runner("valgrind", &[], &[], 0),
+    runner("x86_64", &[], &[], 0),
     runner("builtin", &[], &[], 0),
     runner("bunx", &[], &[], 0),
     runner("busybox", &[], &[], 0),
@@ -113,6 +168,12 @@ const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "eval", "fish", "flock", "ksh", "parallel", "runuser", "script", "sh",
     "ssh", "su", "tcsh", "trap", "watch", "zsh",
 ];
+
+/// Whether a command may run what it reads from its input or a file.
+pub(crate) fn reads_script(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    matches!(name, "." | "source" | "xargs" | "parallel" | "at" | "batch") || SHELLS.contains(&name)
+}
 
 /// Looks for commands inside commands, up to a limit.
 #[derive(Default)]
@@ -233,7 +294,9 @@ fn starts(runner: &Runner, words: &[String]) -> Vec<usize> {
 fn scripts(name: &str, words: &[String]) -> Vec<String> {
     let spaced = |word: &&String| word.contains([' ', '\t', '\n', ';', '|', '&', '(', '`']);
     match name {
-        _ if SHELLS.contains(&name) => words.iter().filter(spaced).cloned().collect(),
+        _ if SHELLS.contains(&name) => {
+            words.iter().filter(spaced).cloned().chain(with_arguments(words)).collect()
+        }
         // The shell evaluates subscripts in names and numbers.
         "[" | "declare" | "export" | "let" | "local" | "printf" | "read" | "readonly" | "test"
         | "typeset" | "unset" => {
@@ -257,6 +320,7 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
         }
         "git" => {
             let mut out = after(words, &["-x", "--exec", "foreach", "run"]);
+            out.extend(known::git_programs(words));
             out.extend(
                 words.iter().filter_map(|word| word.split_once("=!")).map(|(_, text)| text.to_owned()),
             );
@@ -270,6 +334,22 @@ fn scripts(name: &str, words: &[String]) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The script behind `-c`, with the words behind it in the places it has for
+/// them.
+fn with_arguments(words: &[String]) -> Option<String> {
+    let at = words
+        .iter()
+        .position(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))?;
+    let script = words.get(at + 1)?;
+    let given = words.get(at + 3..).filter(|given| !given.is_empty())?;
+    let mut text = script.replace("$@", &given.join(" ")).replace("$*", &given.join(" "));
+    for (number, word) in given.iter().enumerate().rev() {
+        let number = number + 1;
+        text = text.replace(&format!("${{{number}}}"), word).replace(&format!("${number}"), word);
+    }
+    Some(text)
 }
 
 /// What follows one of these words, or an `=` behind it.

@@ -14,12 +14,14 @@
 //! **Invariant:** time and stack are bounded for input of any length and
 //! nesting.
 
+mod arithmetic;
 mod brace;
 mod critical;
 mod doubt;
 mod exit;
 mod facts;
 mod field;
+mod glob;
 mod inner;
 mod known;
 mod names;
@@ -42,9 +44,10 @@ pub use critical::{fits, is_critical, refused_removal, removes_unknown};
 pub use doubt::{Doubt, Weight};
 pub use exit::{ExitMeaning, exit_meaning, exit_meaning_of};
 pub use facts::{
-    Access, Analysis, Class, Cover, Directory, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Verb,
-    Word,
+    Access, Analysis, Belief, Class, Cover, Directory, Effect, Face, Faces, Obeyed, Origin, Part, Place,
+    Reach, Target, Verb, Word,
 };
+pub use glob::FileNamePattern;
 pub use propose::propose;
 pub use reading::CommandReading;
 pub use screen::MAX_CHARS;

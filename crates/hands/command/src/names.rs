@@ -2,8 +2,9 @@
 
 use super::{
     facts::Directory,
-    state::State,
-    syntax::{Command, Kind, List, Pipeline, Word},
+    field::{self, Place as Where},
+    state::{Binding, State},
+    syntax::{AssignedValue, Assignment, Command, Kind, List, Pipeline, Word},
 };
 
 /// Commands that may set any variable.
@@ -143,4 +144,22 @@ fn assigns_inside(word: &Word) -> bool {
         Piece::Arithmetic { .. } => true,
         _ => false,
     })
+}
+
+/// The value of an assignment, if it is known.
+pub(crate) fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
+    let AssignedValue::Scalar(word) = &assignment.value else { return None };
+    if assignment.append || assignment.subscript.is_some() {
+        return None;
+    }
+    let alternatives = field::expand(word, state, Where::Value)?;
+    let texts: Option<Vec<String>> = alternatives
+        .iter()
+        .map(|fields| match &fields[..] {
+            [] => Some(String::new()),
+            [field] => field.literal().map(str::to_owned),
+            _ => None,
+        })
+        .collect();
+    texts.map(Binding::OneOf)
 }

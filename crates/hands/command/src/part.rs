@@ -5,7 +5,9 @@ use std::{collections::HashSet, path::Path};
 use super::{
     critical::{is_critical, is_critical_pattern, is_more_than_workspace},
     doubt::Doubt,
-    facts::{Access, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known},
+    facts::{
+        Access, Belief, Class, Cover, Effect, Face, Faces, Origin, Part, Place, Reach, Target, Word as Known,
+    },
     field::{Field, Opaque},
     inner, known,
     known::Touch,
@@ -63,6 +65,8 @@ struct Findings {
     effects: Vec<Effect>,
     refuse: Vec<Vec<String>>,
     exhausted: bool,
+    talks: bool,
+    weak: bool,
 }
 
 impl Written<'_> {
@@ -97,6 +101,8 @@ impl Written<'_> {
             class,
             effects,
             doubts: self.doubts,
+            talks: findings.talks,
+            belief: if findings.weak { Belief::Weak } else { Belief::Firm },
         }
     }
 
@@ -164,6 +170,8 @@ impl Written<'_> {
             false => known::classify(&fields[inner..]),
         };
         let class = verdict.as_ref().map_or(Class::Other, |verdict| verdict.class);
+        findings.talks |= verdict.as_ref().is_some_and(|verdict| verdict.talks);
+        findings.weak |= hands_on || known.get(inner).copied().flatten().is_some_and(known::is_weakly_known);
         findings.class = Some(match findings.class {
             None => class,
             Some(before) if before == class => class,
@@ -188,9 +196,19 @@ impl Written<'_> {
             findings.exhausted |= found.exhausted;
             found.commands
         };
-        if matches!(known.get(inner).copied().flatten(), Some("sh" | "bash" | "dash" | "zsh" | "ksh")) {
+        if known.get(inner).copied().flatten().is_some_and(inner::reads_script) {
             for script in &self.scripts {
                 let found = inner::readings(&["sh".to_owned(), "-c".to_owned(), script.clone()]);
+                findings.exhausted |= found.exhausted;
+                readings.extend(found.commands);
+            }
+        }
+        if hands_on {
+            // What the command in front prints is put behind the words.
+            for printed in &self.scripts {
+                let all: Vec<String> =
+                    texts.iter().cloned().chain(printed.split_whitespace().map(str::to_owned)).collect();
+                let found = inner::readings(&all);
                 findings.exhausted |= found.exhausted;
                 readings.extend(found.commands);
             }

@@ -4,13 +4,15 @@ use super::{
     field::Field,
     known::{self, Touch},
     part::WrittenWord,
-    syntax::{Operator, Redirect},
+    syntax::{Kind, List, Operator, Piece, Redirect, Word},
 };
 
 /// What comes through the pipe in front of a command, and whether one reads
 /// what it prints.
 pub(crate) struct Pipe {
     pub(crate) feed: Option<Vec<Touch>>,
+    /// What the command in front prints, if its words say so.
+    pub(crate) printed: Vec<String>,
     pub(crate) hands_on: bool,
 }
 
@@ -24,6 +26,60 @@ pub(crate) fn handed_on(words: &[WrittenWord], feed: Option<Vec<Touch>>) -> Opti
     }
 }
 
+/// What `echo` and `printf` print, with the values of variables that are known.
+pub(crate) fn expanded(words: &[WrittenWord]) -> Vec<String> {
+    let prints = words.first().and_then(|word| word.literal.as_deref());
+    if !matches!(prints, Some("echo" | "printf")) {
+        return Vec::new();
+    }
+    let known = words[1..].iter().filter_map(|word| match &word.alternatives[..] {
+        [fields] => match &fields[..] {
+            [Field::Literal(text)] => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    known.collect()
+}
+
+/// What a command prints, if its words say so: `echo`, `printf`, and `cat` with
+/// a text on its input.
+pub(crate) fn printed(words: &[Word], redirects: &[Redirect]) -> Vec<String> {
+    let literals: Vec<String> = words.iter().map(|word| word.literal().unwrap_or_default()).collect();
+    let Some((name, rest)) = literals.split_first() else { return Vec::new() };
+    match name.rsplit('/').next() {
+        Some("echo" | "printf") => {
+            let text = rest.join(" ");
+            let unescaped = text.replace("\\n", "\n").replace("%s", "").replace("%b", "");
+            let mut out: Vec<String> = rest.to_vec();
+            out.extend([text, unescaped]);
+            out
+        }
+        Some("cat" | "tee" | "base64" | "tr" | "sed" | "head" | "tail" | "grep" | "sort") => redirects
+            .iter()
+            .filter_map(|it| match it.operator {
+                Operator::HereString => it.target.literal(),
+                _ => it.heredoc.as_ref().and_then(|body| body.get()).and_then(|body| body.literal()),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The same for every command of a list.
+pub(crate) fn printed_by(list: &List) -> Vec<String> {
+    let commands = list.items.iter().flat_map(|item| {
+        let rest = item.rest.iter().flat_map(|(_, pipeline)| &pipeline.commands);
+        item.first.commands.iter().chain(rest)
+    });
+    commands
+        .flat_map(|command| match &command.kind {
+            Kind::Simple { words, .. } => printed(words, &command.redirects),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
 /// Whether redirections do nothing but throw away what is printed.
 pub(crate) fn only_silences(redirects: &[Redirect]) -> bool {
     redirects.iter().all(|it| {
@@ -31,4 +87,15 @@ pub(crate) fn only_silences(redirects: &[Redirect]) -> bool {
             && it.variable.is_none()
             && it.target.literal().as_deref() == Some("/dev/null")
     })
+}
+
+/// What the commands print that stand in the place of files: `bash <(echo …)`.
+pub(crate) fn substituted(words: &[Word]) -> Vec<String> {
+    let pieces = words.iter().flat_map(|word| &word.pieces);
+    pieces
+        .flat_map(|piece| match piece {
+            Piece::Process { list } | Piece::Command { list, .. } => printed_by(list),
+            _ => Vec::new(),
+        })
+        .collect()
 }

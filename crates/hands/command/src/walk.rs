@@ -1,12 +1,13 @@
 //! The tree of a command line, walked in the order in which it would run.
 
 use super::{
+    arithmetic::{is_number, is_plain_arithmetic},
     doubt::Doubt,
-    facts::{Access, Class, Directory, Effect, Faces, Part, Place},
+    facts::{Access, Belief, Class, Directory, Effect, Faces, Part, Place},
     field::{self, Field, Place as Where},
     known, names,
     part::{Written, WrittenAssignment, WrittenWord, redirect_effects},
-    pipe::{Pipe, handed_on, only_silences},
+    pipe::{self, Pipe, handed_on, only_silences},
     state::{Binding, State},
     syntax::{
         Action, AssignedValue, Assignment, Command, Item, Join, Kind, List, Operator, Piece, Pipeline,
@@ -25,7 +26,14 @@ pub(crate) struct Walker<'a> {
     feed: Option<Vec<known::Touch>>,
     /// Whether the next command reads what this one prints, and nothing else.
     hands_on: bool,
+    /// What the commands in front of the next one in its pipe print.
+    printed: Vec<String>,
+    /// What the command before printed, variables included.
+    expanded: Vec<String>,
 }
+
+/// Texts that are remembered for what stands behind in a pipe.
+const MOST_PRINTED: usize = 48;
 
 /// The state after a command that succeeded, and after one that failed.
 struct Outcome {
@@ -54,7 +62,16 @@ impl Outcome {
 
 impl<'a> Walker<'a> {
     pub(crate) fn new(source: &'a str, place: Place<'a>) -> Self {
-        Self { source, place, parts: Vec::new(), doubts: Vec::new(), feed: None, hands_on: false }
+        Self {
+            source,
+            place,
+            parts: Vec::new(),
+            doubts: Vec::new(),
+            feed: None,
+            hands_on: false,
+            printed: Vec::new(),
+            expanded: Vec::new(),
+        }
     }
 
     pub(crate) fn list(&mut self, list: &List, mut state: State) -> State {
@@ -94,18 +111,31 @@ impl<'a> Walker<'a> {
             self.feed = None;
             return outcome;
         }
+        let mut printed = Vec::new();
         for (number, command) in pipeline.commands.iter().enumerate() {
             self.hands_on = number + 1 < pipeline.commands.len() && !pipeline.errors_too;
+            // Whoever prints more than this in front of a shell is not followed any further.
+            let kept = printed.len().saturating_sub(MOST_PRINTED);
+            printed.drain(..kept);
+            self.printed.clone_from(&printed);
             self.command(command, state.clone());
+            printed.append(&mut self.expanded);
+            match &command.kind {
+                Kind::Simple { words, .. } => printed.extend(pipe::printed(words, &command.redirects)),
+                Kind::Group(list) | Kind::Subshell(list) => printed.extend(pipe::printed_by(list)),
+                _ => (),
+            }
         }
+        self.printed.clear();
         self.feed = None;
         Outcome::either(state)
     }
 
     fn command(&mut self, command: &Command, mut state: State) -> Outcome {
         let (feed, hands_on) = (self.feed.take(), std::mem::take(&mut self.hands_on));
+        let printed = std::mem::take(&mut self.printed);
         if let Kind::Simple { assignments, words } = &command.kind {
-            return self.simple(command, assignments, words, state, Pipe { feed, hands_on });
+            return self.simple(command, assignments, words, state, Pipe { feed, hands_on, printed });
         }
         self.group_redirects(command, &mut state);
         match &command.kind {
@@ -238,6 +268,7 @@ impl<'a> Walker<'a> {
             self.inspect(word, &mut state, &mut doubts);
             written.push(self.written(word, &state, &mut doubts));
         }
+        self.expanded = pipe::expanded(&written);
         let redirected = self.redirects(&command.redirects, &mut state, &mut doubts);
         let name = written.first().and_then(|word| word.literal.clone());
         let silent = only_silences(&command.redirects);
@@ -250,7 +281,12 @@ impl<'a> Walker<'a> {
             assignments: written_assignments,
             words: written.clone(),
             redirects: redirected.effects,
-            scripts: redirected.scripts,
+            scripts: redirected
+                .scripts
+                .into_iter()
+                .chain(pipe.printed.clone())
+                .chain(pipe::substituted(words))
+                .collect(),
             evaluated: redirected.evaluated,
             doubts,
             feed: pipe.feed.clone().filter(|_| silent),
@@ -262,7 +298,7 @@ impl<'a> Walker<'a> {
         self.feed = (silent && pipe.hands_on).then(|| handed_on(&written, pipe.feed)).flatten();
         if words.is_empty() {
             for assignment in assignments {
-                let value = assigned(assignment, &state);
+                let value = names::assigned(assignment, &state);
                 state.set(&assignment.name, value);
             }
             return Outcome::either(state);
@@ -399,6 +435,8 @@ impl<'a> Walker<'a> {
             class: Class::ReadOnly,
             effects: Vec::new(),
             doubts,
+            talks: false,
+            belief: Belief::Firm,
         }
     }
 
@@ -477,24 +515,6 @@ fn is_settled(word: &Word) -> bool {
     word.literal().is_some_and(|text| text.chars().all(plain))
 }
 
-/// The value of an assignment, if it is known.
-fn assigned(assignment: &Assignment, state: &State) -> Option<Binding> {
-    let AssignedValue::Scalar(word) = &assignment.value else { return None };
-    if assignment.append || assignment.subscript.is_some() {
-        return None;
-    }
-    let alternatives = field::expand(word, state, Where::Value)?;
-    let texts: Option<Vec<String>> = alternatives
-        .iter()
-        .map(|fields| match &fields[..] {
-            [] => Some(String::new()),
-            [field] => field.literal().map(str::to_owned),
-            _ => None,
-        })
-        .collect();
-    texts.map(Binding::OneOf)
-}
-
 /// What the shell knows after a command ran.
 fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
     let known: Vec<Option<&str>> = words.iter().map(|word| word.literal.as_deref()).collect();
@@ -529,54 +549,4 @@ fn after_command(words: &[WrittenWord], mut state: State) -> Outcome {
             Outcome::either(state)
         }
     }
-}
-
-/// Numbers, operators, and variables that are known to hold numbers.
-fn is_plain_arithmetic(body: &Word, state: &State) -> bool {
-    body.pieces.iter().all(|piece| match piece {
-        Piece::Text { text, .. } => {
-            let assigns = text.contains("++") || text.contains("--") || has_assignment(text);
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_ \t\n+-*/%<>=!&|^~()?:,".contains(c);
-            !assigns && text.chars().all(plain) && identifiers(text).all(|name| holds_number(name, state))
-        }
-        Piece::Parameter { name, .. } => {
-            matches!(&**name, "?" | "#" | "$" | "!") || holds_number(name, state)
-        }
-        Piece::Arithmetic { body, .. } => is_plain_arithmetic(body, state),
-        _ => false,
-    })
-}
-
-/// `=` that does not compare.
-fn has_assignment(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.iter().enumerate().any(|(idx, byte)| {
-        let before = idx.checked_sub(1).map(|idx| bytes[idx]);
-        let after = bytes.get(idx + 1);
-        *byte == b'=' && after != Some(&b'=') && !matches!(before, Some(b'=' | b'!' | b'<' | b'>'))
-    })
-}
-
-fn identifiers(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii()))
-        .filter(|name| !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn holds_number(name: &str, state: &State) -> bool {
-    matches!(state.get(name), Some(Binding::OneOf(texts)) if texts.iter().all(|text| is_integer(text)))
-}
-
-fn is_integer(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-}
-
-fn is_number(word: &Word, state: &State) -> bool {
-    field::expand(word, state, Where::Value).is_some_and(|alternatives| {
-        alternatives.iter().all(|fields| match &fields[..] {
-            [Field::Number] => true,
-            [Field::Literal(text)] => is_integer(text),
-            _ => false,
-        })
-    })
 }

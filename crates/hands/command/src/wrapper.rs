@@ -1,6 +1,6 @@
 //! Commands that only run another one.
 
-use super::facts::Cover;
+use super::{facts::Cover, known};
 
 /// A word, if it is known.
 type Known<'a> = Option<&'a str>;
@@ -83,7 +83,10 @@ pub(crate) fn cover(words: &[Known<'_>]) -> Cover {
     let Some(name) = words.first().copied().flatten() else { return Cover::Exact };
     let name = name.rsplit('/').next().unwrap_or(name);
     let acts = |word: &Known<'_>| word.is_none_or(|word| FIND_ACTIONS.contains(&word));
-    if EXECUTORS.contains(&name) || (name == "find" && words.iter().any(acts)) {
+    if EXECUTORS.contains(&name)
+        || (name == "find" && words.iter().any(acts))
+        || (name == "git" && known::runs_named_program(words))
+    {
         Cover::Exact
     } else {
         Cover::Any

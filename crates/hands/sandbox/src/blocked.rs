@@ -25,6 +25,19 @@ static UNREACHABLE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)(network is unreachable|could not resolve|temporary failure in name resolution|name or service not known|ENETUNREACH|EAI_AGAIN|getaddrinfo|no route to host)").ok()
 });
 
+/// What they say when somebody cannot be connected to. Of this machine itself that
+/// may be so without any walls.
+static NOT_CONNECTED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)(could(n't| not) connect|failed to connect|unable to connect|can(not|'t) connect|connection (to .* )?(refused|timed out|failed)|connect(\(\))?: (permission denied|operation not permitted)|ECONNREFUSED|EHOSTUNREACH)").ok()
+});
+/// An address or a name of another machine.
+static ELSEWHERE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b\d{1,3}(\.\d{1,3}){3}\b|\[?[0-9a-f]{1,4}(:[0-9a-f]{0,4}){2,}|\b[\w-]+(\.[\w-]+)*\.[a-z]{2,}\b").ok()
+});
+/// This machine itself.
+static HERE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?i)localhost|\b127\.\d|\b0\.0\.0\.0\b|::1\b").ok());
+
 /// How many refusals are named.
 const MOST: usize = 5;
 
@@ -53,7 +66,10 @@ pub fn blocked(policy: &Policy, cwd: &Path, output: &str) -> Vec<String> {
         }
     }
     let closed = policy.network != Network::Open;
-    if closed && UNREACHABLE.as_ref().is_some_and(|it| it.is_match(output)) {
+    let says = |words: &Option<Regex>, text: &str| words.as_ref().is_some_and(|it| it.is_match(text));
+    let refused_elsewhere =
+        |line: &str| says(&NOT_CONNECTED, line) && says(&ELSEWHERE, line) && !says(&HERE, line);
+    if closed && (says(&UNREACHABLE, output) || output.lines().any(refused_elsewhere)) {
         found.push(String::from(match policy.network {
             Network::Domains(_) => {
                 "connect (only allowed domains may be reached, through the proxy in HTTPS_PROXY)"

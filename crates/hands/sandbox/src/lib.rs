@@ -4,6 +4,7 @@
 //! this machine can enforce, says so in a [`Report`], and turns it into a
 //! [`Confinement`] for a command. The walls are built by a
 //! helper process that then becomes the command; see [`run_if_helper`].
+//! [`ReadingWalls`] hold what is believed to only read, without a helper.
 //!
 //! **Does not know** shells, tools, rules or modes: who runs the command and why
 //! is the caller's business.
@@ -19,6 +20,7 @@ mod helper;
 mod order;
 mod policy;
 mod proxy;
+mod reading;
 mod report;
 mod sockets;
 mod space;
@@ -34,5 +36,6 @@ pub use features::{Features, Kernel, WITHOUT};
 pub use helper::run_if_helper;
 pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
 pub use proxy::{Lookup, SystemLookup};
+pub use reading::{ReadingNetwork, ReadingPolicy, ReadingWalls, installed_programs};
 pub use report::{Backend, Report};
 pub use workspace::WorkspacePolicy;

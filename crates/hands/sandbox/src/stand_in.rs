@@ -211,7 +211,13 @@ fn create(path: &Path, kind: PathKind) -> io::Result<()> {
 
 /// What says nothing in a file of this name.
 fn empty(path: &Path) -> &'static [u8] {
-    if path.extension().is_some_and(|it| it == "json") { b"{}\n" } else { b"" }
+    if path.file_name().is_some_and(|it| it == ".mcp.json") {
+        b"{\"mcpServers\": {}}\n"
+    } else if path.extension().is_some_and(|it| it == "json") {
+        b"{}\n"
+    } else {
+        b""
+    }
 }
 
 /// Removes a stand-in that is still one.
@@ -223,7 +229,9 @@ fn remove(path: &Path, inode: Option<(u64, u64)>) {
     if meta.is_dir() {
         // Fails if there is something in it, as it should.
         std::fs::remove_dir(path).ok();
-    } else if std::fs::read(path).is_ok_and(|text| text == empty(path)) {
+    } else if std::fs::read(path)
+        .is_ok_and(|text| text == empty(path) || text.trim_ascii() == b"{}" || text.is_empty())
+    {
         std::fs::remove_file(path).ok();
     }
 }

@@ -98,7 +98,8 @@ pub struct WorkspacePolicy<'a> {
 }
 
 impl WorkspacePolicy<'_> {
-    /// Write in the workspace and in temp, everything else is read-only.
+    /// Write in the workspace and in the session's own temporary directory,
+    /// everything else is read-only.
     pub fn policy(&self, network: Network) -> Policy {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut write: Vec<PathBuf> = self.roots.iter().chain(self.write).map(|it| real(it)).collect();
@@ -112,19 +113,20 @@ impl WorkspacePolicy<'_> {
                 kind: *kind,
                 absent: if *quiet { WhenAbsent::Prevent } else { WhenAbsent::TakeBack },
             }));
+            // What the next git outside obeys, also where there is none yet.
+            protect.extend(dot_git(&root));
+            for nested in nested_repositories(&root) {
+                protect.extend(dot_git(&nested));
+                protect.extend(git_directories(&nested).iter().flat_map(|git| obeyed_by_git(git)));
+            }
             for git in git_directories(&root) {
                 // A linked worktree shares the directory of the main one.
                 if !write.iter().any(|it| git.starts_with(it)) {
                     write.push(git.clone());
                 }
-                protect.extend(GIT_PROTECTED.iter().map(|(name, kind, absent)| Protected {
-                    path: git.join(name),
-                    kind: *kind,
-                    absent: *absent,
-                }));
+                protect.extend(obeyed_by_git(&git));
             }
         }
-        write.extend(["/tmp", "/var/tmp"].map(Path::new).iter().map(|it| real(it)));
         protect.extend(self.protect.iter().map(|path| Protected {
             path: real(path),
             kind: if path.is_dir() { Directory } else { File },
@@ -134,7 +136,9 @@ impl WorkspacePolicy<'_> {
         protect.dedup_by(|a, b| a.path == b.path);
         Policy {
             write,
-            write_rule: String::from("only the workspace and temporary directories may be written"),
+            write_rule: String::from(
+                "only the workspace and the session's own temporary directory may be written",
+            ),
             protect,
             hide: self.hidden(),
             network,
@@ -176,6 +180,73 @@ impl WorkspacePolicy<'_> {
         }
         hidden
     }
+}
+
+/// The file of a worktree that says where its repository is, or the repository
+/// that is not there yet: made inside, it would be obeyed outside.
+fn dot_git(root: &Path) -> Option<Protected> {
+    let path = root.join(".git");
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => None,
+        Ok(_) => Some(Protected { path, kind: File, absent: WhenAbsent::Prevent }),
+        Err(_) => Some(Protected { path, kind: Directory, absent: WhenAbsent::TakeBack }),
+    }
+}
+
+/// What of a git directory makes git run something, those of its submodules
+/// included.
+fn obeyed_by_git(git: &Path) -> Vec<Protected> {
+    let mut out = Vec::new();
+    let mut open = vec![(git.to_owned(), 0)];
+    while let Some((git, depth)) = open.pop() {
+        out.extend(GIT_PROTECTED.iter().map(|(name, kind, absent)| Protected {
+            path: git.join(name),
+            kind: *kind,
+            absent: *absent,
+        }));
+        if depth < 3 {
+            open.extend(directories(&git.join("modules")).map(|dir| (dir, depth + 1)));
+        }
+    }
+    out.retain(|it| it.path.parent().is_some_and(|dir| dir.join("HEAD").exists() || dir == git));
+    out
+}
+
+/// As deep as repositories inside of a workspace are looked for, and as many
+/// directories as are looked at.
+const DEEPEST: usize = 4;
+const MOST_DIRECTORIES: usize = 4_000;
+
+/// Directories below that have a repository of their own.
+fn nested_repositories(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open: Vec<(PathBuf, usize)> = directories(root).map(|dir| (dir, 1)).collect();
+    let mut looked = 0;
+    while let Some((dir, depth)) = open.pop() {
+        looked += 1;
+        if MOST_DIRECTORIES < looked {
+            break;
+        }
+        if dir.join(".git").symlink_metadata().is_ok() {
+            found.push(dir.clone());
+        }
+        if depth < DEEPEST {
+            open.extend(directories(&dir).map(|dir| (dir, depth + 1)));
+        }
+    }
+    found
+}
+
+/// The directories in one, without those that hold what was built or fetched.
+fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()))
+        .filter(|entry| {
+            let name = entry.file_name();
+            !["node_modules", "target", ".git", ".venv"].iter().any(|it| name == *it)
+        })
+        .map(|entry| entry.path())
 }
 
 /// How many names are looked at to find the other names of a hidden file.

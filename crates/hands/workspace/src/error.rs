@@ -152,6 +152,15 @@ impl FileError {
         matches!(self, Self::Changed { .. } | Self::Moved { .. } | Self::Busy { .. })
     }
 
+    /// What went wrong, without a word about what that means for the user's
+    /// files: for what happens beside a change, such as keeping the old content.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { path, doing, source } => format!("could not {doing} {}: {source}", path.display()),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the disk (or a quota) is full.
     pub fn is_no_space(&self) -> bool {
         let Self::Io { source, .. } = self else { return false };

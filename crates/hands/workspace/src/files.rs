@@ -33,6 +33,11 @@ impl Files {
         Self { workspace, reads: ReadState::new(context), session, turn: Mutex::new(None) }
     }
 
+    /// Whose files they are.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
+    }
+
     /// The way to the file system.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace

@@ -39,6 +39,7 @@ mod snapshot;
 mod stamp;
 pub mod text;
 mod undo;
+mod unrecorded;
 mod workspace;
 
 pub use at_hand::read_at_hand;
@@ -47,14 +48,14 @@ pub use error::{FileError, FileKind};
 pub use files::Files;
 pub use hash::ContentHash;
 pub use journal::{
-    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileState, How, Journal, JournalLimits,
-    Origin, TurnId,
+    AttributeChange, Attributes, Beside, Entry, EntryId, FileChange, FileObject, FileState, How, Journal,
+    JournalLimits, LinkedName, Origin, TurnId,
 };
 pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };
 pub use open::{FromStart, OpenFile, hash_file};
-pub use patch::{Hunk, counts, patch, patch_of_splices, unified};
+pub use patch::{Hunk, counts, exact_patch, patch, patch_of_splices, unified};
 pub use reads::{
     ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, NothingInContext,
     ReadState, SeenRecord, View, Viewer, WholeSeen, count_lines, line_print,

@@ -35,6 +35,13 @@ pub fn patch(old: &str, new: &str) -> Vec<Hunk> {
     patch_at(old, new, 0, 0)
 }
 
+/// The same for programs that apply it: nothing in its lines is shown otherwise
+/// than it is, carriage returns included.
+pub fn exact_patch(old: &str, new: &str) -> Vec<Hunk> {
+    let exact = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
+    hunks_of(&exact(old), &exact(new), 0, 0, &LineShow::Exact)
+}
+
 /// The difference some splices make, looking only at their surroundings.
 pub fn patch_of_splices(text: &Text, splices: &[Splice]) -> Result<Vec<Hunk>, SpliceError> {
     let mut hunks = Vec::new();
@@ -93,9 +100,19 @@ fn neighbours(view: &str, splices: &[Splice]) -> Vec<HunkGroup> {
 
 fn patch_at(old: &str, new: &str, first_line: usize, shift: i64) -> Vec<Hunk> {
     let (old_lines, new_lines) = (lines(old), lines(new));
-    let deadline = std::time::Instant::now() + PATIENCE;
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, &old_lines, &new_lines, Some(deadline));
     let show = LineShow::of(&old_lines, &new_lines);
+    hunks_of(&old_lines, &new_lines, first_line, shift, &show)
+}
+
+fn hunks_of(
+    old_lines: &[&str],
+    new_lines: &[&str],
+    first_line: usize,
+    shift: i64,
+    show: &LineShow,
+) -> Vec<Hunk> {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, old_lines, new_lines, Some(deadline));
     let mut hunks = Vec::new();
     for group in group_diff_ops(ops, CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
@@ -140,9 +157,14 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive(end).collect()
 }
 
-/// Whether line ends are worth showing.
-struct LineShow {
-    returns: bool,
+/// How line ends are shown.
+enum LineShow {
+    /// Not at all: they are all alike.
+    Hidden,
+    /// Carriage returns as a sign.
+    Signs,
+    /// As they are.
+    Exact,
 }
 
 impl LineShow {
@@ -150,16 +172,22 @@ impl LineShow {
         let mut complete = old.iter().chain(new).filter(|line| line.ends_with('\n'));
         let first = complete.next().map(|line| line.ends_with("\r\n"));
         let mixed = complete.any(|line| Some(line.ends_with("\r\n")) != first);
-        Self { returns: mixed }
+        if mixed { Self::Signs } else { Self::Hidden }
     }
 
     fn push(&self, shown: &mut Vec<String>, tag: char, line: &str) {
+        if matches!(self, Self::Exact) {
+            let whole = line.strip_suffix('\n');
+            shown.push(format!("{tag}{}", whole.unwrap_or(line)));
+            shown.extend(whole.is_none().then(|| "\\ No newline at end of file".to_owned()));
+            return;
+        }
         let (text, ended) = match line.strip_suffix('\n').or_else(|| line.strip_suffix('\r')) {
             Some(text) => (text, true),
             None => (line, false),
         };
         let text = match text.strip_suffix('\r') {
-            Some(text) if !self.returns && line.ends_with('\n') => text,
+            Some(text) if matches!(self, Self::Hidden) && line.ends_with('\n') => text,
             _ => text,
         };
         shown.push(format!("{tag}{}", text.replace('\r', "␍")));

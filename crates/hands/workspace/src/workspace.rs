@@ -1,6 +1,6 @@
 use std::{
     path::{Path, PathBuf},
-    sync::{PoisonError, RwLock},
+    sync::{OnceLock, PoisonError, RwLock},
 };
 
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     commit::{CommitSetting, commit},
     later::Later,
     lock::{LockGuard, Locks},
+    unrecorded::Unrecorded,
 };
 
 /// Where a workspace keeps its own files, and which trees are the user's.
@@ -27,25 +28,33 @@ pub struct WorkspaceConfig {
 pub struct Workspace {
     config: WorkspaceConfig,
     locks: Locks,
-    journal: Result<Journal, String>,
+    /// Opened as soon as that works.
+    journal: OnceLock<Journal>,
+    unrecorded: Unrecorded,
     roots: RwLock<Vec<PathBuf>>,
     later: Later,
 }
 
 impl Workspace {
-    /// Opens a workspace. A journal that cannot be kept (a read-only home) does
-    /// not prevent work: changes then say that they cannot be undone.
+    /// Opens a workspace. A journal that cannot be kept (a full or read-only
+    /// home) does not prevent work: changes then say that they cannot be undone,
+    /// and it is tried again with each of them.
     pub fn open(config: WorkspaceConfig) -> Result<Self, FileError> {
         let locks = Locks::open(&config.state_dir)?;
-        let journal = Journal::open(&config.state_dir, &config.root, config.limits);
         let roots = RwLock::new(vec![config.root.clone()]);
-        Ok(Self {
-            locks,
-            journal: journal.map_err(|err| err.to_string()),
-            roots,
-            config,
-            later: Later::default(),
-        })
+        let (journal, unrecorded, later) = (OnceLock::new(), Unrecorded::default(), Later::default());
+        let workspace = Self { locks, journal, unrecorded, roots, config, later };
+        // What is wrong with it is said by whoever needs it.
+        workspace.journal().ok();
+        Ok(workspace)
+    }
+
+    /// Puts right what processes left behind that were killed in the middle of a
+    /// change: it is completed or taken back, and no temporary file stays.
+    pub fn recover(&self) {
+        if let Ok(journal) = self.journal() {
+            journal.recover(&self.locks);
+        }
     }
 
     /// The directory the session works in.
@@ -72,16 +81,25 @@ impl Workspace {
     }
 
     /// The record of changes; the error says why there is none.
-    pub fn journal(&self) -> Result<&Journal, &str> {
-        self.journal.as_ref().map_err(String::as_str)
+    pub fn journal(&self) -> Result<&Journal, String> {
+        let journal = match self.journal.get() {
+            Some(journal) => journal,
+            None => {
+                let opened = Journal::open(&self.config.state_dir, &self.config.root, self.config.limits);
+                let opened = opened.map_err(|err| err.reason())?;
+                self.journal.get_or_init(|| opened)
+            }
+        };
+        if !self.unrecorded.is_empty() {
+            self.unrecorded.flush(journal);
+        }
+        Ok(journal)
     }
 
     /// Locks some resolved paths against every other writer of ours, in this
     /// process and in others. Repairs first what a dead one left behind.
     pub fn lock(&self, paths: &[&Path]) -> Result<Locked<'_>, FileError> {
-        if let Ok(journal) = self.journal() {
-            journal.recover(&self.locks);
-        }
+        self.recover();
         Ok(Locked { workspace: self, _guard: self.locks.acquire(paths)? })
     }
 }
@@ -116,13 +134,26 @@ impl Locked<'_> {
         further: Vec<FileChange>,
     ) -> Result<Committed, CommitError> {
         let roots = self.workspace.roots();
-        let journal = self.workspace.journal().ok();
-        let later = &self.workspace.later;
-        let setting = CommitSetting { roots: &roots, journal, later, origin, undoes, further };
+        let journal = self.workspace.journal();
+        let Workspace { later, unrecorded, .. } = self.workspace;
+        let kept = journal.as_ref().ok().copied();
+        let setting =
+            CommitSetting { roots: &roots, journal: kept, later, origin, undoes, unrecorded, further };
         let mut done = commit(changes, &setting)?;
-        if let Err(reason) = self.workspace.journal() {
+        if let Err(reason) = journal {
             done.notes.push(format!("this change cannot be undone: {reason}"));
         }
+        // Perhaps there is room for one line, if not for contents.
+        self.workspace.journal().ok();
         Ok(done)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // The last chance to list what could not be recorded.
+        if !self.unrecorded.is_empty() {
+            self.journal().ok();
+        }
     }
 }

@@ -12,13 +12,21 @@ use haft_shell::run::Tasks;
 use haft_tool::{DynTool, erase};
 use haft_workspace::Files;
 
+pub mod agent;
+pub mod ask_user_question;
 pub mod bash;
 pub mod config;
+pub mod cron;
 pub mod edit;
+pub mod enter_plan_mode;
+pub mod exit_plan_mode;
+pub mod explore;
 mod files;
 mod finding;
+pub mod git;
 pub mod glob;
 pub mod grep;
+pub mod list_agents;
 pub mod ls;
 pub mod monitor;
 pub mod multi_edit;
@@ -26,11 +34,14 @@ pub mod notebook_edit;
 pub mod read;
 pub mod repl;
 pub mod search;
+pub mod send_message;
 pub mod sleep;
 pub mod task_input;
 pub mod task_output;
 pub mod task_stop;
 pub mod todo_write;
+pub mod web_fetch;
+pub mod web_search;
 pub mod write;
 
 pub use files::{
@@ -65,6 +76,20 @@ pub struct Services {
     pub confine: Arc<dyn bash::Confine>,
     /// Makes what commands change undoable.
     pub snapshots: Arc<dyn bash::Snapshots>,
+    /// Fetches pages.
+    pub web: web_fetch::WebServices,
+    /// Stores prompts that run later.
+    pub schedule: cron::ScheduleServices,
+    /// Searches the web.
+    pub web_search: web_search::SearchServices,
+    /// Starts agents.
+    pub agents: Arc<dyn agent::SpawnAgent>,
+    /// Where plans are kept, and under which name.
+    pub plans: (std::path::PathBuf, String),
+    /// Carries messages between agents.
+    pub post: Arc<dyn send_message::AgentPost>,
+    /// Tasks that are no commands: agents that work.
+    pub other_tasks: Arc<dyn task_output::OtherTasks>,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
@@ -81,12 +106,24 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         .with_confinement(confine());
     let repl = repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars);
     let monitor = monitor::Monitor::new(tasks(), monitor::Neighbourhood::default());
-    vec![
+    let others = || Arc::clone(&services.other_tasks);
+    let mut all = vec![
+        erase(agent::Agent::new(Arc::clone(&services.agents))),
+        erase(ask_user_question::AskUserQuestion),
         erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),
         erase(edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(
+            git::Git::new(tasks())
+                .with_confinement(confine())
+                .with_snapshots(Arc::clone(&services.snapshots)),
+        ),
+        erase(enter_plan_mode::EnterPlanMode),
+        erase(exit_plan_mode::ExitPlanMode::new(services.plans.0.clone(), services.plans.1.clone())),
+        erase(explore::Explore::new(Arc::clone(&services.agents))),
         erase(glob::Glob::new(services.find)),
         erase(grep::Grep::new(services.find)),
+        erase(list_agents::ListAgents::new(Arc::clone(&services.post))),
         erase(ls::Ls::new(services.find)),
         erase(monitor.with_confinement(confine())),
         erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
@@ -94,15 +131,16 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
         erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
         erase(search::Search::new(services.find)),
+        erase(send_message::SendMessage::new(Arc::clone(&services.post))),
         erase(sleep::Sleep::new(tasks())),
         erase(task_input::TaskInput::new(tasks(), services.bash.shown_chars).with_confinement(confine())),
-        erase(task_output::TaskOutput::new(
-            tasks(),
-            Arc::new(task_output::NoOtherTasks),
-            services.bash.shown_chars,
-        )),
-        erase(task_stop::TaskStop::new(tasks(), Arc::new(task_output::NoOtherTasks))),
+        erase(task_output::TaskOutput::new(tasks(), others(), services.bash.shown_chars)),
+        erase(task_stop::TaskStop::new(tasks(), others())),
         erase(todo_write::TodoWrite::default()),
+        erase(web_fetch::WebFetch::new(services.web.clone()).with_media(services.media.clone())),
+        erase(web_search::WebSearch::new(services.web_search.clone())),
         erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
-    ]
+    ];
+    all.extend(cron::tools(&services.schedule, tasks()));
+    all
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, Stop, UserPromptSubmit};
+use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
 use haft_runtime::{CallSession, Report};
 use haft_tool::ErrorKind;
@@ -15,6 +15,7 @@ use crate::{
     AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Ledger, Orders,
     Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
+    child::Patron,
     conversation::{NewLine, Origin, uuid},
     log::State,
     prefix::{Declared, Watch},
@@ -41,6 +42,10 @@ pub struct Agent {
     pub orders: Orders,
     /// What others spend meanwhile.
     pub ledger: Ledger,
+    /// Who pays, where another agent started this one.
+    pub(crate) patron: Option<Patron>,
+    /// Whether calls are answered without being run: only words are wanted.
+    pub(crate) calls_are_over: bool,
     pub(crate) events: AgentListener,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
@@ -120,6 +125,8 @@ impl Agent {
             inbox: Inbox::default(),
             orders: Orders::default(),
             ledger: Ledger::default(),
+            patron: None,
+            calls_are_over: false,
             events,
             spending: Spending::default(),
             structured: None,
@@ -228,8 +235,8 @@ impl Agent {
             self.tell(AgentEvent::Notice(format!("the recording could not be written: {err}")));
         }
         tracing::info!(session = %self.conversation.session_id(), ?reason, turns = self.spending.turns, "the prompt has ended");
-        self.ledger.settle(&mut self.spending, &self.settings.limits);
-        let usage = difference(self.spending.usage, run.usage_before);
+        run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
+        let usage = difference(difference(self.spending.usage, run.usage_before), run.usage_of_others);
         self.note_kept();
         self.note(State::Cost { usage: self.spending.usage, usd: self.spending.usd });
         TurnEnd {
@@ -256,7 +263,10 @@ impl Agent {
         self.add(vec![NewLine {
             uuid: input.uuid.unwrap_or_else(uuid),
             message: Message { role: haft_types::Role::User, content: input.content },
-            origin: Origin::User,
+            origin: match input.origin {
+                Some(origin) => Origin::Reported(origin),
+                None => Origin::User,
+            },
             tool_use_result: None,
         }]);
         for attachment in &input.attachments {
@@ -268,6 +278,11 @@ impl Agent {
 
     /// Takes in what the person says, unless a hook objects.
     async fn hear(&mut self, input: UserInput) -> Result<(), String> {
+        if self.tools.agent_id.child().is_some() {
+            // Another agent speaks, not the person.
+            self.overhear(input);
+            return Ok(());
+        }
         let event = UserPromptSubmit { prompt: input.to_text(), source: None, session_title: None };
         let outcome = self.hooks(HookEvent::UserPromptSubmit, event).await;
         if let Decision::Block { reason, .. } = outcome.decision {
@@ -289,7 +304,7 @@ impl Agent {
                 return EndReason::Interrupted;
             }
             self.obey();
-            self.ledger.settle(&mut self.spending, &self.settings.limits);
+            run.usage_of_others += self.ledger.settle(&mut self.spending, &self.settings.limits);
             if let Some(bound) = self.settings.limits.reached(&self.spending, run.started) {
                 return EndReason::Exhausted(bound);
             }
@@ -302,11 +317,13 @@ impl Agent {
                     run.count(&reports);
                     return EndReason::Interrupted;
                 }
+                Err(NoAnswer::TooDear(bound)) => return EndReason::Exhausted(bound),
                 Err(NoAnswer::Failed(error)) => match self.recover(error, run, cancel).await {
                     Ok(()) => continue,
                     Err(reason) => return reason,
                 },
             };
+            run.rung = 0;
             self.charge(answered.usage);
             run.count(&answered.reports);
             run.stop_reason = Some(answered.stop.clone());
@@ -379,13 +396,7 @@ impl Agent {
                 Err(reason) => return Some(reason),
             }
         }
-        let event = Stop {
-            stop_hook_active: 0 < run.stop_blocks,
-            last_assistant_message: Some(self.conversation.last_text()),
-            background_tasks: Vec::new(),
-            session_crons: Vec::new(),
-        };
-        let outcome = self.hooks(HookEvent::Stop, event).await;
+        let outcome = self.stop_hooks(0 < run.stop_blocks).await;
         match outcome.decision {
             Decision::Block { reason, .. } if run.stop_blocks < MAX_STOP_BLOCKS => {
                 run.stop_blocks += 1;
@@ -407,11 +418,12 @@ impl Agent {
         match (&error, self.settings.fallback_model.take()) {
             (ModelError::TooLong { window, .. }, fallback) => {
                 self.settings.fallback_model = fallback;
-                self.told_window = window.or(self.told_window);
-                run.too_long += 1;
-                if run.too_long <= 3 && self.shorten(run.too_long, cancel).await {
+                self.learn_window(*window);
+                if self.shorten_further(&mut run.rung, cancel).await {
                     return Ok(());
                 }
+                let notice = self.no_room();
+                self.tell(AgentEvent::Notice(notice));
                 Err(EndReason::Failed(error))
             }
             (error, Some(fallback))
@@ -457,9 +469,10 @@ impl Agent {
 
     pub(crate) fn charge(&mut self, usage: Usage) {
         self.spending.usage += usage;
-        if let Some(price) = self.provider.info(&self.settings.model).price {
-            self.spending.usd += price.of(&usage, haft_model::Speed::Normal);
-        }
+        let price = self.provider.info(&self.settings.model).price;
+        let usd = price.map_or(0.0, |price| price.of(&usage, haft_model::Speed::Normal));
+        self.spending.usd += usd;
+        self.bill_patron(usage, usd);
     }
 
     /// Runs the hooks of an event outside of calls.
@@ -507,11 +520,13 @@ impl Agent {
 pub(crate) struct Run {
     started: Instant,
     usage_before: Usage,
+    usage_of_others: Usage,
     messages: u32,
     denials: Vec<Denial>,
     stop_reason: Option<StopReason>,
     cuts: u32,
-    too_long: u32,
+    /// The last step of the ladder that made room for a request that did not fit.
+    rung: u32,
     stop_blocks: u32,
 }
 
@@ -520,17 +535,19 @@ impl Run {
         Self {
             started: Instant::now(),
             usage_before,
+            usage_of_others: Usage::default(),
             messages: 1,
             denials: Vec::new(),
             stop_reason: None,
             cuts: 0,
-            too_long: 0,
+            rung: 0,
             stop_blocks: 0,
         }
     }
 
     pub(crate) fn count(&mut self, reports: &[(ToolUse, Report)]) {
-        self.messages += u32::try_from(reports.len()).unwrap_or(u32::MAX);
+        // The results of one answer are one turn, however many calls it made.
+        self.messages += u32::from(!reports.is_empty());
         let refused = |kind| matches!(kind, Some(ErrorKind::Denied | ErrorKind::GateFailed));
         for (call, report) in reports.iter().filter(|(_, report)| refused(report.error)) {
             self.denials.push(Denial {
@@ -538,6 +555,10 @@ impl Run {
                 tool_use_id: call.id.clone(),
                 tool_input: call.input.clone(),
                 reason: report.content.to_text(),
+                for_person: report.decision.as_ref().and_then(|it| {
+                    let way_out = it.way_out.as_ref().filter(|_| !it.reason.is_empty())?;
+                    Some(format!("{} was not allowed to run: {}; {way_out}", report.name, it.reason))
+                }),
             });
         }
     }

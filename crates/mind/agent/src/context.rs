@@ -1,5 +1,6 @@
-//! Keeping the conversation inside the window: stubs for old results, then a
-//! summary by the model, then one by us. The last always works.
+//! Keeping the conversation inside the window: stubs for results, then a summary
+//! by the model, then shorter and shorter ones by us. What a person said is never
+//! lost: where it is too long, the model gets its ends and a file with all of it.
 
 use std::sync::Arc;
 
@@ -24,14 +25,21 @@ const PREVIEW_SIZE: usize = 600;
 /// Messages at the end that stay as they are.
 const KEPT_MESSAGES: usize = 6;
 
-/// Longer results are shortened wherever they are.
+/// Longer results are shortened also near the end.
 const RECENT_RESULT: usize = 20_000;
+
+/// Longer results are shortened even if the model has not seen them.
+const UNSEEN_RESULT: usize = 4_000;
+
+/// What a picture takes, roughly.
+const MEDIA_TOKENS: u64 = 1_500;
 
 /// How the runtime begins what it stored elsewhere.
 const PREVIEW: &str = "[This result ha";
 
 const SUMMARY: &str = "Summary of the conversation so far:";
 const LAST_WORDS: &str = "The user's last message, word for word:";
+const LONG_WORDS: &str = "The user's last message, which is too long to be shown whole:";
 const GO_ON: &str = "Go on with the next step.";
 
 /// What the model is asked for.
@@ -41,6 +49,15 @@ Write down: what the user asked for, word for word where it matters; every rule 
 the plan, with what is done and what comes next; files that were read or changed and what matters in them; \
 what was tried and failed, and what was denied; commands and tasks that still run; open questions. \
 Call no tool; write the summary only.";
+
+/// The step from which on no model is asked.
+const MECHANICAL: u32 = 3;
+
+/// The last step: what is left then is what a request cannot do without.
+const LAST_RUNG: u32 = 5;
+
+/// A window that nobody told is not taken for smaller than this.
+const LEAST_WINDOW: u64 = 4_000;
 
 /// How much room there has to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,23 +75,64 @@ impl Agent {
         if self.fits(Room::Enough) {
             return;
         }
-        for step in 1..=3 {
-            tracing::info!(session = %self.conversation.session_id(), step, "makes room in the window");
+        for rung in 1..=LAST_RUNG {
+            tracing::info!(session = %self.conversation.session_id(), rung, "makes room in the window");
             // A step that helps only for a moment is not worth a changed prefix.
-            if self.shorten(step, cancel).await && self.fits(Room::ToWorkIn) {
+            if self.shorten(rung, cancel).await && self.fits(Room::ToWorkIn) {
+                return;
+            }
+            // What is left is mostly tools and instructions: that is as it is.
+            if MECHANICAL <= rung && self.fits(Room::Enough) {
                 return;
             }
         }
     }
 
+    /// After a request that did not fit: the next steps of the ladder, until one
+    /// makes it shorter.
+    pub(crate) async fn shorten_further(&mut self, rung: &mut u32, cancel: &CancellationToken) -> bool {
+        while *rung < LAST_RUNG {
+            *rung += 1;
+            if self.shorten(*rung, cancel).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The window is smaller than the list says. Where nobody says how small, it
+    /// is smaller than what was just sent.
+    pub(crate) fn learn_window(&mut self, told: Option<u64>) {
+        let request = self.request();
+        let sent = self.provider.estimate_tokens(&request);
+        let learnt = told.unwrap_or_else(|| (sent * 9 / 10).max(LEAST_WINDOW));
+        self.told_window = Some(self.told_window.map_or(learnt, |before| before.min(learnt)));
+    }
+
+    /// What to do where nothing can be made shorter any more.
+    pub(crate) fn no_room(&mut self) -> String {
+        let request = self.request();
+        let (tokens, window) = (self.provider.estimate_tokens(&request), self.window());
+        format!(
+            "instructions, tools and the last message need about {tokens} tokens and do not fit the window of {} ({window}); \
+             use a model with a larger window (--model) or fewer tools (--tools)",
+            self.settings.model
+        )
+    }
+
     fn fits(&mut self, room: Room) -> bool {
         let request = self.request();
         let tokens = self.provider.estimate_tokens(&request);
-        let limit = self.window() * u64::from(self.settings.compact_at_percent) / 100;
+        let limit = self.limit();
         match room {
             Room::Enough => tokens <= limit,
             Room::ToWorkIn => tokens <= limit * 4 / 5,
         }
+    }
+
+    /// How full the window may get.
+    fn limit(&self) -> u64 {
+        self.window() * u64::from(self.settings.compact_at_percent) / 100
     }
 
     /// What fits: what the provider said, else what is known about the model.
@@ -99,11 +157,13 @@ impl Agent {
                 let event = PreCompact { trigger: CompactTrigger::Auto, custom_instructions: None };
                 self.hooks(HookEvent::PreCompact, event).await;
                 self.kept.idle_compactions += 1;
-                let summary = if step == 2 { self.summarised(cancel).await } else { None };
-                let (messages, how) = match summary {
-                    Some(messages) => (messages, Compaction::Summary),
-                    None => (self.summed_up(), Compaction::Mechanical),
+                let size = SummarySize::of(step);
+                let summary = if step == 2 { self.summary(SUMMARY_REQUEST, cancel).await } else { None };
+                let (summary, how) = match summary {
+                    Some(summary) => (format!("{SUMMARY}\n\n{summary}"), Compaction::Summary),
+                    None => (self.summed_up(size), Compaction::Mechanical),
                 };
+                let messages = self.rebuilt(&summary, size).await;
                 (self.conversation.replace(messages, compact_metadata("auto", before)), how)
             }
         };
@@ -124,30 +184,43 @@ impl Agent {
         after < before
     }
 
-    /// Old results, and huge ones, as previews with a path to the whole.
-    async fn stubs(&self) -> Vec<Stub> {
+    /// Results as previews with a path to the whole: as many as needed, the
+    /// oldest first, and what the model has not seen yet last of all.
+    async fn stubs(&mut self) -> Vec<Stub> {
+        let request = self.request();
+        let tokens = self.provider.estimate_tokens(&request);
+        let limit = self.limit();
+        let mut left = tokens;
+        // Where the estimate says that it fits, somebody knows better.
+        let (roomy, enough) =
+            if tokens <= limit { (tokens * 4 / 5, tokens * 9 / 10) } else { (limit * 4 / 5, limit) };
         let messages = self.conversation.messages();
         let old = messages.len().saturating_sub(KEPT_MESSAGES);
+        let seen = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
         let mut stubs = Vec::new();
         for (idx, message) in messages.iter().enumerate() {
-            let limit = if idx < old { OLD_RESULT } else { RECENT_RESULT };
+            let (least, goal) = match idx {
+                idx if seen < idx => (UNSEEN_RESULT, enough),
+                idx if idx < old => (OLD_RESULT, roomy),
+                _ => (RECENT_RESULT, roomy),
+            };
             for block in &message.content {
                 let MessageBlock::ToolResult { content, tool_use_id, .. } = block else { continue };
-                let is_media = |it: &Block| matches!(it, Block::Image { .. } | Block::Document { .. });
-                if limit < content.chars() || (idx < old && content.0.iter().any(is_media)) {
-                    stubs.push(Stub {
-                        call: tool_use_id.clone(),
-                        text: self.stub(tool_use_id, content).await,
-                    });
+                let media = content.0.iter().filter(|it| is_media(it)).count() as u64;
+                let chars = content.chars();
+                if left <= goal || !(least < chars || (idx < old && 0 < media)) {
+                    continue;
                 }
+                stubs.push(Stub { call: tool_use_id.clone(), text: self.stub(tool_use_id, content).await });
+                let saved = chars.saturating_sub(PREVIEW_SIZE) as u64 * 10 / 33 + media * MEDIA_TOKENS;
+                left = left.saturating_sub(saved);
             }
         }
         stubs
     }
 
     async fn stub(&self, call: &CallId, content: &Content) -> String {
-        let is_media = |it: &&Block| matches!(it, Block::Image { .. } | Block::Document { .. });
-        let pictures = content.0.iter().filter(is_media).count();
+        let pictures = content.0.iter().filter(|it| is_media(it)).count();
         let full = content.to_text();
         // What is a preview already says where the whole is.
         let mut short = if full.starts_with(PREVIEW) || full.chars().count() <= PREVIEW_SIZE {
@@ -163,12 +236,6 @@ impl Agent {
             ));
         }
         short
-    }
-
-    /// A summary by the model over as much of the conversation as fits.
-    async fn summarised(&mut self, cancel: &CancellationToken) -> Option<Vec<Message>> {
-        let summary = self.summary(SUMMARY_REQUEST, cancel).await?;
-        Some(self.rebuilt(&format!("{SUMMARY}\n\n{summary}")))
     }
 
     /// What the model answers when it is asked for a summary this way.
@@ -207,7 +274,7 @@ impl Agent {
     }
 
     /// A summary without a model: what was asked, what was done, line by line.
-    fn summed_up(&self) -> Vec<Message> {
+    fn summed_up(&self, size: SummarySize) -> String {
         let mut lines = Vec::new();
         for message in self.conversation.messages() {
             for block in &message.content {
@@ -215,45 +282,84 @@ impl Agent {
             }
         }
         // The beginning says what it is about, the end where it is.
-        const MOST: usize = 120;
-        if MOST < lines.len() {
-            let left_out = lines.len() - MOST;
-            let tail = lines.split_off(lines.len() - MOST * 3 / 4);
-            lines.truncate(MOST / 4);
+        if size.lines < lines.len() {
+            let left_out = lines.len() - size.lines;
+            let tail = lines.split_off(lines.len() - size.lines * 3 / 4);
+            lines.truncate(size.lines / 4);
             lines.push(format!("[… {left_out} steps left out …]"));
             lines.extend(tail);
         }
         let facts =
             format!("The conversation so far, shortened (one line per step):\n\n{}", lines.join("\n"));
-        self.rebuilt(text::head(&facts, 24_000))
+        text::head(&facts, size.chars).to_owned()
     }
 
     /// A conversation that begins with a summary and ends with what the person
-    /// said last, word for word.
-    fn rebuilt(&self, summary: &str) -> Vec<Message> {
+    /// said last: word for word, or where that is too long its ends and the file
+    /// that holds all of it.
+    async fn rebuilt(&self, summary: &str, size: SummarySize) -> Vec<Message> {
         let mut content = vec![MessageBlock::Text { text: summary.to_owned() }];
-        content.extend(self.kept.text().map(|text| MessageBlock::Text { text }));
+        content.extend(self.kept.text(size.state).map(|text| MessageBlock::Text { text }));
         if let Some(last) = self.last_words() {
-            content.push(MessageBlock::Text { text: format!("{LAST_WORDS}\n\n{last}") });
+            content.push(MessageBlock::Text { text: self.quoted(last, size.words).await });
         }
         content.push(MessageBlock::Text { text: String::from(GO_ON) });
         vec![Message { role: Role::User, content }]
     }
 
+    async fn quoted(&self, words: String, most: usize) -> String {
+        let length = words.chars().count();
+        if length <= most {
+            return format!("{LAST_WORDS}\n\n{words}");
+        }
+        let name = format!("message-{}", crate::conversation::uuid());
+        let results = &self.tools.pipeline.results;
+        let shown = results.fit(&name, Content::text(words), Some(most)).await.to_text();
+        self.tell(AgentEvent::Notice(format!(
+            "your last message has {length} characters and does not fit the model's window: the model sees its ends and can read the rest from a file"
+        )));
+        format!("{LONG_WORDS}\n\n{shown}")
+    }
+
     fn last_words(&self) -> Option<String> {
         if !self.kept.last_words.is_empty() {
-            return Some(text::head(&self.kept.last_words, 20_000).to_owned());
+            return Some(self.kept.last_words.clone());
         }
         // A log of a version that did not keep them.
         let said = self.conversation.messages().iter().rev().filter(|message| message.role == Role::User);
         said.flat_map(|message| message.content.iter().rev()).find_map(|block| match block {
             MessageBlock::Text { text } if text != GO_ON && !text.starts_with(SUMMARY) => {
-                let words = text.strip_prefix(LAST_WORDS).unwrap_or(text).trim_start();
-                Some(text::head(words, 20_000).to_owned())
+                Some(text.strip_prefix(LAST_WORDS).unwrap_or(text).trim_start().to_owned())
             }
             _ => None,
         })
     }
+}
+
+/// How much of a conversation a summary of ours keeps.
+#[derive(Clone, Copy, Debug)]
+struct SummarySize {
+    lines: usize,
+    chars: usize,
+    /// Characters of plan, to-do list, skills and the like.
+    state: usize,
+    /// Characters of what the person said last.
+    words: usize,
+}
+
+impl SummarySize {
+    /// The size at a step of the ladder.
+    fn of(rung: u32) -> Self {
+        match rung {
+            ..=MECHANICAL => Self { lines: 120, chars: 24_000, state: usize::MAX, words: 20_000 },
+            4 => Self { lines: 40, chars: 4_000, state: 8_000, words: 4_000 },
+            _ => Self { lines: 12, chars: 1_200, state: 1_200, words: 1_200 },
+        }
+    }
+}
+
+fn is_media(block: &Block) -> bool {
+    matches!(block, Block::Image { .. } | Block::Document { .. })
 }
 
 /// What a model answers when it is asked for words.

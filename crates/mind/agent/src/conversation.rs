@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     Attachment, Held, Kept, Masker, StoredPrefix,
     log::{
-        self, Asked, AttachmentLine, Entry, Head, Line, LogFile, LogWriter, LoggedMessage, ReadReport, State,
-        Stub, SystemLine, WriterLine,
+        self, Asked, AttachmentLine, ContentForm, Entry, Head, Line, LogFile, LogWriter, LoggedMessage,
+        ReadReport, State, Stub, SystemLine, WriterLine,
     },
     logged_results::{shorten_texts, unchanged_results},
     unfinished::CallsInLog,
@@ -46,12 +46,16 @@ pub struct Conversation {
     /// last one. A line that follows an earlier one than the last begins a
     /// branch there.
     ends: HashMap<String, (usize, usize)>,
+    /// The ids of all calls there ever were.
+    calls: HashSet<CallId>,
     /// Which results are in the next request.
     held: Held,
     /// Which of them are only stubs.
     stubbed: HashSet<CallId>,
     /// Keeps secrets out of the log.
     masker: Masker,
+    /// Whether it is the conversation of an agent that another one started.
+    pub(crate) is_sidechain: bool,
 }
 
 /// What a resumed session brings back beside its conversation.
@@ -96,6 +100,8 @@ pub(crate) enum Origin {
     User,
     /// The program, in the person's place.
     Meta,
+    /// The program, about something that ended or was sent; says what that was.
+    Reported(Value),
     /// The model.
     Model { model: String, id: String, usage: Usage },
 }
@@ -114,9 +120,11 @@ impl Conversation {
             settled_is_logged: false,
             stamp: Map::new(),
             ends: HashMap::new(),
+            calls: HashSet::new(),
             held: Held::default(),
             stubbed: HashSet::new(),
             masker: Masker::default(),
+            is_sidechain: false,
         };
         if let Some(log) = log {
             conversation.set_log(log);
@@ -146,7 +154,15 @@ impl Conversation {
         until: Option<&str>,
         seen: &dyn Fn(&CallId) -> Option<String>,
     ) -> std::io::Result<(Self, Restored)> {
-        let mut conversation = Self::new(session_id, cwd, None);
+        Self::resumed(Self::new(session_id, cwd, None), from, until, seen)
+    }
+
+    pub(crate) fn resumed(
+        mut conversation: Self,
+        from: &Path,
+        until: Option<&str>,
+        seen: &dyn Fn(&CallId) -> Option<String>,
+    ) -> std::io::Result<(Self, Restored)> {
         let mut restored = Restored::default();
         let recent = match until {
             // The line may be anywhere.
@@ -275,6 +291,11 @@ impl Conversation {
         self.log_path.as_deref()
     }
 
+    /// Whether a call with this id was ever made here.
+    pub(crate) fn has_call(&self, id: &CallId) -> bool {
+        self.calls.contains(id)
+    }
+
     /// What the next request holds.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
@@ -293,7 +314,7 @@ impl Conversation {
 
     fn take(&mut self, entry: Entry, restored: &mut Restored) {
         match entry {
-            Entry::User(line) | Entry::Assistant(line) if !line.head.is_sidechain => {
+            Entry::User(line) | Entry::Assistant(line) if line.head.is_sidechain == self.is_sidechain => {
                 // Logs of versions that did not count requests.
                 if line.message.id.is_some() && line.message.id != restored.last_answer {
                     restored.requests += 1;
@@ -306,7 +327,7 @@ impl Conversation {
                 self.ends.insert(line.head.uuid.clone(), (self.messages.len(), blocks));
                 self.last_uuid = Some(line.head.uuid);
             }
-            Entry::Attachment(line) if !line.head.is_sidechain => {
+            Entry::Attachment(line) if line.head.is_sidechain == self.is_sidechain => {
                 // Others attach other things; what those said is not known here.
                 if let Ok(attachment) = serde_json::from_value::<Attachment>(line.attachment) {
                     self.join(attachment.message());
@@ -363,6 +384,11 @@ impl Conversation {
     /// Lines of the same speaker are one message: a block each for the model,
     /// a result each for tools.
     fn join(&mut self, message: Message) {
+        for block in &message.content {
+            if let MessageBlock::ToolUse(call) = block {
+                self.calls.insert(call.id.clone());
+            }
+        }
         match self.messages.last_mut() {
             Some(last) if last.role == message.role => {
                 let content = &mut Arc::make_mut(last).content;
@@ -398,7 +424,11 @@ impl Conversation {
             let head = self.head(line.uuid);
             let (model, id, usage) = match &line.origin {
                 Origin::Model { model, id, usage } => (Some(model.clone()), Some(id.clone()), Some(*usage)),
-                Origin::User | Origin::Meta => (None, None, None),
+                Origin::User | Origin::Meta | Origin::Reported(_) => (None, None, None),
+            };
+            let form = match (&line.origin, line.message.content.as_slice()) {
+                (Origin::User, [MessageBlock::Text { .. }]) => ContentForm::Text,
+                _ => ContentForm::Blocks,
             };
             let mut message = line.message.clone();
             self.masker.mask_message(&mut message);
@@ -407,12 +437,16 @@ impl Conversation {
                 shorten_texts(value);
                 self.masker.mask_value(value);
             }
+            let mut rest = self.stamp.clone();
+            if let Origin::Reported(origin) = &line.origin {
+                rest.insert(String::from("origin"), origin.clone());
+            }
             let logged = Line {
                 head,
-                message: LoggedMessage { message, model, id, usage },
-                is_meta: matches!(line.origin, Origin::Meta),
+                message: LoggedMessage { message, form, model, id, usage },
+                is_meta: matches!(line.origin, Origin::Meta | Origin::Reported(_)),
                 tool_use_result,
-                rest: self.stamp.clone(),
+                rest,
             };
             entries.push(match line.message.role {
                 Role::User => Entry::User(logged),
@@ -524,7 +558,7 @@ impl Conversation {
             session_id: self.session_id.to_string(),
             timestamp: log::clock::now(),
             cwd: self.cwd.clone(),
-            is_sidechain: false,
+            is_sidechain: self.is_sidechain,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use haft_model::{Event, Repair, Retry, StopReason};
-use haft_runtime::Report;
+use haft_runtime::{Report, ShownCall};
 use haft_tool::ProgressEvent;
 use haft_types::{CallId, Message, MessageBlock, Usage};
 use serde_json::Value;
@@ -17,15 +17,22 @@ pub enum AgentEvent {
     Model(Event),
     /// A block of an answer is complete and in the log.
     Block(BlockEvent),
+    /// A call was taken up: what it does, in its tool's words. Calls their tools
+    /// did not accept are only told with their results.
+    Called(ShownCall),
     /// A tool says how far it is.
     Progress(ProgressEvent),
+    /// A call has ended whose result waits for those of calls before it. The
+    /// result comes as [`AgentEvent::Result`] too, in the order of the calls.
+    CallEnded(Box<Report>),
     /// A call is done and its result in the log.
     Result(Box<ResultEvent>),
     /// Something was said in the person's place.
     Said(SaidEvent),
     /// Something was repaired before it was sent.
     Repaired(Repair),
-    /// A request is sent again.
+    /// A request is sent again. Blocks of the answer that broke off do not count:
+    /// they come again, in other words.
     Retrying(Retry),
     /// The conversation was made shorter.
     Compacted(CompactedEvent),
@@ -186,6 +193,9 @@ pub struct Denial {
     pub tool_use_id: CallId,
     /// Its input.
     pub tool_input: Value,
-    /// Why.
+    /// Why, in the words the model read.
     pub reason: String,
+    /// Why, and what a person can do so that it runs next time, where permission
+    /// wanted a question.
+    pub for_person: Option<String>,
 }

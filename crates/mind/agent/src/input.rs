@@ -15,6 +15,8 @@ pub struct UserInput {
     pub content: Vec<MessageBlock>,
     /// What it names and the model is to see with it.
     pub attachments: Vec<Attachment>,
+    /// Where it comes from, if not from the person: the log says so.
+    pub origin: Option<serde_json::Value>,
 }
 
 /// A file or directory that a prompt names, as the model is shown it.

@@ -97,8 +97,9 @@ impl Kept {
         }
     }
 
-    /// The state as the next request holds it; `None` when there is none.
-    pub(crate) fn text(&self) -> Option<String> {
+    /// The state as the next request holds it, in at most so many characters;
+    /// `None` when there is none.
+    pub(crate) fn text(&self, most: usize) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(plan) = &self.plan {
             parts.push(format!("## Plan (DECIDED: carry it out, do not plan again)\n{plan}"));
@@ -135,7 +136,10 @@ impl Kept {
                 self.idle_compactions
             ));
         }
-        (!parts.is_empty()).then(|| format!("# State that still holds\n\n{}", parts.join("\n\n")))
+        (!parts.is_empty()).then(|| {
+            let whole = format!("# State that still holds\n\n{}", parts.join("\n\n"));
+            text::head(&whole, most).to_owned()
+        })
     }
 }
 

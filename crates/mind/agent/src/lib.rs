@@ -23,6 +23,7 @@
 
 mod agent;
 pub mod cassette;
+mod child;
 mod context;
 mod conversation;
 mod event;
@@ -44,6 +45,7 @@ mod settings;
 mod structured;
 mod turn;
 mod unfinished;
+mod unique_ids;
 mod witness;
 
 pub use agent::{Agent, AgentListener, ReplayCalls};
@@ -59,9 +61,9 @@ pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
 pub use keep::{Kept, KeptItem};
 pub use ledger::Ledger;
 pub use limits::{Exhausted, RunLimits, Spending};
-pub use mask::Masker;
+pub use mask::{MaskedResults, Masker};
 pub use on_demand::{Orders, SettingsOrder, SummedUp};
 pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
-pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryPlaces, Prompt};
+pub use prompt::{Base, Environment, MayRead, Memory, MemoryFile, MemoryPlaces, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};

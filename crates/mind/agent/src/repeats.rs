@@ -50,7 +50,7 @@ pub(crate) enum Effect {
 pub(crate) struct Repeats {
     limits: RepeatLimits,
     calls: HashMap<u64, Seen>,
-    /// Every call with its outcome: what is in here is nothing new.
+    /// Every call with its outcome in essence: what is in here is nothing new.
     known: HashSet<(u64, u64)>,
 }
 
@@ -70,6 +70,11 @@ impl Repeats {
     pub(crate) fn reset(&mut self) {
         self.calls.clear();
         self.known.clear();
+    }
+
+    /// Whether this call was made before.
+    pub(crate) fn knows(&self, call: &ToolUse) -> bool {
+        self.calls.contains_key(&of_call(call))
     }
 
     /// Asked before a call runs.
@@ -98,7 +103,7 @@ impl Repeats {
     /// repetition.
     pub(crate) fn tell(&mut self, call: &ToolUse, report: &Report, effect: Effect) {
         let (key, outcome) = (of_call(call), of_report(report));
-        let new = self.known.insert((key, outcome));
+        let new = self.known.insert((key, in_essence(report)));
         if new && effect == Effect::Acted && report.error.is_none() {
             self.calls.values_mut().for_each(|seen| seen.times = seen.times.min(1));
         }
@@ -118,11 +123,43 @@ fn of_call(call: &ToolUse) -> u64 {
     hasher.finish()
 }
 
+/// Two failures that differ only in numbers (times, process ids, addresses) are
+/// one failure; two successes are not: a poll that counts up is progress.
 fn of_report(report: &Report) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
-    report.content.to_text().hash(&mut hasher);
+    let text = report.content.to_text();
+    if report.error.is_some() {
+        without_numbers(&text).hash(&mut hasher);
+    } else {
+        text.hash(&mut hasher);
+    }
     hasher.finish()
+}
+
+/// The outcome without numbers and ids: a call that is made again and differs in
+/// these only has done nothing new.
+fn in_essence(report: &Report) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    report.error.map(haft_tool::ErrorKind::name).hash(&mut hasher);
+    for word in report.content.to_text().split_whitespace() {
+        let is_plain = !word.contains(|letter: char| letter.is_ascii_digit());
+        is_plain.then_some(word).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        // A run of digits, of whatever length, is one mark.
+        match letter {
+            '0'..='9' if out.ends_with('#') => (),
+            '0'..='9' => out.push('#'),
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -166,9 +203,13 @@ mod tests {
             ("A=1 B=2 A=1 B=2 A=1 B=2 A=1 B=2 A=1", "rrrrnnnns"),
             // Polling whose output changes, and a file that changed meanwhile.
             ("poll=1 poll=2 poll=3 poll=4 poll=5 poll=6", "rrrrrr"),
-            ("read=a EDIT=1 read=b EDIT=2 read=c", "rrrrr"),
+            ("read=a EDIT=a read=b EDIT=b read=c", "rrrrr"),
+            // Failures that differ in a time or a process id only.
+            ("RUN=!at12:01 RUN=!at12:02 RUN=!at12:03 RUN=!at12:04 RUN=!at12:05", "rrnns"),
+            ("WRITE=ok RUN=!7 WRITE=ok RUN=!8 WRITE=ok RUN=!9 WRITE=ok RUN=!10 WRITE=ok", "rrrrnnnns"),
+            ("WRITE=ok-id1 RUN=!x WRITE=ok-id2 RUN=!x WRITE=ok-id3 RUN=!x RUN=!x RUN=!x", "rrrrrnns"),
             // Tests that fail the same way after different edits.
-            ("test=!f EDIT=1 test=!f EDIT=2 test=!f EDIT=3 test=!f", "rrrrrrr"),
+            ("test=!f EDIT=a test=!f EDIT=b test=!f EDIT=c test=!f", "rrrrrrr"),
         ] {
             assert_eq!(play(script), want, "{script}");
         }

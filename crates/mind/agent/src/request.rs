@@ -9,6 +9,7 @@ use haft_types::{Block, Message, Role, ToolUse, Usage};
 
 use crate::{
     Agent, AgentEvent, Compaction, Prompt, Saying, UserInput,
+    conversation::Origin,
     log::{Asked, Purpose, State},
     prefix::{Declared, Reason, Sources, Watch},
     structured::Structured,
@@ -93,8 +94,9 @@ impl Agent {
     /// Tells the model what the beginning of its requests does not, and the log
     /// what that beginning is.
     pub(crate) fn catch_up(&mut self) {
-        for UserInput { content, .. } in self.inbox.take_mentioned() {
-            self.say(Message { role: Role::User, content }, Saying::Context);
+        for UserInput { content, origin, .. } in self.inbox.take_mentioned() {
+            let origin = origin.map_or(Origin::Meta, Origin::Reported);
+            self.say_from(Message { role: Role::User, content }, Saying::Context, origin);
         }
         let pool = self.tools.pool.get();
         let declared = self.declare(Beginning::Kept);

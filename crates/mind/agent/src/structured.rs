@@ -2,7 +2,7 @@
 
 use haft_model::ToolDef;
 use haft_runtime::Report;
-use haft_tool::{ErrorKind, check_input, wire_form};
+use haft_tool::{ErrorKind, check_input, schema_problem, wire_form};
 use haft_types::ToolUse;
 use serde_json::{Value, json};
 
@@ -26,6 +26,9 @@ impl Structured {
     pub(crate) fn new(schema: Value) -> Result<Self, String> {
         if !schema.is_object() {
             return Err(format!("an output schema must be a JSON object, got {schema}"));
+        }
+        if let Some(problem) = schema_problem(&schema) {
+            return Err(problem);
         }
         Ok(Self { schema, attempts: 0, problems: Vec::new(), output: None })
     }

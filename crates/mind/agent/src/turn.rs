@@ -11,13 +11,14 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Agent, AgentEvent, BlockEvent, ResultEvent, SaidEvent, Saying,
+    Agent, AgentEvent, BlockEvent, Exhausted, ResultEvent, SaidEvent, Saying,
     agent::ReplayCalls,
     conversation::{NewLine, Origin, uuid},
     log::{CallLine, Purpose, State},
     prefix::Reason,
     repeats::{Effect, Repeated},
     structured::{STRUCTURED_OUTPUT, Structured},
+    unique_ids::CallIds,
 };
 
 /// How an answer ended.
@@ -39,6 +40,8 @@ pub(crate) enum NoAnswer {
     Interrupted(Vec<(ToolUse, Report)>),
     /// The provider failed before any call was handed out.
     Failed(ModelError),
+    /// Nobody pays for the request: it was not sent.
+    TooDear(Exhausted),
 }
 
 /// The answer while it comes in.
@@ -50,11 +53,21 @@ struct Incoming {
     sent: SentSlot,
     /// Text that may have to be kept when the answer is cut short.
     open_text: String,
+    /// Blocks that were told and may still be taken back: as long as no call was
+    /// handed out, the answer may be asked for again.
+    pending: Vec<(String, MessageBlock)>,
+    ids: CallIds,
     calls: Vec<Slot>,
     /// Reports by position in the answer.
     done: BTreeMap<usize, Report>,
-    /// Positions of the calls the executor knows, by its numbers.
-    running: Vec<usize>,
+    /// What came of the early call, before it was part of the answer.
+    early_done: Option<Report>,
+    /// Positions of the calls the executor knows, by its numbers; `None` for one
+    /// that was only written, as long as it is not part of the answer.
+    running: Vec<Option<usize>>,
+    /// A call that only looks and runs already, although the answer may still be
+    /// taken back: the executor's number of it.
+    early: Option<(ToolUse, usize, Effect)>,
     /// How many results are in the log.
     flushed: usize,
     /// Whether blocks may still come. Results wait for the last block: a
@@ -81,6 +94,9 @@ impl Agent {
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
         let started = Instant::now();
         let mut request = self.request();
+        if let Err(bound) = self.affordable(&mut request, cancel).await? {
+            return Err(NoAnswer::TooDear(bound));
+        }
         let mut answer = Incoming::new(&self.settings.model);
         request.sent = Some(answer.sent.clone());
         let (session, turn) = (self.conversation.session_id().clone(), self.spending.turns);
@@ -112,6 +128,7 @@ impl Agent {
                             self.tell(AgentEvent::Notice(error.to_string()));
                             answer.stop = Some(StopReason::Interrupted);
                         }
+                        self.settle_blocks(&mut answer);
                         self.spending.api_time += started.elapsed();
                         streaming = false;
                         answer.open = false;
@@ -122,8 +139,10 @@ impl Agent {
                     }
                 },
                 Some((number, report)) = executor.next() => {
-                    answer.done.insert(answer.running[number], report);
+                    let id = report.id.clone();
+                    answer.ended(number, report);
                     self.flush(&mut answer);
+                    self.tell_waiting(&answer, &id);
                 }
                 else => break,
             }
@@ -135,7 +154,8 @@ impl Agent {
         self.finish(&executor, answer).await
     }
 
-    fn take(&mut self, event: Event, answer: &mut Incoming, executor: &mut Executor) {
+    fn take(&mut self, mut event: Event, answer: &mut Incoming, executor: &mut Executor) {
+        answer.ids.make_unique(&mut event, |id| self.conversation.has_call(id));
         match &event {
             Event::Started { id, model } => {
                 answer.message_id.clone_from(id);
@@ -143,8 +163,13 @@ impl Agent {
             }
             Event::Text(piece) => answer.open_text.push_str(piece),
             Event::Usage(usage) => answer.usage = *usage,
-            Event::Stopped(reason) => answer.stop = Some(reason.clone()),
+            Event::Stopped(reason) => {
+                self.settle_blocks(answer);
+                answer.stop = Some(reason.clone());
+            }
             Event::Retrying(_) => {
+                answer.forget_early();
+                answer.pending.clear();
                 answer.open_text.clear();
                 answer.usage = Usage::default();
             }
@@ -156,12 +181,19 @@ impl Agent {
                 if matches!(block, MessageBlock::Text { .. }) {
                     answer.open_text.clear();
                 }
-                self.add_block(block.clone(), answer);
                 if let MessageBlock::ToolUse(call) = block {
+                    self.add_block(MessageBlock::ToolUse(call.clone()), answer);
                     self.add_call(call, answer, executor);
+                } else if answer.calls.is_empty() {
+                    let event = answer.hold_block(block);
+                    self.tell(event);
+                } else {
+                    self.add_block(block, answer);
                 }
             }
+            Event::CallWritten(call) => self.start_early(call, answer, executor),
             Event::BadCall(bad) => {
+                answer.forget_early();
                 let message = bad.message();
                 answer.truncated |= matches!(bad.problem, haft_model::CallProblem::Truncated { .. });
                 self.add_block(MessageBlock::ToolUse(bad.call.clone()), answer);
@@ -176,23 +208,46 @@ impl Agent {
         }
     }
 
-    fn add_block(&mut self, block: MessageBlock, answer: &Incoming) {
-        let uuid = uuid();
-        let origin =
-            Origin::Model { model: answer.model.clone(), id: answer.message_id.clone(), usage: answer.usage };
-        self.add(vec![NewLine {
-            uuid: uuid.clone(),
-            message: Message::assistant(vec![block.clone()]),
-            origin,
-            tool_use_result: None,
-        }]);
-        self.tell(AgentEvent::Block(BlockEvent {
-            uuid,
-            message_id: answer.message_id.clone(),
-            model: answer.model.clone(),
-            block,
-            usage: answer.usage,
-        }));
+    /// Blocks that nobody takes back any more become part of the conversation.
+    fn settle_blocks(&mut self, answer: &mut Incoming) {
+        for (uuid, block) in std::mem::take(&mut answer.pending) {
+            let origin = Origin::Model {
+                model: answer.model.clone(),
+                id: answer.message_id.clone(),
+                usage: answer.usage,
+            };
+            let message = Message::assistant(vec![block]);
+            self.add(vec![NewLine { uuid, message, origin, tool_use_result: None }]);
+        }
+    }
+
+    /// Adds a block that stays.
+    fn add_block(&mut self, block: MessageBlock, answer: &mut Incoming) {
+        let event = answer.hold_block(block);
+        self.settle_blocks(answer);
+        self.tell(event);
+    }
+
+    /// A call that only looks need not wait until it is certain that the answer
+    /// goes on behind it.
+    fn start_early(&mut self, call: ToolUse, answer: &mut Incoming, executor: &mut Executor) {
+        let is_plain =
+            self.cassette.is_none() && call.name != STRUCTURED_OUTPUT && !self.repeats.knows(&call);
+        if !is_plain || answer.early.is_some() || self.calls_are_over {
+            return;
+        }
+        if let Some(outline) = executor.push_if_read_only(&call) {
+            answer.early = Some((call, answer.running.len(), effect_of(outline)));
+            answer.running.push(None);
+            self.tell_calls(executor);
+        }
+    }
+
+    /// Tells what calls do that were just taken up.
+    fn tell_calls(&self, executor: &mut Executor) {
+        for shown in executor.take_shown() {
+            self.tell(AgentEvent::Called(shown));
+        }
     }
 
     fn add_call(&mut self, call: ToolUse, answer: &mut Incoming, executor: &mut Executor) {
@@ -205,6 +260,12 @@ impl Agent {
             }
             return;
         }
+        if self.calls_are_over {
+            return answer.refuse(call, String::from("Not run: only your report is wanted now, in words."));
+        }
+        if answer.confirm_early(&call) {
+            return;
+        }
         let looked = self.repeats.look(&call);
         if looked == Repeated::Run
             && let Some((cassette, calls)) = &self.cassette
@@ -213,6 +274,7 @@ impl Agent {
             match cassette.call(&call.id) {
                 Some(report) => {
                     let effect = effect_of(executor.outline(&call));
+                    self.tell_calls(executor);
                     return answer.recorded(call, report, effect);
                 }
                 None if *calls == ReplayCalls::Recorded => {
@@ -226,12 +288,13 @@ impl Agent {
         }
         match looked {
             Repeated::Run => {
-                answer.running.push(answer.calls.len());
+                answer.running.push(Some(answer.calls.len()));
                 let outline = executor.push(match &self.cassette {
                     Some((cassette, _)) => cassette.with_new_ids(call.clone()),
                     None => call.clone(),
                 });
                 answer.calls.push(Slot { call, effect: effect_of(outline), ran: true });
+                self.tell_calls(executor);
             }
             Repeated::Refuse(message) => {
                 answer.refuse(call, message);
@@ -240,6 +303,15 @@ impl Agent {
                 answer.refuse(call, format!("Not run: {reason}"));
                 answer.futile = Some(reason);
             }
+        }
+    }
+
+    /// A result that has to wait for its place in the conversation is told at
+    /// once to whoever watches.
+    fn tell_waiting(&self, answer: &Incoming, id: &haft_types::CallId) {
+        let mut waiting = answer.done.range(answer.flushed..).map(|it| it.1);
+        if let Some(report) = waiting.find(|it| it.id == *id) {
+            self.tell(AgentEvent::CallEnded(Box::new(report.clone())));
         }
     }
 
@@ -326,16 +398,17 @@ impl Agent {
     /// The person interrupted: what was said stays, what ran says how far it
     /// came.
     async fn cut_off(&mut self, mut executor: Executor, mut answer: Incoming) -> Vec<(ToolUse, Report)> {
+        self.settle_blocks(&mut answer);
         if !answer.open_text.trim().is_empty() {
             let text = std::mem::take(&mut answer.open_text);
-            self.add_block(MessageBlock::Text { text }, &answer);
+            self.add_block(MessageBlock::Text { text }, &mut answer);
         }
         self.charge(answer.usage);
         self.settle_begun(&answer);
         executor.close();
         answer.open = false;
         while let Some((number, report)) = executor.next().await {
-            answer.done.insert(answer.running[number], report);
+            answer.ended(number, report);
         }
         self.flush(&mut answer);
         let mut changes = executor.committed().to_vec();
@@ -355,13 +428,30 @@ impl Agent {
         }
     }
 
+    /// Sets money aside for the request; an interrupt ends the wait for it.
+    async fn affordable(
+        &mut self,
+        request: &mut haft_model::Request,
+        cancel: &CancellationToken,
+    ) -> Result<Result<(), Exhausted>, NoAnswer> {
+        tokio::select! {
+            afforded = self.afford(request) => Ok(afforded),
+            () = cancel.cancelled() => Err(NoAnswer::Interrupted(Vec::new())),
+        }
+    }
+
     /// Says something in the person's place.
     pub(crate) fn say(&mut self, message: Message, why: Saying) {
+        self.say_from(message, why, Origin::Meta);
+    }
+
+    /// The same; the log says where it comes from.
+    pub(crate) fn say_from(&mut self, message: Message, why: Saying, origin: Origin) {
         let uuid = uuid();
         self.add(vec![NewLine {
             uuid: uuid.clone(),
             message: message.clone(),
-            origin: Origin::Meta,
+            origin,
             tool_use_result: None,
         }]);
         self.tell(AgentEvent::Said(SaidEvent { uuid, message, why }));
@@ -376,9 +466,13 @@ impl Incoming {
             usage: Usage::default(),
             sent: SentSlot::default(),
             open_text: String::new(),
+            pending: Vec::new(),
+            ids: CallIds::default(),
             calls: Vec::new(),
             done: BTreeMap::new(),
             running: Vec::new(),
+            early: None,
+            early_done: None,
             flushed: 0,
             open: true,
             stop: None,
@@ -387,6 +481,52 @@ impl Incoming {
             changes: Vec::new(),
             truncated: false,
         }
+    }
+
+    /// A block is complete; it becomes part of the conversation when it is certain
+    /// that the answer stands.
+    fn hold_block(&mut self, block: MessageBlock) -> AgentEvent {
+        let uuid = uuid();
+        self.pending.push((uuid.clone(), block.clone()));
+        AgentEvent::Block(BlockEvent {
+            uuid,
+            message_id: self.message_id.clone(),
+            model: self.model.clone(),
+            block,
+            usage: self.usage,
+        })
+    }
+
+    /// A call of the executor has ended.
+    fn ended(&mut self, number: usize, report: Report) {
+        match self.running.get(number).copied().flatten() {
+            Some(position) => {
+                self.done.insert(position, report);
+            }
+            None if self.early.as_ref().is_some_and(|(_, early, _)| *early == number) => {
+                self.early_done = Some(report);
+            }
+            // It was taken back.
+            None => (),
+        }
+    }
+
+    /// Whether this is the call that runs already; it is part of the answer from
+    /// now on.
+    fn confirm_early(&mut self, call: &ToolUse) -> bool {
+        let Some((_, number, effect)) = self.early.take_if(|(early, ..)| early == call) else { return false };
+        let position = self.calls.len();
+        self.running[number] = Some(position);
+        self.calls.push(Slot { call: call.clone(), effect, ran: true });
+        if let Some(report) = self.early_done.take() {
+            self.done.insert(position, report);
+        }
+        true
+    }
+
+    fn forget_early(&mut self) {
+        self.early = None;
+        self.early_done = None;
     }
 
     fn is_done(&self) -> bool {

@@ -53,7 +53,8 @@ impl Answer {
             | Event::Text(_)
             | Event::Thinking(_)
             | Event::ToolStarted { .. }
-            | Event::ToolInput { .. } => {}
+            | Event::ToolInput { .. }
+            | Event::CallWritten(_) => {}
         }
     }
 

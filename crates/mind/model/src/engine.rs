@@ -42,6 +42,8 @@ const MOST_CURES: u32 = 3;
 /// How long the end of a body is waited for, so that its connection can be
 /// used again.
 const DRAIN: std::time::Duration = std::time::Duration::from_millis(25);
+/// No model has a smaller window; who says so means something else.
+const MIN_WINDOW: u64 = 512;
 /// More than any answer has.
 const MAX_BODY: usize = 512 * 1024 * 1024;
 
@@ -68,7 +70,16 @@ pub(crate) struct Engine {
     pub(crate) cache: MessageCache,
     pub(crate) meter: Meter,
     pub(crate) calibration: Calibration,
-    pub(crate) told_limits: Mutex<HashMap<String, u64>>,
+    pub(crate) told: Mutex<HashMap<String, ToldLimits>>,
+}
+
+/// What a provider said about a model that the list does not know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ToldLimits {
+    /// The most tokens of an answer.
+    answer: Option<u64>,
+    /// The most tokens of input and answer together.
+    window: Option<u64>,
 }
 
 /// An attempt that did not bring the whole answer.
@@ -93,10 +104,20 @@ enum Attempt {
 impl Engine {
     /// What is known about a model at this provider.
     pub(crate) fn info(&self, model: &str) -> ModelInfo {
-        let info = self.catalog.get(model);
+        let mut info = self.catalog.get(model);
+        if model.ends_with("[1m]") {
+            // The longer window was asked for by name.
+            info.window = info.window.max(1_000_000);
+        }
+        if let Some(window) = self.told(model).window {
+            info.window = info.window.min(window);
+        }
         match self.form {
             // Whoever speaks this form is a Claude, whatever it is called.
-            Form::Messages(_) if info.id.is_empty() => self.catalog.get("claude"),
+            Form::Messages(_) if info.id.is_empty() => {
+                let claude = self.catalog.get("claude");
+                ModelInfo { window: self.told(model).window.unwrap_or(claude.window), ..claude }
+            }
             Form::Messages(_) => info,
             // No reference is followed here, whatever the model knows.
             Form::Chat(_) | Form::Responses => ModelInfo { tool_references: false, ..info },
@@ -157,10 +178,10 @@ impl Engine {
         request: Request,
         emitter: Emitter,
     ) -> Result<(), ModelError> {
-        let info = self.info(&request.model);
         let (mut retries, mut cures, mut asked_again) = (0, 0, false);
-        let mut max_tokens = self.told_limit(&request.model);
+        let mut max_tokens = self.told(&request.model).answer;
         'lint: loop {
+            let info = self.info(&request.model);
             let (mut linted, repairs) = self.lint(&request, &info).await;
             self.linter.news(repairs).into_iter().for_each(|repair| emitter.emit(Event::Repaired(repair)));
             linted.max_tokens = max_tokens;
@@ -176,13 +197,14 @@ impl Engine {
                     }
                     Attempt::Failed(failed) => failed,
                 };
+                self.learn_from(&failed.error, &request, &encoded);
                 if cures < MOST_CURES
                     && let Some(cure) = self.cure(&linted, &encoded, &failed.error, &emitter)
                 {
                     cures += 1;
-                    if let Cure::MaxTokens(limit) = cure {
+                    if let Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. } = cure {
                         max_tokens = Some(limit);
-                        self.keep_limit(&request.model, limit, &failed.error);
+                        self.tell_limits(&request.model, &cure);
                     }
                     continue 'lint;
                 }
@@ -197,18 +219,34 @@ impl Engine {
         }
     }
 
-    /// The most tokens of an answer the provider once said it takes.
-    fn told_limit(&self, model: &str) -> Option<u64> {
-        self.told_limits.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied()
+    /// What the provider once said about a model.
+    fn told(&self, model: &str) -> ToldLimits {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.get(model).copied().unwrap_or_default()
     }
 
-    /// Remembers it, unless it was only about this one request.
-    fn keep_limit(&self, model: &str, limit: u64, error: &ModelError) {
-        let ModelError::Invalid { message } = error else { return };
-        if !message.contains("maximum allowed") {
-            return;
+    /// Remembers what a refusal says about the model, so that no later request
+    /// is refused for the same reason.
+    fn tell_limits(&self, model: &str, cure: &Cure) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let limits = told.entry(model.to_owned()).or_default();
+        match *cure {
+            Cure::MaxTokens(limit) => limits.answer = Some(limit),
+            Cure::Room { window, .. } => limits.window = Some(window),
+            _ => (),
         }
-        self.told_limits.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), limit);
+    }
+
+    /// A conversation that does not fit says how large it is, and what fits.
+    fn learn_from(&self, error: &ModelError, request: &Request, encoded: &Encoded) {
+        let ModelError::TooLong { tokens, window, .. } = error else { return };
+        if let Some(window) = window.filter(|window| MIN_WINDOW <= *window) {
+            self.tell_limits(&request.model, &Cure::Room { answer: 0, window });
+        }
+        if let Some(tokens) = *tokens {
+            self.meter.learn(&request.model, encoded.size, tokens);
+            self.calibration.learn(request, tokens);
+        }
     }
 
     /// What would make a refused request be taken; remembered and told.
@@ -222,8 +260,12 @@ impl Engine {
         let ModelError::Invalid { message } = error else { return None };
         let cure = diagnose(message)?.at_origin(&encoded.origins)?;
         let repair = match cure {
-            Cure::MaxTokens(limit) if linted.max_tokens.is_some_and(|before| before <= limit) => return None,
-            Cure::MaxTokens(limit) => Repair {
+            Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. }
+                if linted.max_tokens.is_some_and(|before| before <= limit) =>
+            {
+                return None;
+            }
+            Cure::MaxTokens(limit) | Cure::Room { answer: limit, .. } => Repair {
                 kind: RepairKind::MaxTokens,
                 place: "max_tokens".to_owned(),
                 detail: format!("the provider takes at most {limit}"),
@@ -431,9 +473,15 @@ fn has_media(request: &Request) -> bool {
     })
 }
 
-/// A transport error in words, without the address.
+/// A transport error in words, with the server and without the rest of the
+/// address.
 fn network(err: reqwest::Error) -> ModelError {
-    ModelError::Network { message: haft_net::with_causes(&err.without_url()) }
+    let server = err.url().and_then(|url| {
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        Some(format!("{}{port}: ", url.host_str()?))
+    });
+    let message = format!("{}{}", server.unwrap_or_default(), haft_net::with_causes(&err.without_url()));
+    ModelError::Network { message }
 }
 
 /// The beginning of an error body: enough to be understood.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use haft_types::Variables;
+
 use crate::{
     AnthropicLogin, ChatOptions, Common, FoundryLogin, HttpProvider, KeySource, ModelError, VertexLogin,
-    VertexPlace,
+    VertexPlace, key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
@@ -17,6 +19,9 @@ pub struct KeySettings {
     pub helper: Option<String>,
     /// How long what it prints is used.
     pub helper_ttl: Option<Duration>,
+    /// The variables the command sees, but for keys; those of this process when
+    /// nobody says.
+    pub variables: Option<Variables>,
 }
 
 /// A provider that can be built.
@@ -178,10 +183,8 @@ fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
     let helper = keys.helper.as_ref().map(|command| {
         let millis = vars.ours("API_KEY_HELPER_TTL_MS").and_then(|text| text.parse().ok());
         let ttl = millis.map(Duration::from_millis).or(keys.helper_ttl);
-        match ttl {
-            Some(ttl) => KeySource::helper_with_ttl(command, ttl),
-            None => KeySource::helper(command),
-        }
+        let variables = keys.variables.clone().unwrap_or_else(Variables::of_process);
+        KeySource::helper_of(command, ttl.unwrap_or(HELPER_TTL), variables)
     });
     let login = if let Some(token) = vars.key(&["ANTHROPIC_AUTH_TOKEN"]) {
         AnthropicLogin::Bearer(token)
@@ -197,8 +200,14 @@ fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
 }
 
 fn openai(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
-    let base_url = vars.get("OPENAI_BASE_URL").unwrap_or_else(|| OPENAI.to_owned());
+    let own = vars.get("OPENAI_BASE_URL");
     let key = vars.key(&["OPENAI_API_KEY"]);
+    if own.is_none() && key.is_none() {
+        return Err(ModelError::config(
+            "there is no key: set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs none",
+        ));
+    }
+    let base_url = own.unwrap_or_else(|| OPENAI.to_owned());
     match vars.get("HAFT_OPENAI_FORM").as_deref() {
         None | Some("chat") => Ok(ProviderChoice::OpenAiChat { base_url, key }),
         Some("responses") => Ok(ProviderChoice::OpenAiResponses { base_url, key }),
@@ -316,7 +325,7 @@ mod tests {
             let got = chosen(&vars, &none);
             assert!(got.contains(want), "{vars:?}: {got}");
         }
-        let helper = KeySettings { helper: Some("print-key".to_owned()), helper_ttl: None };
+        let helper = KeySettings { helper: Some("print-key".to_owned()), helper_ttl: None, variables: None };
         assert!(chosen(&[("ANTHROPIC_API_KEY", "k")], &helper).contains("Helper"));
     }
 

@@ -55,7 +55,7 @@ pub enum ModelError {
     /// The connection could not be made or broke.
     #[error("connection to the provider failed: {message}")]
     Network {
-        /// What the transport said, without the address.
+        /// The server, and what the transport said.
         message: String,
     },
     /// Nothing came for too long.

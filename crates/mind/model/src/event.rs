@@ -41,6 +41,11 @@ pub enum Event {
         /// Some more of the input's text; JSON only when all pieces are together.
         json: String,
     },
+    /// The input of a call is written, and whole as far as anybody can tell. It
+    /// comes again as [`Event::Block`] or [`Event::BadCall`], or is taken back with
+    /// the answer: until then it may be looked into, and nothing may be done for it
+    /// that changes anything.
+    CallWritten(ToolUse),
     /// A block is complete. A [`MessageBlock::ToolUse`] among them may run at
     /// once, and is never handed out a second time.
     Block(MessageBlock),

@@ -1,5 +1,8 @@
 //! What an HTTP error means.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 use crate::ModelError;
@@ -18,35 +21,112 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
         413 => ModelError::TooLong { message, tokens: None, window: None },
         429 => ModelError::RateLimited { message, retry_after: None },
         408 | 409 | 425 | 500.. => ModelError::Server { status, message },
+        _ if code_of(body).as_deref() == Some("context_length_exceeded") => {
+            let TooLong { tokens, window } =
+                too_long(&message).unwrap_or(TooLong { tokens: None, window: None });
+            ModelError::TooLong { message, tokens, window }
+        }
         _ => of_refusal(message),
     }
 }
 
+/// The code of an error body, where it has one.
+fn code_of(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    [&value["error"]["code"], &value["code"]].into_iter().find_map(Value::as_str).map(str::to_owned)
+}
+
 /// A refusal of the request itself.
-fn of_refusal(message: String) -> ModelError {
-    if let Some((tokens, window)) = too_long(&message) {
+pub(crate) fn of_refusal(message: String) -> ModelError {
+    if let Some(TooLong { tokens, window }) = too_long(&message) {
         return ModelError::TooLong { message, tokens, window };
     }
     ModelError::Invalid { message }
 }
 
+/// What a refusal says about a conversation that does not fit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct TooLong {
+    tokens: Option<u64>,
+    window: Option<u64>,
+}
+
+/// What the services say of a conversation that does not fit, in lower case.
+/// None of them is said of a single field that is too long.
+const TOO_LONG: [&str; 13] = [
+    "prompt is too long",
+    "input is too long",
+    "request is too long",
+    "maximum context length",
+    "context_length_exceeded",
+    "exceeds the context window",
+    "exceed the context window",
+    "exceed context limit",
+    "context size",
+    "context length of",
+    "reduce the length of",
+    "exceeds the maximum number of tokens",
+    "exceed_context_size",
+];
+
+struct TooLongPatterns {
+    /// Input and answer together: a shorter answer would do.
+    together: [Regex; 2],
+    window: Regex,
+    tokens: Regex,
+}
+
+static NUMBERS: LazyLock<Option<TooLongPatterns>> = LazyLock::new(|| {
+    Some(TooLongPatterns {
+        together: [
+            Regex::new(r"exceed context limit: (?<input>\d+) \+ \d+ > (?<window>\d+)").ok()?,
+            Regex::new(
+                r"(?i)context length is (?<window>\d+) tokens.*\((?<input>\d+) in the (?:messages|prompt)[^)]*in the completion\)",
+            )
+            .ok()?,
+        ],
+        window: Regex::new(
+            r"(?i)> (\d+) maximum|context (?:length|window|size)(?: is| of(?: only)?|:)? ?\(?(\d+)|allowed \((\d+)\)|with (\d+) maximum context",
+        )
+        .ok()?,
+        tokens: Regex::new(
+            r"(?i)too long: (\d+)|requested (\d+)|resulted in (\d+)|count \((\d+)\)|contains (\d+) tokens|request \((\d+) tokens",
+        )
+        .ok()?,
+    })
+});
+
+/// An answer that must be shorter than this is not worth a request.
+const WORTH_ASKING: u64 = 1_024;
+
+/// Where input and answer together do not fit although the input does: how long
+/// the answer may be, and the window.
+pub(crate) fn room_left(message: &str) -> Option<(u64, u64)> {
+    let found = NUMBERS.as_ref()?.together.iter().find_map(|pattern| pattern.captures(message))?;
+    let (input, window): (u64, u64) = (found["input"].parse().ok()?, found["window"].parse().ok()?);
+    let room = window.checked_sub(input).filter(|room| WORTH_ASKING.min(window / 4) <= *room && 0 < *room)?;
+    Some((room, window))
+}
+
 /// Whether a refusal says that the conversation does not fit, and the numbers.
-fn too_long(message: &str) -> Option<(Option<u64>, Option<u64>)> {
-    let numbers: Vec<u64> = message
-        .split(|it: char| !it.is_ascii_digit())
-        .filter(|text| text.len() > 2)
-        .filter_map(|text| text.parse().ok())
-        .collect();
-    let number = |at: usize| numbers.get(at).copied();
-    if message.contains("prompt is too long") {
-        return Some((number(0), number(1)));
+fn too_long(message: &str) -> Option<TooLong> {
+    let lower = message.to_lowercase();
+    if !TOO_LONG.iter().any(|words| lower.contains(words)) || room_left(message).is_some() {
+        return None;
     }
-    let says_so =
-        ["maximum context length", "context_length_exceeded", "exceeds the context window", "context size"];
-    if says_so.iter().any(|words| message.contains(words)) {
-        return Some((number(1), number(0)));
-    }
-    None
+    let numbers = NUMBERS.as_ref()?;
+    let number = |pattern: &Regex, name: &str| {
+        let found = pattern.captures(message)?;
+        let group = found.name(name).or_else(|| found.iter().skip(1).flatten().next())?;
+        group.as_str().parse().ok()
+    };
+    let together = numbers.together.iter().find(|pattern| pattern.is_match(message));
+    Some(match together {
+        Some(pattern) => TooLong { tokens: number(pattern, "input"), window: number(pattern, "window") },
+        None => {
+            TooLong { tokens: number(&numbers.tokens, "tokens"), window: number(&numbers.window, "window") }
+        }
+    })
 }
 
 /// The words of an error body.
@@ -66,6 +146,54 @@ pub(crate) fn message_of(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_conversation_that_does_not_fit_is_told_from_other_refusals() {
+        let long = |tokens, window| Some(TooLong { tokens, window });
+        for (message, want) in [
+            ("prompt is too long: 211539 tokens > 200000 maximum", long(Some(211_539), Some(200_000))),
+            (
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+                long(Some(9_000), Some(8_192)),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8100 in the messages, 900 in the completion).",
+                long(Some(8_100), Some(8_192)),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (4000 in the messages, 5000 in the completion).",
+                None,
+            ),
+            ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease", None),
+            (
+                "input length and `max_tokens` exceed context limit: 199900 + 21333 > 200000, decrease",
+                long(Some(199_900), Some(200_000)),
+            ),
+            ("Your input exceeds the context window of this model. Please adjust", long(None, None)),
+            ("Input is too long for requested model.", long(None, None)),
+            (
+                "The input token count (40000) exceeds the maximum number of tokens allowed (32768).",
+                long(Some(40_000), Some(32_768)),
+            ),
+            (
+                "Prompt contains 9000 tokens and 0 draft tokens, too large for model with 8192 maximum context length",
+                long(Some(9_000), Some(8_192)),
+            ),
+            (
+                "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it",
+                long(Some(9_000), Some(4_096)),
+            ),
+            (
+                "the model is loaded with context length of only 4096 tokens, which is not enough",
+                long(None, Some(4_096)),
+            ),
+            ("tools.0.custom.name: String should have at most 64 characters", None),
+            ("Invalid 'messages[0].name': string too long. Expected at most 64", None),
+        ] {
+            assert_eq!(too_long(message), want, "{message}");
+        }
+        assert_eq!(room_left("exceed context limit: 188240 + 21333 > 200000"), Some((11_760, 200_000)));
+    }
 
     #[test]
     fn statuses_and_words_are_understood() {

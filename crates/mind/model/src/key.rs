@@ -3,6 +3,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haft_types::Variables;
 use tokio::{process::Command, sync::Mutex};
 
 use crate::{ModelError, Secret};
@@ -10,7 +11,7 @@ use crate::{ModelError, Secret};
 /// How long a helper command may take.
 const HELPER_TIME: Duration = Duration::from_secs(30);
 /// How long what it said is used.
-const HELPER_TTL: Duration = Duration::from_secs(300);
+pub(crate) const HELPER_TTL: Duration = Duration::from_secs(300);
 
 /// Where a key comes from. It is looked up when it is needed, and never shown.
 #[derive(Debug)]
@@ -37,7 +38,12 @@ impl KeySource {
 
     /// The same with another time.
     pub fn helper_with_ttl(command: impl Into<String>, ttl: Duration) -> Self {
-        Self::Helper(KeyHelper { command: command.into(), ttl, last: Mutex::new(None) })
+        Self::helper_of(command, ttl, Variables::of_process())
+    }
+
+    /// The same for a command that sees these variables, but for keys.
+    pub fn helper_of(command: impl Into<String>, ttl: Duration, variables: Variables) -> Self {
+        Self::Helper(KeyHelper { command: command.into(), ttl, variables, last: Mutex::new(None) })
     }
 
     /// The key of the moment; asks the helper where there is one and its last answer is too old.
@@ -71,6 +77,7 @@ impl KeySource {
 pub struct KeyHelper {
     command: String,
     ttl: Duration,
+    variables: Variables,
     last: Mutex<Option<(Instant, Secret)>>,
 }
 
@@ -91,6 +98,7 @@ impl KeyHelper {
     async fn run(&self) -> Result<Secret, ModelError> {
         let fail = |what: String| ModelError::Auth { message: format!("the key helper command {what}") };
         let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+        command.env_clear().envs(self.variables.inherited());
         command.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(&self.command);
         command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(HELPER_TIME, command.output())

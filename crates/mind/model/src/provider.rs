@@ -102,7 +102,7 @@ impl HttpProvider {
             cache: Default::default(),
             meter: Default::default(),
             calibration: Default::default(),
-            told_limits: Default::default(),
+            told: Default::default(),
         };
         Ok(Self { name, engine: Arc::new(engine) })
     }

@@ -7,11 +7,15 @@ use haft_tool::{Access, CallContext, DynTool, Exposure, example};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::portable::portable;
+use super::{StructuredResults, portable::portable};
 
 /// All tools of a pool, in its order.
-pub(super) fn tools(pool: &Pool) -> Vec<Tool> {
-    pool.tools().map(|(name, tool)| describe(name, tool)).collect()
+pub(super) fn tools(pool: &Pool, structured: StructuredResults) -> Vec<Tool> {
+    let mut listed: Vec<Tool> = pool.tools().map(|(name, tool)| describe(name, tool)).collect();
+    if structured == StructuredResults::LeftOut {
+        listed.iter_mut().for_each(|tool| tool.output_schema = None);
+    }
+    listed
 }
 
 fn describe(name: &str, tool: &Arc<dyn DynTool>) -> Tool {
@@ -51,10 +55,15 @@ fn object(schema: &Value) -> JsonObject {
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// What the tool says about calls of it, asked with many different inputs: a
-/// claim is made only if it holds for all of them. So there is no second place
-/// that could say something else than the tool.
+/// What the tool says about calls of it; nothing of one that panics when asked.
 fn annotations(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
+    let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| answered(tool)));
+    asked.unwrap_or_else(|_| ToolAnnotations::new())
+}
+
+/// Asked with many different inputs: a claim is made only if it holds for all of
+/// them. So there is no second place that could say something else than the tool.
+fn answered(tool: &Arc<dyn DynTool>) -> ToolAnnotations {
     let cx = CallContext::detached("annotations", Path::new("/"));
     let inputs = probes(&tool.spec().input_schema);
     let calls: Vec<_> =

@@ -91,10 +91,24 @@ pub struct ServerOptions {
     /// beside the result store: a file there that a result names can be read
     /// as a resource.
     pub spools: Vec<PathBuf>,
+    /// Whether results are sent as data, too.
+    pub structured: StructuredResults,
     /// Calls under way at the same time, of all clients together.
     pub max_calls: usize,
     /// A call that takes longer goes on as a task, for clients that know tasks.
     pub task_after: std::time::Duration,
+}
+
+/// Whether tools say what their structured results look like and send them
+/// beside the text.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StructuredResults {
+    /// They do: for clients that are programs.
+    #[default]
+    Sent,
+    /// They do not: there are clients that show a model the data in place of the
+    /// text, and the text is what was written for it.
+    LeftOut,
 }
 
 impl Default for ServerOptions {
@@ -104,6 +118,7 @@ impl Default for ServerOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: String::new(),
             spools: Vec::new(),
+            structured: StructuredResults::default(),
             max_calls: 256,
             task_after: std::time::Duration::from_secs(15),
         }
@@ -154,7 +169,8 @@ impl ToolServer {
         match slot.as_ref().filter(|listed| Arc::ptr_eq(&listed.pool, &pool)) {
             Some(listed) => listed.clone(),
             None => {
-                let listed = Listed { tools: Arc::new(describe::tools(&pool)), pool };
+                let listed =
+                    Listed { tools: Arc::new(describe::tools(&pool, self.shared.options.structured)), pool };
                 *slot = Some(listed.clone());
                 listed
             }

@@ -1,7 +1,7 @@
 //! A report as a client reads it.
 
 use haft_runtime::Report;
-use haft_tool::Block;
+use haft_tool::{Block, ErrorKind};
 use haft_types::MediaSource;
 use rmcp::model::{CallToolResult, ContentBlock, ResultType};
 use serde_json::{Value, json};
@@ -27,6 +27,11 @@ pub(super) fn result(
         return result;
     }
     let mut content: Vec<ContentBlock> = report.content.0.into_iter().map(block).collect();
+    // A client shows its person nothing but results, so what they can do is there.
+    let way_out = report.decision.as_ref().filter(|_| report.error == Some(ErrorKind::Denied));
+    if let Some(way_out) = way_out.and_then(|it| it.way_out.as_ref()) {
+        content.push(ContentBlock::text(format!("[For the person who runs this server: {way_out}]")));
+    }
     content.extend(stored.map(|it| it.link()));
     if content.is_empty() {
         content.push(ContentBlock::text("(no output)"));

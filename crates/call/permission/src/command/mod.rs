@@ -8,12 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use haft_command::{self as shell, Access, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight};
+use haft_command::{
+    self as shell, Access, Belief, Class, Cover, Doubt, Effect, Part, Reach, Target, Verb, Weight,
+};
 use haft_tool::CommandLine;
 
 use crate::{
     Analysis, CommandJudge, CommandPart, CommandPlace, Concern, Coverage, Face, FileReach, FileTarget,
-    FileUse, FileUseKind, Nature, Through,
+    FileUse, FileUseKind, Nature, Through, obeyed, protected::is_protected,
 };
 
 /// Takes command lines apart with `haft-command`.
@@ -41,10 +43,22 @@ impl CommandJudge for ShellCommands {
             return Vec::new();
         }
         let parts: Vec<&Part> = found.parts.iter().filter(|part| !part.is_read_only()).collect();
-        let proposed: Vec<String> = parts.iter().filter_map(|part| shell::propose(part)).collect();
+        let proposed: Vec<String> =
+            parts.iter().filter_map(|part| shell::propose(part).or_else(|| spelled_out(part))).collect();
         // A rule for some parts would only lead to the next question.
         if proposed.len() == parts.len() { proposed } else { Vec::new() }
     }
+}
+
+/// A rule for exactly this command, where its words can be written in one.
+fn spelled_out(part: &Part) -> Option<String> {
+    let face = part.faces.allow.first()?;
+    let plain = |word: &String| {
+        !word.is_empty() && !word.chars().any(|c| c.is_whitespace() || c.is_control() || "*()\\:".contains(c))
+    };
+    let known = part.words.iter().all(|word| matches!(word, shell::Word::Literal(_)));
+    let all = face.words.iter().all(plain) && part.assigns.is_empty() && known;
+    (all && 1 < face.words.len()).then(|| face.words.join(" "))
 }
 
 /// The reading the tool made when the call was parsed, if it is one of this line
@@ -64,6 +78,8 @@ fn command_part(part: &Part, place: &CommandPlace<'_>) -> CommandPart {
         nature: nature(part, place),
         files: part.effects.iter().flat_map(|effect| file_uses(effect, place)).collect(),
         concern: concern(part),
+        talks: part.talks,
+        weak: part.belief == Belief::Weak,
     };
     if part.doubts.iter().any(|doubt| doubt.weight() == Weight::FarReaching) {
         narrow(&mut made);
@@ -86,37 +102,39 @@ fn narrow(part: &mut CommandPart) {
 
 fn nature(part: &Part, place: &CommandPlace<'_>) -> Nature {
     let names = if is_fed(part) { Names::Handed } else { Names::Walked };
-    let leaves = follows_links(part)
-        && part
-            .effects
-            .iter()
-            .any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, names, place));
+    let leaves = part
+        .effects
+        .iter()
+        .any(|it| it.reach == Reach::LinkedTree && links_lead_out(&it.target, names, place));
     let plain =
         part.doubts.is_empty() && !leaves && part.effects.iter().all(|effect| stays_plain(effect, place));
     match part.class {
         Class::ReadOnly if plain => Nature::ReadOnly,
+        Class::Edit(Verb::Copy | Verb::Move) if plain && carries_protected(part) => Nature::Other,
         Class::Edit(Verb::Create | Verb::Copy | Verb::Move) if plain => Nature::EditsFiles,
         _ => Nature::Other,
     }
 }
 
-/// Whether nothing but files is touched: no network, and no configuration of
-/// another place (a repository's hooks and helpers) can run.
+/// Whether nothing but files is touched: no network, and nothing that a file of
+/// the place it runs in names can run.
 fn stays_plain(effect: &Effect, place: &CommandPlace<'_>) -> bool {
     match effect.access {
         Access::Connect => false,
-        Access::Obey => match &effect.target {
-            Target::Path(path) => obeys_the_same(&haft_paths::lexical(path), place),
+        Access::Obey(obeyed) => match &effect.target {
+            Target::Path(path) => {
+                let dir = haft_paths::lexical(path);
+                is_near(&dir, place) && obeyed::is_plain(obeyed, &dir, place.home)
+            }
             Target::Pattern(_) | Target::Unknown(_) => false,
         },
         Access::Read | Access::List | Access::Write | Access::Delete | Access::Enter => true,
     }
 }
 
-/// Whether a repository's configuration in this directory is that of the working
-/// directory: it is the directory itself, or one below it that belongs to the
-/// same repository and was told to git by name (`git -C src`).
-fn obeys_the_same(dir: &Path, place: &CommandPlace<'_>) -> bool {
+/// Whether a directory is the one commands run in, or one below it that was told
+/// by name and is no link (`git -C src`).
+fn is_near(dir: &Path, place: &CommandPlace<'_>) -> bool {
     if dir == place.cwd {
         return true;
     }
@@ -124,29 +142,42 @@ fn obeys_the_same(dir: &Path, place: &CommandPlace<'_>) -> bool {
         let has = |name: &str| dir.join(name).symlink_metadata().is_ok();
         has(".git") || has("HEAD") || has("objects") || has("refs")
     };
-    let below = haft_paths::is_inside(dir, place.cwd)
+    haft_paths::is_inside(dir, place.cwd)
         && dir.is_dir()
+        && dir.ancestors().take_while(|it| *it != place.cwd).all(|it| !is_repository(it))
         && haft_paths::real(dir).is_ok_and(|real| {
             haft_paths::real(place.cwd)
                 .is_ok_and(|cwd| dir.strip_prefix(place.cwd).is_ok_and(|rest| cwd.join(rest) == real))
-        });
-    below && dir.ancestors().take_while(|it| *it != place.cwd).all(|it| !is_repository(it))
+        })
 }
 
-/// Whether the command was told to follow links (`grep -R`, `find -L`), or does
-/// so because it is handed names by another one.
-fn follows_links(part: &Part) -> bool {
-    if is_fed(part) {
-        return true;
-    }
-    let options = part.words.iter().filter_map(|word| match word {
-        shell::Word::Literal(text) => Some(text.as_str()),
-        shell::Word::Pattern(_) | shell::Word::Unknown(_) => None,
-    });
-    let mut options = options.take_while(|word| *word != "--").filter(|word| word.starts_with('-'));
-    options.any(|word| {
-        word.starts_with("--dereference") || (!word.starts_with("--") && word.contains(['R', 'L']))
+/// Whether something protected lies in a tree that is copied or moved: it would
+/// be protected where it arrives.
+fn carries_protected(part: &Part) -> bool {
+    let sources = part.effects.iter().filter(|it| it.access == Access::Read && it.reach != Reach::Itself);
+    sources.into_iter().any(|it| match &it.target {
+        Target::Path(path) => holds_protected(&haft_paths::lexical(path)),
+        Target::Pattern(_) | Target::Unknown(_) => true,
     })
+}
+
+fn holds_protected(tree: &Path) -> bool {
+    let mut open = vec![tree.to_owned()];
+    let mut seen = 0;
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            seen += 1;
+            let path = entry.path();
+            let inside = path.strip_prefix(tree).map(|rest| Path::new("/").join(rest));
+            if MOST_NAMES < seen || inside.is_ok_and(|it| is_protected(&it, &[])) {
+                return true;
+            }
+            if entry.file_type().is_ok_and(|it| it.is_dir()) {
+                open.push(path);
+            }
+        }
+    }
+    false
 }
 
 /// As many names as are looked at before a tree counts as unknown.
@@ -251,7 +282,7 @@ fn file_uses(effect: &Effect, place: &CommandPlace<'_>) -> Vec<FileUse> {
         // Names and sizes inside the workspace are no secret, content is.
         (Access::List | Access::Enter, _) if is_at_home(&effect.target, place) => &[],
         (Access::List | Access::Enter, _) => &[FileUseKind::Read],
-        (Access::Obey | Access::Connect, _) => &[],
+        (Access::Obey(_) | Access::Connect, _) => &[],
     };
     kinds.iter().map(|kind| FileUse { target: target.clone(), kind: *kind, through, reach }).collect()
 }

@@ -3,13 +3,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use globset::GlobMatcher;
 use haft_paths::{Located, PathProblem, locate};
 use haft_tool::{Access, CallContext, CommandLine, DynCall, Grant, Reach, Verdict};
 
 use crate::{
     Analysis, CommandPart, FileReach, FileTarget, FileUse, FileUseKind, Opinion, Policy, Through,
-    expansion::expand,
+    expansion::{PathShape, expand},
     hardlink::{FileId, linked_id},
     matcher::PathUse,
     port::CommandPlace,
@@ -67,7 +66,7 @@ pub(crate) enum FileWhat {
     /// This file.
     Spotted(Result<Spotted, PathProblem>),
     /// Whatever has this shape; what exists of it is spotted one by one.
-    Shape(GlobMatcher),
+    Shape(PathShape),
     /// Known only when it runs.
     Unknown(String),
 }
@@ -90,13 +89,30 @@ impl<'a> Facts<'a> {
 
     /// Where each declared path really is.
     pub(crate) fn grants(&self) -> Vec<Grant> {
-        let grants = self.touches.iter().filter_map(|touch| match touch {
-            Touch::Path { asked, spotted: Ok(spotted), .. } => {
-                Some(Grant { asked: asked.clone(), real: spotted.located.real.clone() })
+        let grant = |asked: &Path, spotted: &Spotted| Grant {
+            asked: asked.to_owned(),
+            real: spotted.located.real.clone(),
+        };
+        let grants = self.touches.iter().flat_map(|touch| match touch {
+            Touch::Path { asked, spotted: Ok(spotted), .. } => vec![grant(asked, spotted)],
+            Touch::Command { parts, .. } => {
+                let files = parts.iter().flat_map(|(_, files)| files);
+                let named = files.filter(|it| it.through != Through::Mention);
+                named
+                    .filter_map(|file| match &file.what {
+                        FileWhat::Spotted(Ok(spotted)) => Some(grant(&spotted.located.lexical, spotted)),
+                        _ => None,
+                    })
+                    .collect()
             }
-            _ => None,
+            _ => Vec::new(),
         });
         grants.collect()
+    }
+
+    /// Whether a command line is all of the call.
+    pub(crate) fn is_one_line(&self) -> bool {
+        matches!(&self.touches[..], [Touch::Command { .. }])
     }
 
     /// Whether a command line is part of the call.
@@ -150,10 +166,10 @@ fn spots(file: &FileUse, cx: &CallContext, home: Option<&Path>) -> Vec<FileSpot>
             let mut spots = vec![FileSpot { using: PathUse::Read, ..spotted(&found.start) }];
             spots[0].reach = FileReach::Itself;
             spots.extend(found.found.iter().map(|path| spotted(path)));
-            match found.shape.filter(|_| !found.cut) {
-                Some(shape) => spots.push(spot(FileWhat::Shape(shape))),
-                None => spots.push(spot(FileWhat::Unknown(pattern.display().to_string()))),
-            }
+            spots.push(spot(match found.cut {
+                false => FileWhat::Shape(found.shape),
+                true => FileWhat::Unknown(pattern.display().to_string()),
+            }));
             spots
         }
     }

@@ -1,11 +1,11 @@
 use std::path::Path;
 
-use globset::GlobMatcher;
 use haft_paths::Located;
 
 use super::{FileSpot, FileWhat, Level, Ruling, Standing, by_rule, path::Speaker};
 use crate::{
     Behavior, FileReach, Through,
+    expansion::PathShape,
     matcher::PathUse,
     protected::is_protected,
     reason::{Action, Why},
@@ -67,7 +67,7 @@ impl Level<'_> {
     }
 
     /// A file that a pattern would find once it exists.
-    fn shape_forbidden(&self, shape: &GlobMatcher, using: PathUse) -> Option<Ruling> {
+    fn shape_forbidden(&self, shape: &PathShape, using: PathUse) -> Option<Ruling> {
         let paths = self.policy.rules().paths(self.anchors());
         let (rule, path) = paths.find_named(shape, using)?;
         let why = by_rule(rule, Action::Path { path, using });

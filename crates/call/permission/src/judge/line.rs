@@ -4,6 +4,7 @@ use haft_types::PermissionMode;
 use super::{FileSpot, FileWhat, Level, Role, Ruling, Standing, Tally, Wish, by_rule};
 use crate::{
     Behavior, CommandPart, Concern, Nature, Through,
+    matcher::PathUse,
     reason::{Action, Why},
     ruleset::RuleSet,
     shown,
@@ -23,9 +24,12 @@ impl Level<'_> {
         let held = doubt.is_none() && parts.iter().all(|(part, _)| self.policy.is_held(part));
         for (part, files) in parts {
             let redirected = files.iter().filter(|file| file.through == Through::Redirection);
-            let ruling = walled(self.command(part, files, line), held);
-            tally.add(self.settle(ruling.about(shown::text(&part.text))));
+            let ruling = self.settle(walled(self.command(part, files, line), held));
+            tally.beyond_reading |= !self.only_reads(part, &ruling);
+            tally.talks |= part.talks;
+            tally.add(ruling.about(shown::text(&part.text)));
             for file in redirected {
+                tally.beyond_reading |= file.using == PathUse::Write;
                 tally.add(self.settle(walled(self.redirection(file), held)));
             }
         }
@@ -33,6 +37,14 @@ impl Level<'_> {
             let doubtful = Ruling::new(Standing::Guarded, Why::Doubt(doubt.to_owned()));
             tally.add(self.settle(doubtful.about(shown::text(line.text()))));
         }
+    }
+
+    /// Whether nothing but the belief that it only reads lets a command run: no
+    /// rule speaks for it, and no mode lets everything run.
+    fn only_reads(&self, part: &CommandPart, ruling: &Ruling) -> bool {
+        matches!(ruling.why, Why::CommandReads)
+            && self.policy.mode != PermissionMode::BypassPermissions
+            && self.command_allow(part).is_none()
     }
 
     fn command(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
@@ -43,9 +55,18 @@ impl Level<'_> {
 
     /// Where the shell itself reads or writes.
     fn redirection(&self, file: &FileSpot) -> Ruling {
-        match (&file.what, self.file(file)) {
+        let ruling = match (&file.what, self.file(file)) {
             (FileWhat::Unknown(text), ruling) => ruling.about(shown::text(text)),
             (_, ruling) => ruling,
+        };
+        // Who lets every command run lets commands write, too; redirecting is no other way to do it.
+        let known = !matches!(file.what, FileWhat::Unknown(_));
+        match (ruling.standing, self.tool_allow()) {
+            (Standing::Open, Some(rule)) if known => {
+                let subject = ruling.subject.clone().unwrap_or_default();
+                Ruling::allowed(by_rule(rule, Action::Tool(self.facts.tool.to_owned()))).about(subject)
+            }
+            _ => ruling,
         }
     }
 
@@ -66,12 +87,15 @@ impl Level<'_> {
     fn command_allowed(&self, part: &CommandPart, files: &[FileSpot], line: &CommandLine) -> Ruling {
         let operands = files.iter().filter(|file| file.through == Through::Operand);
         let mentions = files.iter().filter(|file| file.through == Through::Mention);
-        let rulings =
-            operands.map(|file| self.file(file)).chain(mentions.filter_map(|file| self.below(file)));
+        let mentioned =
+            mentions.filter_map(|file| self.below(file).or_else(|| self.mention_guarded(part, file)));
+        let rulings = operands.map(|file| self.file(file)).chain(mentioned);
         let strictest = rulings.reduce(|a, b| b.stricter(a));
         let files_allowed = strictest.as_ref().is_none_or(|ruling| ruling.standing == Standing::Allowed);
         match (part.nature, &strictest) {
-            (Nature::ReadOnly, _) if files_allowed => return Ruling::allowed(Why::CommandReads),
+            (Nature::ReadOnly, _) if files_allowed && (!part.weak || self.policy.holds_reading()) => {
+                return Ruling::allowed(Why::CommandReads);
+            }
             (Nature::EditsFiles, Some(edited)) if files_allowed && self.policy.accepts_edits() => {
                 return Ruling::allowed(edited.why.clone());
             }
@@ -80,9 +104,18 @@ impl Level<'_> {
         match (self.command_allow(part), strictest) {
             (_, Some(guarded)) if guarded.standing == Standing::Guarded => guarded,
             (Some(why), _) => Ruling::allowed(why),
-            (None, Some(outside)) if part.nature == Nature::ReadOnly => outside,
+            (None, Some(outside)) if part.nature == Nature::ReadOnly && !files_allowed => outside,
             (None, _) => self.command_open(part, line),
         }
+    }
+
+    /// A protected file among the words of a command that may write it: no rule
+    /// about the command speaks for that, unless it spells all of it.
+    fn mention_guarded(&self, part: &CommandPart, file: &FileSpot) -> Option<Ruling> {
+        let FileWhat::Spotted(Ok(spotted)) = &file.what else { return None };
+        let spelled = || self.policy.rules().command_exactly(part);
+        let may_write = file.using == PathUse::Write && part.nature == Nature::Other && writes(part);
+        self.path_guarded(file.using, &spotted.located).filter(|_| may_write && !spelled())
     }
 
     /// What rules forbid, and what they insist on asking about: the command in
@@ -150,6 +183,42 @@ impl Level<'_> {
         };
         Ruling::new(Standing::Open, why).wishing(|| Wish::Line(line.clone()))
     }
+}
+
+/// Subcommands of git that read the files they name, or change only the index.
+const GIT_READERS: &[&str] = &[
+    "add",
+    "annotate",
+    "blame",
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "commit",
+    "describe",
+    "diff",
+    "grep",
+    "log",
+    "ls-files",
+    "push",
+    "reset",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "stage",
+    "stash",
+    "status",
+    "tag",
+];
+
+/// Whether a command may write the files it names.
+fn writes(part: &CommandPart) -> bool {
+    let git = |words: &[String]| {
+        let subcommand = words.iter().skip(1).find(|word| !word.starts_with('-'));
+        words.first().is_some_and(|name| name == "git")
+            && subcommand.is_some_and(|name| GIT_READERS.contains(&name.as_str()))
+    };
+    !part.allow_faces.iter().any(|face| git(&face.words))
 }
 
 /// What nobody speaks about may run behind walls. Files outside the workspace

@@ -106,6 +106,10 @@ pub(crate) struct Tally {
     strictest: Option<Ruling>,
     pub(crate) parts: Vec<Part>,
     pub(crate) wishes: Vec<Wish>,
+    /// Whether something but the belief that it only reads lets it run.
+    pub(crate) beyond_reading: bool,
+    /// Whether one of the commands asks a server.
+    pub(crate) talks: bool,
 }
 
 impl Tally {
@@ -132,6 +136,8 @@ impl Tally {
     /// are those of whoever decided.
     pub(crate) fn and(self, above: Self) -> Self {
         let decided_above = self.verdict().standing < above.verdict().standing;
+        let (beyond_reading, talks) =
+            (self.beyond_reading || above.beyond_reading, self.talks || above.talks);
         let aligned = self.parts.len() == above.parts.len();
         let parts = match (aligned, decided_above) {
             (true, _) => {
@@ -142,8 +148,8 @@ impl Tally {
             (false, false) => self.parts,
         };
         match decided_above {
-            true => Self { strictest: above.strictest, parts, wishes: above.wishes },
-            false => Self { strictest: self.strictest, parts, wishes: self.wishes },
+            true => Self { strictest: above.strictest, parts, wishes: above.wishes, beyond_reading, talks },
+            false => Self { strictest: self.strictest, parts, wishes: self.wishes, beyond_reading, talks },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rules as they are written, and what they are about.
 
+mod bracket;
 mod command;
 mod domain;
 mod name;

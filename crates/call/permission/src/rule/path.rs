@@ -93,7 +93,9 @@ impl PathPattern {
 
 /// The glob of a pattern: `*` stays inside one segment.
 pub(crate) fn compile(glob: &str) -> Result<Glob, &'static str> {
-    let built = GlobBuilder::new(glob)
+    let glob =
+        super::bracket::respelled(glob).ok_or("a bracket expression of the path pattern is not known")?;
+    let built = GlobBuilder::new(&glob)
         .literal_separator(true)
         .backslash_escape(true)
         .empty_alternates(true)

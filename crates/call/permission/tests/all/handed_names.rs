@@ -41,6 +41,7 @@ impl Place {
         let rules = Rules { allow: &[], ask: &[], deny };
         let policy = with_rules(Policy::builder(self.ws()), rules)
             .commands(std::sync::Arc::new(ShellCommands))
+            .reading(haft_permission::ReadingHeld::Yes)
             .build();
         policy.judge("Bash", &Call::command(line), &context(&self.ws(), None), &Opinion::None).behavior
     }

@@ -11,6 +11,8 @@
 mod agents;
 mod common;
 mod file_paths;
+mod found;
+mod fuzz;
 mod handed_names;
 mod modes;
 mod paths;

@@ -231,6 +231,8 @@ fn part(text: &str, nature: Nature) -> CommandPart {
         nature,
         files: vec![],
         concern: None,
+        talks: false,
+        weak: false,
     }
 }
 
@@ -297,8 +299,11 @@ fn the_strictest_part_of_a_line_decides() {
     let touch = Rules { allow: &["Bash(touch:*)"], ..none };
     line(Default, touch, &[writing("/etc/f", Operand)], None, Allow);
     line(Default, touch, &[writing("/ws/.git/f", Operand)], None, Ask);
-    // No rule about a command covers where its output goes.
-    line(Default, Rules { allow: &["Bash"], ..none }, &[writing("/ws/f", Redirection)], None, Ask);
+    // No rule about a command covers where its output goes; one for every command does, as for `touch`.
+    line(Default, touch, &[writing("/ws/f", Redirection)], None, Ask);
+    line(Default, Rules { allow: &["Bash"], ..none }, &[writing("/ws/f", Redirection)], None, Allow);
+    line(Default, Rules { allow: &["Bash"], ..none }, &[writing("/ws/.git/f", Redirection)], None, Ask);
+    line(DontAsk, Rules { allow: &["Bash"], ..none }, &[writing("/ws/f", Redirection)], None, Allow);
     line(
         Default,
         Rules { allow: &["Bash", "Edit(./f)"], ..none },

@@ -6,6 +6,11 @@
 
 use std::collections::HashMap;
 
+use super::synonyms;
+
+/// How much a word counts that means what was asked for.
+const SAME_MEANING: f64 = 0.35;
+
 /// How often a word must be thought of when it stands in this field.
 #[derive(Clone, Copy)]
 enum Weight {
@@ -81,7 +86,16 @@ impl Index {
     pub(crate) fn search(&self, query: &str, required: &[String]) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in words(query).chain(required.iter().flat_map(|it| words(it))) {
-            for (at, score) in self.score(&word) {
+            let mut found = self.score(&word);
+            // What only means the same counts less than what is there in so many
+            // letters.
+            for other in synonyms::others(&word) {
+                for (at, score) in self.score(other) {
+                    let entry = found.entry(at).or_default();
+                    *entry = entry.max(score * SAME_MEANING);
+                }
+            }
+            for (at, score) in found {
                 *scores.entry(at).or_default() += score;
             }
         }
@@ -202,6 +216,9 @@ mod tests {
             ("mcp__база-данных__query", "", "Run a SQL query."),
             ("mcp__天気__今日の予報", "", "天気予報を返します。"),
             ("mcp__slack__postMessage", "", "Send a message to a channel."),
+            ("mcp__office__write_to", "", "Composes mail for a recipient."),
+            ("mcp__sky__outlook_for_city", "", "Returns the forecast of the next days."),
+            ("mcp__pixels__resize", "", "Gives a picture another width."),
         ];
         let index = Index::build(tools.iter().map(|&(name, hint, description)| {
             let wire_name = name;
@@ -216,6 +233,11 @@ mod tests {
             ("予報", vec![], vec!["mcp__天気__今日の予報"]),
             ("post message slack", vec![], vec!["mcp__slack__postMessage"]),
             ("issue", vec!["slack"], vec!["mcp__slack__postMessage"]),
+            // Words that are nowhere, for things that are.
+            ("email", vec!["office"], vec!["mcp__office__write_to"]),
+            ("weather", vec![], vec!["mcp__sky__outlook_for_city"]),
+            ("shrink image", vec![], vec!["mcp__pixels__resize"]),
+            ("compress photo", vec![], vec!["mcp__pixels__resize"]),
             ("zzz", vec![], vec![]),
         ] {
             let required: Vec<String> = required.into_iter().map(str::to_owned).collect();

@@ -1,6 +1,7 @@
 //! Finding deferred tools, and the tool that does it.
 
 mod index;
+mod synonyms;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

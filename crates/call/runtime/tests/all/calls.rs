@@ -45,6 +45,25 @@ async fn every_failing_stage_gives_one_report() {
     }
 }
 
+/// Wherever a tool panics, its call has one report and its neighbours run.
+#[tokio::test]
+async fn a_panic_in_any_question_is_a_failed_call_among_others() {
+    for place in ["canonicalize", "validate", "is_read_only", "path", "check_permissions"] {
+        let mut rig = Setup::default().rig();
+        let good = ("Probe", json!({"safe": true, "read_only": true, "size": 5}));
+        let bad = ("Probe", json!({"safe": true, "panic": place}));
+        let reports = rig.run(&[good.clone(), bad, good]).await;
+        let errors: Vec<bool> = reports.iter().map(|it| it.error.is_some()).collect();
+        assert_eq!(errors, [false, true, false], "{place}");
+        let text = reports[1].content.to_text();
+        assert!(text.contains("asked to panic in a question"), "{place}: {text}");
+    }
+    // One that cannot say whether it may overlap runs alone.
+    let mut rig = Setup::default().rig();
+    let reports = rig.run(&[("Probe", json!({"panic": "is_concurrency_safe"}))]).await;
+    assert_eq!(reports.len(), 1);
+}
+
 #[tokio::test]
 async fn aliases_and_coercion_work_through_the_pipeline() {
     check(Setup::default(), "probe_alias", json!({"size": " +7 "}), None, "xxxxxxx").await;

@@ -109,6 +109,42 @@ async fn a_full_disk_cuts_with_a_mark() {
     assert!(small.contains("All of it is in"), "{small}");
 }
 
+/// What is old goes, in the directory of every session, and so do those that
+/// become empty; what is young and what is not ours stays.
+#[tokio::test]
+async fn old_results_of_all_sessions_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let sessions = dir.path();
+    let month = Duration::from_secs(40 * 24 * 60 * 60);
+    for (path, is_old) in [
+        ("gone/tool-results/a", true),
+        ("gone/tool-results/b", true),
+        ("mixed/tool-results/old", true),
+        ("mixed/tool-results/young", false),
+        ("kept/tool-results/c", true),
+        ("kept/notes", true),
+        ("other/x", true),
+    ] {
+        let path = sessions.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "x").unwrap();
+        let time = std::time::SystemTime::now() - if is_old { month } else { Duration::ZERO };
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+    ResultStore::sweep_all(sessions, "tool-results", StoreLimits::default());
+    for (path, there) in [
+        ("gone", false),
+        ("mixed/tool-results/old", false),
+        ("mixed/tool-results/young", true),
+        ("kept/tool-results", false),
+        ("kept/notes", true),
+        ("other/x", true),
+    ] {
+        assert_eq!(sessions.join(path).exists(), there, "{path}");
+    }
+    ResultStore::sweep_all(&sessions.join("nowhere"), "tool-results", StoreLimits::default());
+}
+
 struct Tmpfs<'a>(&'a Path);
 
 impl<'a> Tmpfs<'a> {

@@ -83,7 +83,8 @@ fn object(root: &Value, schema: &Value, depth: usize) -> Value {
 }
 
 fn array(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
-    let wanted = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(8);
+    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
+    let wanted = limit("minItems").unwrap_or(0).min(8);
     let fixed = schema.get("prefixItems").and_then(Value::as_array);
     let count = wanted.max(fixed.map_or(0, |it| it.len() as u64));
     let below = deeper(depth, usize::try_from(count).unwrap_or(usize::MAX));
@@ -92,7 +93,23 @@ fn array(root: &Value, schema: &Value, name: &str, depth: usize) -> Value {
         let schema = fixed.and_then(|it| it.get(at)).or_else(|| schema.get("items"));
         make(root, schema.unwrap_or(&Value::Null), name, below)
     };
+    if count == 0 && limit("maxItems") != Some(0) {
+        // An empty list may be valid, but to some tools it means to clear
+        // everything: an example that is copied must do no harm.
+        let one = item(0);
+        return Value::Array(if holds_null(&one) { Vec::new() } else { vec![one] });
+    }
     Value::Array((0..count).map(item).collect())
+}
+
+/// Whether something in it could not be made up.
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(fields) => fields.values().any(holds_null),
+        _ => false,
+    }
 }
 
 fn string(schema: &Value, name: &str) -> String {

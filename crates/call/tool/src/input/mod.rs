@@ -8,12 +8,16 @@
 mod checker;
 mod coerce;
 mod example;
+mod translate;
+mod well_formed;
 mod words;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 pub use example::example;
+pub(crate) use translate::translate;
+pub use well_formed::schema_problem;
 
 use crate::ToolError;
 use checker::Checker;

@@ -6,6 +6,10 @@ fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true)
 }
 
+fn is_all(value: &Value) -> bool {
+    value == "all"
+}
+
 fn is_false(value: &Value) -> bool {
     *value == Value::Bool(false)
 }
@@ -77,6 +81,7 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("managedSourcesBehavior", SettingShape::Any).managed_only(),
     SettingKey::of("outputStyle", SettingShape::Text),
     SettingKey::of("language", SettingShape::Text),
+    SettingKey::of("maskSecrets", SettingShape::Text).tightens_if(is_all),
     SettingKey::of("skipWebFetchPreflight", SettingShape::Flag),
     SettingKey::of("sandbox", SettingShape::Object(SANDBOX)),
     SettingKey::of("spinnerTipsEnabled", SettingShape::Flag),
@@ -108,6 +113,8 @@ pub(crate) const KEYS: &[SettingKey] = &[
     // Haft's own.
     SettingKey::of("disabledHooks", SettingShape::Texts),
     SettingKey::of("features", SettingShape::FlagMap),
+    SettingKey::of("web", SettingShape::Object(WEB)),
+    SettingKey::of("terminal", SettingShape::Map),
     // Known, not used by Haft.
     SettingKey::of("processWrapper", SettingShape::Any),
     SettingKey::of("fileSuggestion", SettingShape::Any),
@@ -228,6 +235,22 @@ const PERMISSIONS: &[SettingKey] = &[
     SettingKey::of("blockReadsOutsideWorkingDirectories", SettingShape::Flag).tightens_if(is_true),
     SettingKey::of("blockWritesOutsideWorkingDirectories", SettingShape::Flag).tightens_if(is_true),
     SettingKey::of("denyInsteadOfPrompting", SettingShape::Flag).tightens_if(is_true),
+];
+
+/// What lets a call near this machine, or sends questions of the person to a
+/// server, is the person's own to say.
+const WEB: &[SettingKey] = &[
+    SettingKey::of("userAgent", SettingShape::Text),
+    SettingKey::of("allowPrivateHosts", SettingShape::Texts).never_from_project(),
+    SettingKey::of("preapprovedDomains", SettingShape::Texts),
+    SettingKey::of("cacheSeconds", SettingShape::Number),
+    SettingKey::of("summaryModel", SettingShape::Text),
+    SettingKey::of(
+        "searchProvider",
+        SettingShape::Word(&["brave", "tavily", "exa", "kagi", "searxng", "model", "none"]),
+    )
+    .never_from_project(),
+    SettingKey::of("searchUrl", SettingShape::Text).never_from_project(),
 ];
 
 const WORKTREE: &[SettingKey] = &[

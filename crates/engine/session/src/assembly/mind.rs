@@ -1,19 +1,19 @@
 //! The agent of a session: model, prompt, conversation.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Masker, Memory, MemoryPlaces,
-    Prompt, Restored,
+    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, MemoryPlaces, Prompt,
+    Restored,
     cassette::{Tape, TapeHeader},
 };
-use haft_model::Catalog;
+use haft_model::{Catalog, Effort, Thinking};
 use haft_runtime::CallSession;
 use haft_tool::ContextChange;
 use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 
-use super::ChosenProvider;
+use super::{ChosenProvider, services::Readers, surroundings};
 use crate::{LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, premises::Premises};
 
 /// The model when nobody names one.
@@ -30,7 +30,7 @@ impl Memories {
     /// Reads the log the session goes on from, and opens the one it writes.
     pub(crate) fn recall(premises: &Premises, spec: &LogSpec, choice: &LogChoice) -> Result<Self, OpenError> {
         let (mut conversation, restored) = choice.conversation(premises)?;
-        conversation.mask(masker(premises));
+        conversation.mask(premises.masker.clone());
         let held = conversation.held();
         if spec.mirror {
             conversation.mirror();
@@ -38,13 +38,6 @@ impl Memories {
         conversation.stamp(stamp(premises, spec));
         Ok(Self { conversation, restored, held })
     }
-}
-
-/// Knows the secrets of the session's environment.
-pub(crate) fn masker(premises: &Premises) -> Masker {
-    let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
-    let texts = premises.variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
-    Masker::of_env(texts.collect::<Vec<_>>())
 }
 
 /// What readers of logs want to know about every line.
@@ -63,6 +56,7 @@ fn git_branch(premises: &Premises) -> String {
 }
 
 /// The agent of a session, where its log left it.
+#[expect(clippy::too_many_arguments, reason = "the parts of a session meet here once")]
 pub(super) fn agent(
     premises: &Premises,
     spec: &SessionSpec,
@@ -70,6 +64,7 @@ pub(super) fn agent(
     chosen: &ChosenProvider,
     calls: CallSession,
     memories: Memories,
+    readers: Option<&Readers>,
     listener: AgentListener,
 ) -> Result<Agent, OpenError> {
     let Memories { mut conversation, mut restored, .. } = memories;
@@ -81,7 +76,7 @@ pub(super) fn agent(
         }
         None => {
             let settings = agent_settings(premises, spec, model, &chosen.catalog);
-            (settings, prompt(premises, model), model.output_schema.clone())
+            (settings, prompt(premises, spec, model, &calls, readers), model.output_schema.clone())
         }
     };
     let provider = Arc::clone(&chosen.provider);
@@ -121,13 +116,40 @@ fn agent_settings(
     let fallback = model.fallback.clone().or_else(|| fallback_model(premises));
     settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
     settings.limits = model.limits;
-    settings.thinking = model.thinking;
+    settings.thinking = thinking(premises, model.thinking);
     settings.thinking_display = model.thinking_display;
     settings.task_budget = model.task_budget;
-    settings.effort = model.effort;
+    settings.effort = model.effort.or_else(|| effort_setting(premises));
     settings.betas.clone_from(&model.betas);
     settings.late_input = spec.late_input;
     settings
+}
+
+/// Whether the model thinks: what the spec says, else what the settings do.
+fn thinking(premises: &Premises, said: Thinking) -> Thinking {
+    let always = premises.loaded().settings.get("alwaysThinkingEnabled").and_then(|it| it.value.as_bool());
+    match (said, always) {
+        (Thinking::Default, Some(true)) => Thinking::Adaptive,
+        (Thinking::Default, Some(false)) => Thinking::Off,
+        (said, _) => said,
+    }
+}
+
+/// How hard the model tries, as a variable or the settings say. Other words are
+/// named and do not count.
+fn effort_setting(premises: &Premises) -> Option<Effort> {
+    let (name, word) = match premises.variable("CLAUDE_CODE_EFFORT_LEVEL").filter(|it| !it.trim().is_empty())
+    {
+        Some(word) => ("CLAUDE_CODE_EFFORT_LEVEL", word),
+        None => ("effortLevel", premises.text_setting("effortLevel")?),
+    };
+    let effort = serde_json::from_value(Value::from(word.trim().to_lowercase())).ok();
+    if effort.is_none() {
+        premises
+            .events
+            .notice(format!("{name}: `{word}` is no effort; low, medium, high, xhigh and max are"));
+    }
+    effort
 }
 
 /// The first fallback the settings name.
@@ -137,7 +159,13 @@ fn fallback_model(premises: &Premises) -> Option<String> {
     first.as_str().map(str::to_owned)
 }
 
-fn prompt(premises: &Premises, model: &ModelSpec) -> Prompt {
+fn prompt(
+    premises: &Premises,
+    spec: &SessionSpec,
+    model: &ModelSpec,
+    calls: &CallSession,
+    readers: Option<&Readers>,
+) -> Prompt {
     // Without any source of settings nobody is asked for memory either.
     let without_memory = premises.settings_spec().sources.is_some_and(|it| it.is_empty());
     let places = MemoryPlaces {
@@ -145,10 +173,21 @@ fn prompt(premises: &Premises, model: &ModelSpec) -> Prompt {
         cwd: premises.cwd.clone(),
         home: premises.home.clone(),
     };
+    let may_read = |path: &Path| readers.is_none_or(|it| it.may_read(calls, path));
+    let (memory, refused) = match without_memory {
+        true => (Memory::default(), Vec::new()),
+        false => Memory::load(&places, &may_read),
+    };
+    refused.into_iter().for_each(|notice| premises.events.notice(notice));
+    let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
+    let mut environment = Environment::of(&premises.cwd);
+    if base == Base::Haft {
+        environment.notes = surroundings::notes(premises, spec, calls.pipeline.gate.mode());
+    }
     Prompt {
-        base: model.system_prompt.clone().map_or(Base::Haft, Base::Replaced),
-        environment: Environment::of(&premises.cwd),
-        memory: if without_memory { Memory::default() } else { Memory::load(&places) },
+        base,
+        environment,
+        memory,
         deferred_tools: Vec::new(),
         append: model.append_system_prompt.clone(),
         servers: BTreeMap::new(),
@@ -168,7 +207,7 @@ pub(crate) fn record(premises: &Premises, agent: &mut Agent, model: &ModelSpec) 
         tools: agent.tools.pool.get().names().map(str::to_owned).collect(),
         messages: agent.conversation.messages().iter().map(|it| Message::clone(it)).collect(),
     };
-    let tape = Tape::create(&path, &header, premises.tape_places());
+    let tape = Tape::create(&path, &header, premises.tape_places(), premises.masker.clone());
     agent.record(tape.map_err(|err| OpenError::Start(format!("--record {}: {err}", path.display())))?);
     Ok(())
 }
@@ -178,6 +217,7 @@ pub(crate) fn record(premises: &Premises, agent: &mut Agent, model: &ModelSpec) 
 fn restore_plan_mode(agent: &Agent, restored: &Restored, named: Option<PermissionMode>) {
     let last = restored.changes.iter().rev().find_map(|change| match change {
         ContextChange::Mode(mode) => Some(*mode),
+        ContextChange::LeavePlan => Some(PermissionMode::Default),
         _ => None,
     });
     if last == Some(PermissionMode::Plan) && named.is_none() {

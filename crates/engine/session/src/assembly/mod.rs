@@ -7,6 +7,10 @@ mod provider;
 mod seen;
 mod services;
 mod settings_access;
+mod surroundings;
+mod tool_names;
+mod web;
+mod web_search;
 
 use std::sync::Arc;
 
@@ -20,11 +24,13 @@ use haft_runtime::{
     Ask, CallSession, Gate, Limits, Pipeline, Pool, ResultStore, SessionHooks, SessionState, SharedPool,
     StoreLimits, ToolSearch, Visibility, visible,
 };
-use haft_tool::{DynTool, Exposure, ProgressSink, erase};
+use haft_tool::{DynTool, Exposure, ProgressSink, Tool as _, erase};
+use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    mind::{Memories, masker, model_of, record, stamp},
+    mind::{Memories, model_of, record, stamp},
     provider::ChosenProvider,
+    seen::ChildrenHeld,
     services::{Readers, SessionServices, media_work},
 };
 pub use services::described_tools;
@@ -32,11 +38,15 @@ pub use services::described_tools;
 use self::{keep::KeepInSettings, seen::restore_seen};
 use crate::{
     Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
+    agents::{
+        AgentDesk, AgentLogs, AgentModels, AgentShelf, AgentWorld, Birth, ParentCalls, TreeLimits,
+        start_nursery,
+    },
     extensions::Extensions,
     hooks::HookTeller,
     logs::{LogChoice, SessionLogs},
-    premises::Premises,
-    questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, QuestionDesk},
+    premises::{Premises, TOOL_RESULTS},
+    questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, OF_PERSON, QuestionDesk},
     servers::{HookTools, SessionServers},
     watch::TurnWatch,
 };
@@ -51,6 +61,7 @@ pub(crate) struct Assembly {
     pub(crate) services: Option<SessionServices>,
     pub(crate) servers: Arc<SessionServers>,
     pub(crate) extensions: Extensions,
+    pub(crate) agents: Arc<AgentDesk>,
     pub(crate) desk: Arc<QuestionDesk>,
     pub(crate) asked: Arc<AskedCalls>,
     pub(crate) watch: Arc<TurnWatch>,
@@ -85,6 +96,7 @@ impl Seat {
 impl Assembly {
     /// Puts a session together. Nothing is started but what killed sessions
     /// left is ended.
+    #[expect(clippy::too_many_lines, reason = "one list of parts, in the order they need each other")]
     pub(crate) fn of(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
         let premises = Arc::new(Premises::read(spec, choice.id.clone(), events.clone())?);
@@ -96,11 +108,14 @@ impl Assembly {
             Some(_) => Some(Memories::recall(&premises, &spec.log, &choice)?),
             None => None,
         };
+        let extensions = Extensions::load(&premises, &spec.extensions.plugins);
+        let (agents, births) = agents(&premises, spec, &extensions, chosen.as_ref(), events);
+        let children = ChildrenHeld::default();
         let services = match spec.tools.built_in {
             true => {
                 let held = memories.as_ref().map(|it| it.held.clone());
                 let held = held.or_else(|| (!spec.remembers_results).then(haft_agent::Held::default));
-                Some(SessionServices::open(&premises, held)?)
+                Some(SessionServices::open(&premises, held, chosen.as_ref(), &agents, children.clone())?)
             }
             false => None,
         };
@@ -112,7 +127,6 @@ impl Assembly {
         let servers =
             SessionServers::new(Arc::clone(&premises), spec.servers.clone(), Arc::clone(&processes))?;
         let servers = Arc::new(servers);
-        let extensions = Extensions::load(&premises, &spec.extensions.plugins);
         servers.add(extensions.servers(spec.servers.hosted.as_ref(), &premises));
         let policy = premises.policy()?;
         tell_warnings(&policy, events);
@@ -122,6 +136,10 @@ impl Assembly {
         let log = choice.path.clone().unwrap_or_else(|| choice.logs.path(choice.id.as_str()));
         let hooks = SessionHooks::new(own_hooks.clone(), choice.id.clone(), log);
         let tools = tools(&premises, spec, services.as_ref(), servers.manager(), &policy);
+        if let Some(services) = &services {
+            tool_names::tell_unknown(&policy, spec, &services.tools, events);
+        }
+        let search = searches(spec, &policy, servers.manager(), &tools);
         let gate = Gate::of_session(Arc::new(LivePermissions::new(policy))).with_hooks(hooks).with_keep(
             Arc::new(KeepInSettings { store: Arc::clone(&premises.store), events: events.clone() }),
         );
@@ -129,7 +147,7 @@ impl Assembly {
             Some(asker) => gate.with_ask(asker),
             None => gate,
         };
-        let calls = call_session(&premises, spec, gate, tools, events);
+        let calls = call_session(&premises, spec, gate, tools, search, events);
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
             servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
@@ -143,9 +161,23 @@ impl Assembly {
         let seat = match (&spec.model, chosen, memories) {
             (Some(model), Some(chosen), Some(memories)) => {
                 let listener = watch.listener();
-                let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, listener)?;
+                let readers = services.as_ref().map(|it| &it.readers);
+                let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, readers, listener)?;
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
                 servers.sampler.charge_to(&agent.ledger);
+                if let Some(services) = &services {
+                    services.charge_to(&agent);
+                }
+                let begun = BegunAgent {
+                    premises: &premises,
+                    spec,
+                    choice: &choice,
+                    agent: &agent,
+                    provider: &chosen.provider,
+                    services: services.as_ref(),
+                    extensions: &extensions,
+                };
+                begun.nurse(&agents, births, children, &asked, &desk);
                 watch.begin_session(&premises, chosen.provider.name(), &agent);
                 Seat::Agent(Box::new(agent))
             }
@@ -157,6 +189,7 @@ impl Assembly {
             services,
             servers,
             extensions,
+            agents,
             desk,
             asked,
             watch,
@@ -167,6 +200,74 @@ impl Assembly {
             key_source,
         })
     }
+}
+
+/// The main agent, and what those it starts are made from.
+struct BegunAgent<'a> {
+    premises: &'a Arc<Premises>,
+    spec: &'a SessionSpec,
+    choice: &'a LogChoice,
+    agent: &'a Agent,
+    provider: &'a Arc<dyn haft_model::Provider>,
+    services: Option<&'a SessionServices>,
+    extensions: &'a Extensions,
+}
+
+impl BegunAgent<'_> {
+    /// Lets agents begin, and knows those of an earlier process again.
+    fn nurse(
+        &self,
+        agents: &Arc<AgentDesk>,
+        births: mpsc::UnboundedReceiver<Birth>,
+        held: ChildrenHeld,
+        asked: &Arc<AskedCalls>,
+        questions: &Arc<QuestionDesk>,
+    ) {
+        agents.follow(&self.agent.settings);
+        let world = AgentWorld {
+            provider: Arc::clone(self.provider),
+            premises: Arc::clone(self.premises),
+            ledger: self.agent.ledger.clone(),
+            prompt: self.agent.prompt.clone(),
+            calls: ParentCalls::of(&self.agent.tools),
+            tasks: self.services.map(|it| Arc::clone(&it.tasks)),
+            held,
+            asked: Arc::clone(asked),
+            questions: Arc::clone(questions),
+            masker: self.premises.masker.clone(),
+            skills: self.extensions.skills(None),
+        };
+        start_nursery(world, Arc::clone(agents), births);
+        if let Some(path) = &self.choice.path {
+            let stamp = stamp(self.premises, &self.spec.log);
+            let logs = AgentLogs::beside(path, self.choice.id.clone(), stamp, self.spec.log.mirror);
+            agents.set_logs(Some(logs));
+            if self.choice.from.as_deref() == Some(path.as_path()) {
+                agents.recover(path);
+            }
+        }
+    }
+}
+
+/// The agents of a session, and those that are to begin. What is wrong with
+/// files that describe agents is told.
+fn agents(
+    premises: &Premises,
+    spec: &SessionSpec,
+    extensions: &Extensions,
+    chosen: Option<&ChosenProvider>,
+    events: &EventSender,
+) -> (Arc<AgentDesk>, mpsc::UnboundedReceiver<Birth>) {
+    let shelf = AgentShelf::of(&extensions.agents, &spec.extensions.agents);
+    shelf.tell_problems(events);
+    let models = match chosen {
+        Some(chosen) => AgentModels::Known {
+            catalog: Arc::clone(&chosen.catalog),
+            usual: premises.variable("CLAUDE_CODE_SUBAGENT_MODEL").filter(|it| !it.trim().is_empty()),
+        },
+        None => AgentModels::None,
+    };
+    AgentDesk::new(events.clone(), TreeLimits::from(|name| premises.variable(name)), shelf, models)
 }
 
 /// Tells which rules make no sense.
@@ -216,8 +317,27 @@ fn tools(
         }
         None => Vec::new(),
     };
+    // The recording of a run names its tools.
+    let is_replay = spec.model.as_ref().is_some_and(|it| it.replay.is_some());
+    let is_attended = match &spec.asking {
+        Asking::Nobody => false,
+        Asking::Port(port) => port.is_somebody(),
+        Asking::Face(_) | Asking::Tool(_) => true,
+    };
+    tools.retain(|tool| is_attended || is_replay || !OF_PERSON.contains(&tool.name()));
     tools.extend(spec.tools.own.iter().cloned());
     tools
+}
+
+/// Whether tools that are not declared at once can be looked for: a rule or a
+/// list of names may say no, and where there are none nobody needs it.
+fn searches(spec: &SessionSpec, policy: &Policy, manager: &Manager, tools: &[Arc<dyn DynTool>]) -> bool {
+    let has_deferred = tools.iter().any(|tool| tool.spec().exposure == Exposure::Deferred);
+    let servers = spec.servers.start != ServerStart::Never
+        && (spec.servers.hosted.is_some() || !manager.names().is_empty());
+    let is_named = spec.tools.only.as_ref().is_none_or(|only| only.iter().any(|it| it == ToolSearch::NAME));
+    policy.removes(ToolSearch::NAME).is_none()
+        && (has_deferred || servers || (is_named && spec.tools.built_in))
 }
 
 /// The built-in tools that rules, switches and a list of names leave.
@@ -245,16 +365,19 @@ fn call_session(
     spec: &SessionSpec,
     gate: Gate,
     tools: Vec<Arc<dyn DynTool>>,
+    searches: bool,
     events: &EventSender,
 ) -> CallSession {
     let pool = SharedPool::new(Pool::assemble(Vec::new(), Vec::new()));
-    let may_defer = spec.tools.built_in
-        || spec.servers.start != ServerStart::Never
-        || tools.iter().any(|tool| tool.spec().exposure == Exposure::Deferred);
-    let search = may_defer.then(|| erase(ToolSearch::new(pool.clone())));
+    let search = searches.then(|| erase(ToolSearch::new(pool.clone())));
     pool.set(Pool::assemble(tools.into_iter().chain(search).collect(), Vec::new()));
-    let results = ResultStore::new(premises.session_dir().join("tool-results"), StoreLimits::default());
-    let pipeline = Arc::new(Pipeline::new(gate, results));
+    let results = ResultStore::new(premises.session_dir().join(TOOL_RESULTS), StoreLimits::default());
+    let mut pipeline = Pipeline::new(gate, results);
+    // A person who runs a call sees what the file says; a model does not.
+    if spec.model.is_some() || !spec.remembers_results {
+        pipeline.secrets = Some(Arc::new(premises.masker.clone()));
+    }
+    let pipeline = Arc::new(pipeline);
     let mut state = SessionState::new(premises.cwd.clone());
     state.home = premises.home.as_deref().map(Arc::from);
     let mut calls = CallSession::new(pipeline, pool, state);

@@ -17,6 +17,8 @@ pub(crate) struct ChosenProvider {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) key_source: String,
+    /// The address of a provider that searches the web for its models.
+    pub(crate) searches_at: Option<String>,
 }
 
 impl ChosenProvider {
@@ -29,7 +31,7 @@ impl ChosenProvider {
                     None => premises.catalog()?,
                 };
                 let key_source = String::from("none");
-                return Ok(Self { provider: Arc::clone(provider), catalog, key_source });
+                return Ok(Self { provider: Arc::clone(provider), catalog, key_source, searches_at: None });
             }
             ProviderSpec::FromVariables { overrides } => overrides,
         };
@@ -37,22 +39,88 @@ impl ChosenProvider {
             let flagged = overrides.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
             flagged.or_else(|| premises.variable(name))
         };
-        let keys =
-            KeySettings { helper: premises.text_setting("apiKeyHelper"), helper_ttl: None::<Duration> };
+        let keys = KeySettings {
+            helper: premises.text_setting("apiKeyHelper"),
+            helper_ttl: None::<Duration>,
+            variables: Some(premises.variables.clone()),
+        };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
         let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
         if let ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. } = choice {
             let help = "there is no key: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, or choose with --provider), \
                         or ANTHROPIC_BASE_URL to a server that needs none; `haft demo` needs nothing";
-            return Err(OpenError::Start(help.to_owned()));
+            return Err(OpenError::NoKey(help.to_owned()));
         }
+        check_address(premises, overrides, &choice)?;
         let key_source = key_source(&choice, &env, &keys);
+        let searches_at = searches_at(&choice, premises);
         let catalog = premises.catalog()?;
         let media: Arc<dyn MediaPort> = Arc::new(ShrinksPictures(media_work(premises.program.as_ref())));
         let common = Common { catalog: Arc::clone(&catalog), media: Some(media), ..Common::from_env(&env) };
         let provider = choice.build(common).map_err(|err| failed(&err))?;
-        Ok(Self { provider: Arc::new(provider), catalog, key_source })
+        Ok(Self { provider: Arc::new(provider), catalog, key_source, searches_at })
     }
+}
+
+/// A key goes only where its owner sent it: an address that the folder's own
+/// settings name gets no key, token or header that comes from elsewhere.
+fn check_address(
+    premises: &Premises,
+    overrides: &[(String, String)],
+    choice: &ProviderChoice,
+) -> Result<(), OpenError> {
+    let is_flagged = |name: &str| overrides.iter().any(|(it, _)| it == name);
+    let folder = |name: &str| premises.folder_variable(name).filter(|_| !is_flagged(name));
+    let (addresses, keys): (&[&str], &[&str]) = match choice {
+        ProviderChoice::Anthropic { .. } => {
+            (&["ANTHROPIC_BASE_URL"], &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"])
+        }
+        ProviderChoice::Foundry { .. } => (
+            &["ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"],
+            &["ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_API_KEY"],
+        ),
+        ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
+            (&["OPENAI_BASE_URL"], &["OPENAI_API_KEY"])
+        }
+        ProviderChoice::Vertex { .. } => (&["ANTHROPIC_VERTEX_BASE_URL"], &["ANTHROPIC_VERTEX_ACCESS_TOKEN"]),
+        _ => (&["ANTHROPIC_BEDROCK_BASE_URL"], &["AWS_BEARER_TOKEN_BEDROCK"]),
+    };
+    let Some((address, file)) = addresses.iter().find_map(|name| Some((*name, folder(name)?))) else {
+        return Ok(());
+    };
+    let is_foreign = |name: &&str| premises.variable(name).is_some() && folder(name).is_none();
+    // Google's and Amazon's own logins are the person's.
+    let logs_in = !matches!(
+        choice,
+        ProviderChoice::Anthropic { .. }
+            | ProviderChoice::Foundry { .. }
+            | ProviderChoice::OpenAiChat { .. }
+            | ProviderChoice::OpenAiResponses { .. }
+    );
+    let helper = premises.is_foreign_setting("apiKeyHelper").then_some("apiKeyHelper");
+    let login =
+        (logs_in && !keys.iter().any(|name| folder(name).is_some())).then_some("the login of this machine");
+    let headers = Some("ANTHROPIC_CUSTOM_HEADERS").filter(is_foreign);
+    match keys.iter().copied().find(is_foreign).or(helper).or(headers).or(login) {
+        None => Ok(()),
+        Some(key) => Err(OpenError::Start(format!(
+            "{address} comes from {file}, but {key} does not: a key is sent only where its owner wants it. \
+             If that server may have it, set {address} yourself (environment, --base-url or ~/.haft/settings.json)"
+        ))),
+    }
+}
+
+/// Who searches the web beside answering: the vendor itself, or a gateway of
+/// which the person says so.
+fn searches_at(choice: &ProviderChoice, premises: &Premises) -> Option<String> {
+    let ProviderChoice::Anthropic { base_url, .. } = choice else { return None };
+    let own = url_host(base_url).is_some_and(|host| host == "api.anthropic.com");
+    let said = premises.text_setting("web.searchProvider").is_some_and(|it| it == "model");
+    (own || said).then(|| base_url.clone())
+}
+
+fn url_host(url: &str) -> Option<&str> {
+    url.strip_prefix("https://")?.split(['/', ':']).next()
 }
 
 /// Makes pictures smaller the way Read does: in a process with limits.

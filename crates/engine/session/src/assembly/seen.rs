@@ -1,16 +1,43 @@
-//! What the model has seen, as far as the next request still shows it.
+//! What models have seen, as far as their next requests still show it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_agent::{Held, Restored};
 use haft_types::{AgentId, CallId};
 use haft_workspace::{ContextView, Files, SeenRecord, Viewer};
 
+/// Which results are in the next requests of agents that others started. Clones
+/// share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChildrenHeld(Arc<Mutex<HashMap<AgentId, Held>>>);
+
+impl ChildrenHeld {
+    pub(crate) fn insert(&self, agent: AgentId, held: Held) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, held);
+    }
+
+    fn holds(&self, agent: &AgentId, call: &CallId) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(agent).is_some_and(|held| held.holds(call))
+    }
+}
+
 /// Which results are in the next request; all of them where there is no
 /// conversation that could lose one.
-pub(super) struct InRequest(pub(super) Option<Held>);
+pub(super) struct InRequest {
+    pub(super) main: Option<Held>,
+    pub(super) children: ChildrenHeld,
+}
 
 impl ContextView for InRequest {
-    fn holds(&self, _agent: &AgentId, call: &CallId) -> bool {
-        self.0.as_ref().is_none_or(|held| held.holds(call))
+    fn holds(&self, agent: &AgentId, call: &CallId) -> bool {
+        match agent {
+            AgentId::Main => self.main.as_ref().is_none_or(|held| held.holds(call)),
+            child => self.main.is_none() || self.children.holds(child, call),
+        }
     }
 }
 

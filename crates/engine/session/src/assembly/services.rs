@@ -2,17 +2,19 @@
 
 use std::{
     collections::HashSet,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, LazyLock, Mutex, PoisonError},
     time::Duration,
 };
 
 use haft_agent::Held;
+use haft_permission::Opinion;
+use haft_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_shell::{
     env::EnvPolicy,
     run::{Shell, ShellConfig, Tasks},
 };
-use haft_tool::{DynTool, erase};
+use haft_tool::{CallContext, DynTool, erase};
 use haft_tools::{
     FindSettings, KnownShapes, Services,
     bash::{
@@ -20,13 +22,25 @@ use haft_tools::{
         undo::{JournalSnapshots, SnapshotLimits},
     },
     config::NoSettings,
+    cron::ScheduleServices,
     read::{MediaWork, MediaWorker, ReadLimits},
 };
 use haft_types::Variables;
 use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
+use serde_json::json;
 
-use super::{seen::InRequest, settings_access::StoredSettings};
-use crate::{EventSender, OpenError, premises::Premises};
+use super::{
+    ChosenProvider,
+    seen::{ChildrenHeld, InRequest},
+    settings_access::StoredSettings,
+    web::{SmallModel, web_services},
+    web_search::{ModelSearch, search_services},
+};
+use crate::{
+    EventSender, OpenError,
+    agents::{AgentDesk, AgentShelf},
+    premises::{MCP_RESULTS, Premises, TOOL_RESULTS},
+};
 
 /// The files and commands of a session, and the built-in tools that use them.
 pub(crate) struct SessionServices {
@@ -38,6 +52,10 @@ pub(crate) struct SessionServices {
     pub(crate) tools: Vec<Arc<dyn DynTool>>,
     /// Tools that look, for faces.
     pub(crate) readers: Readers,
+    /// Answers questions about pages, where somebody does.
+    pub(crate) small_model: Option<Arc<SmallModel>>,
+    /// Searches through the model's provider, where it can.
+    pub(crate) model_search: Option<Arc<ModelSearch>>,
 }
 
 /// Tools that look, for whoever is not the model.
@@ -49,9 +67,29 @@ pub(crate) struct Readers {
     pub(crate) list: Arc<dyn DynTool>,
 }
 
+impl Readers {
+    /// Whether no rule denies that a file is read, and it is a stored one.
+    pub(crate) fn may_read(&self, calls: &CallSession, path: &Path) -> bool {
+        if haft_paths::is_of_kernel(path) {
+            return false;
+        }
+        let mut cx = CallContext::detached(String::from("memory"), Arc::clone(&calls.state.cwd));
+        cx.home.clone_from(&calls.state.home);
+        let Ok(call) = Arc::clone(&self.read).parse(json!({"file_path": path}), &cx) else { return false };
+        let policy = calls.pipeline.gate.permissions().policy();
+        policy.judge(self.read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()
+    }
+}
+
 impl SessionServices {
     /// Opens them. `held` says which results the next request still shows.
-    pub(crate) fn open(premises: &Premises, held: Option<Held>) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        premises: &Premises,
+        held: Option<Held>,
+        chosen: Option<&ChosenProvider>,
+        agents: &Arc<AgentDesk>,
+        children: ChildrenHeld,
+    ) -> Result<Self, OpenError> {
         let get = |name: &str| premises.variables.text(name);
         let workspace = premises.workspace()?;
         let roots = workspace.roots();
@@ -59,11 +97,13 @@ impl SessionServices {
         let mut config =
             ShellConfig::with_variables(premises.session_id.as_str(), premises.state_dir(), variables);
         config.environment = environment(premises);
-        let shell = Shell::open(config);
-        let shell = shell.map_err(|err| OpenError::Start(format!("commands cannot run: {err}")))?;
+        end_own_orphans(premises);
+        let shell = open_shell(premises, config)?;
         let session = Some(premises.session_id.clone());
-        let files = Arc::new(Files::new(Arc::new(workspace), session, InRequest(held)));
+        let files = Arc::new(Files::new(Arc::new(workspace), session, InRequest { main: held, children }));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
+        let small_model = SmallModel::of(premises, chosen);
+        let model_search = ModelSearch::of(premises, chosen);
         let services = Services {
             tasks: Tasks::new(shell),
             commands: Arc::new(AnalysedFacts { home: home.clone(), roots: roots.clone() }),
@@ -77,6 +117,16 @@ impl SessionServices {
             read: ReadLimits::from(get),
             media: media_work(premises.program.as_ref()),
             config_check: Arc::new(KnownShapes),
+            schedule: ScheduleServices::at(
+                &premises.state_dir(),
+                Some(premises.session_id.as_str().to_owned()),
+            ),
+            web: web_services(premises, small_model.as_ref()),
+            web_search: search_services(premises, model_search.as_ref()),
+            agents: Arc::clone(agents) as Arc<_>,
+            post: Arc::clone(agents) as Arc<_>,
+            plans: (premises.plans_dir(), premises.session_id.to_string()),
+            other_tasks: Arc::clone(agents) as Arc<_>,
         };
         let read = haft_tools::read::Read::new(Arc::clone(&files), services.read);
         let readers = Readers {
@@ -85,7 +135,17 @@ impl SessionServices {
         };
         own_processes(premises);
         let tools = haft_tools::base(&services);
-        Ok(Self { files, tasks: services.tasks, tools, readers })
+        Ok(Self { files, tasks: services.tasks, tools, readers, small_model, model_search })
+    }
+
+    /// Who pays for what tools ask models.
+    pub(super) fn charge_to(&self, agent: &haft_agent::Agent) {
+        if let Some(small) = &self.small_model {
+            small.charge_to(&agent.ledger);
+        }
+        if let Some(search) = &self.model_search {
+            search.charge_to(&agent.ledger, &agent.settings.model);
+        }
     }
 }
 
@@ -100,11 +160,41 @@ fn environment(premises: &Premises) -> EnvPolicy {
     policy
 }
 
+/// Runs commands; from memory alone where the disk takes nothing. That another
+/// process has the session is no such case.
+fn open_shell(premises: &Premises, config: ShellConfig) -> Result<Arc<Shell>, OpenError> {
+    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let failed = |err: std::io::Error| OpenError::Start(format!("commands cannot run: {err}"));
+    match Shell::open(config.clone()) {
+        Err(err)
+            if matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | PermissionDenied) =>
+        {
+            let state = config.state.display().to_string();
+            premises.events.notice(format!(
+                "{state} cannot be written ({err}): output of commands stays in memory, and what a killed session \
+                 leaves running is not found again"
+            ));
+            Shell::open_without_disk(config).map_err(failed)
+        }
+        opened => opened.map_err(failed),
+    }
+}
+
+/// How long processes that a killed session left may take to go.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A session that is taken up again after it was killed first ends what it had
+/// running then: once it lives, nobody could tell that from what it runs now.
+fn end_own_orphans(premises: &Premises) {
+    let registries = Shell::registries(&premises.state_dir());
+    let orphans = haft_process::end_orphans_of(&registries, premises.session_id.as_str(), ORPHAN_PATIENCE);
+    premises.tell_ended(&orphans.found);
+}
+
 /// Nothing runs unseen: orphans of commands become ours, and what killed
-/// sessions left is ended. Done once per process and directory.
+/// sessions left is ended. Stored results of all sessions age. Done once per
+/// process and directory.
 fn own_processes(premises: &Premises) {
-    /// How long processes may take to go.
-    const PATIENCE: Duration = Duration::from_secs(2);
     static SWEPT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     haft_process::adopt_orphans().ok();
@@ -113,10 +203,14 @@ fn own_processes(premises: &Premises) {
         return;
     }
     let events: EventSender = premises.events.clone();
+    let sessions = premises.sessions_dir();
     runtime.spawn_blocking(move || {
-        for it in haft_process::end_leftovers(&registries, PATIENCE) {
+        for it in haft_process::end_leftovers(&registries, ORPHAN_PATIENCE) {
             let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
             events.notice(format!("ended {count} process(es) that a killed session left running: {command}"));
+        }
+        for name in [MCP_RESULTS, TOOL_RESULTS] {
+            ResultStore::sweep_all(&sessions, name, StoreLimits::default());
         }
     });
 }
@@ -151,9 +245,20 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         snapshots: Arc::new(NoSnapshots),
         settings: Arc::new(NoSettings),
         find: FindSettings::from_env(get),
-        files: Arc::new(Files::new(Arc::new(workspace), None, InRequest(None))),
+        files: Arc::new(Files::new(
+            Arc::new(workspace),
+            None,
+            InRequest { main: None, children: ChildrenHeld::default() },
+        )),
         read: ReadLimits::from(get),
         media: MediaWork::Thread,
         config_check: Arc::new(KnownShapes),
+        schedule: ScheduleServices::at(scratch, None),
+        web: haft_tools::web_fetch::WebServices::plain(scratch),
+        web_search: haft_tools::web_search::SearchServices::default(),
+        agents: Arc::new(haft_tools::agent::NoAgents { listed: AgentShelf::default_kinds() }),
+        post: Arc::new(haft_tools::send_message::NoPost),
+        plans: (scratch.to_owned(), String::from("plan")),
+        other_tasks: Arc::new(haft_tools::task_output::NoOtherTasks),
     }))
 }

@@ -20,6 +20,10 @@ pub struct SlashCommand {
     pub argument_hint: String,
     /// The model it wants.
     pub(crate) model: Option<String>,
+    /// Whether a model may use it by itself.
+    pub(crate) is_for_model: bool,
+    /// Whether people are offered it.
+    pub(crate) is_for_person: bool,
     pub(crate) kind: SlashKind,
 }
 
@@ -79,6 +83,8 @@ impl SlashCommand {
             description: description.to_owned(),
             argument_hint: hint.to_owned(),
             model: None,
+            is_for_model: false,
+            is_for_person: true,
             kind: SlashKind::Local(local),
         }
     }
@@ -99,12 +105,27 @@ impl SlashCommand {
             description,
             argument_hint: told("argument-hint").unwrap_or_default(),
             model: told("model").filter(|it| it != "inherit"),
+            is_for_model: told("disable-model-invocation").as_deref() != Some("true"),
+            is_for_person: told("user-invocable").as_deref() != Some("false"),
             kind,
         }
     }
 
     pub(crate) fn is_skill(&self) -> bool {
         matches!(self.kind, SlashKind::Skill { .. })
+    }
+
+    /// Whether it is a skill: a model may use it too, unless it says no.
+    pub fn is_skill_for_model(&self) -> bool {
+        self.is_skill() && self.is_for_model
+    }
+
+    /// Where the files of a skill are.
+    pub fn skill_dir(&self) -> Option<&std::path::Path> {
+        match &self.kind {
+            SlashKind::Skill { dir, .. } => Some(dir),
+            _ => None,
+        }
     }
 
     /// Whether it is a command of ours.

@@ -2,6 +2,9 @@
 
 use haft_agent::{Agent, Base};
 use haft_model::Catalog;
+use serde_json::Value;
+
+use crate::AgentKind;
 
 /// An agent as a host or a file describes it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -14,6 +17,20 @@ pub struct HostAgent {
     pub tools: Option<Vec<String>>,
     /// Its model.
     pub model: Option<String>,
+    /// Everything else it says, as the host or the file wrote it.
+    pub definition: Value,
+}
+
+impl From<&AgentKind> for HostAgent {
+    fn from(kind: &AgentKind) -> Self {
+        Self {
+            description: kind.description.clone(),
+            prompt: kind.prompt.clone(),
+            tools: kind.tools.clone(),
+            model: kind.model.clone(),
+            definition: Value::Null,
+        }
+    }
 }
 
 /// Which model an agent's own model means for a session.

@@ -1,6 +1,7 @@
 //! What users and plugins add: commands, skills, agents.
 
 mod command;
+mod front;
 mod main_agent;
 mod markdown;
 mod mentions;
@@ -20,12 +21,14 @@ pub(crate) use self::{
     mentions::{attachments, names_something},
 };
 pub use command::{LocalCommand, SlashCommand};
+pub(crate) use front::FrontMatter;
+pub use front::LineProblem;
 pub use main_agent::HostAgent;
 use markdown::{Page, pages};
 use plugin::Plugin;
 use skill_tool::SkillTool;
 
-use crate::{HostedServers, PluginDir, PluginFacts, premises::Premises};
+use crate::{AgentSource, HostedServers, PluginDir, PluginFacts, agents::AgentFiles, premises::Premises};
 
 /// The name of the tool by which a model uses skills.
 pub(crate) const SKILL_TOOL: &str = <SkillTool as haft_tool::Tool>::NAME;
@@ -34,10 +37,8 @@ pub(crate) const SKILL_TOOL: &str = <SkillTool as haft_tool::Tool>::NAME;
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
     pub(crate) commands: Vec<SlashCommand>,
-    /// Names and descriptions.
-    pub(crate) agents: Vec<(String, String)>,
-    /// What they are, one for one.
-    agent_pages: Vec<Page>,
+    /// Files that describe agents.
+    pub(crate) agents: AgentFiles,
     plugins: Vec<Plugin>,
 }
 
@@ -92,23 +93,13 @@ impl Extensions {
                 inside.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
             self.commands.push(SlashCommand::typed(named(&parts.join(":")), told(page.description()), &page));
         }
-        for (_, path) in pages(&dir.join("agents")) {
-            let Some(page) = Page::read(&path) else { continue };
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let name = page.head.get("name").cloned().filter(|it| !it.is_empty()).unwrap_or(stem);
-            self.agents.push((named(&name), page.description()));
-            self.agent_pages.push(page);
-        }
-    }
-
-    /// The agent of this name.
-    pub(crate) fn agent(&self, name: &str) -> Option<HostAgent> {
-        let at = self.agents.iter().position(|(known, _)| known == name)?;
-        let page = self.agent_pages.get(at)?;
-        let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
-        let tools = told("tools").map(|list| list.split(',').map(|it| it.trim().to_owned()).collect());
-        let description = page.description();
-        Some(HostAgent { prompt: page.body.clone(), description, tools, model: told("model") })
+        let source = match (plugin, owner) {
+            (Some(plugin), _) => AgentSource::Plugin(plugin.to_owned()),
+            (None, "project") => AgentSource::Project,
+            (None, "managed") => AgentSource::Managed,
+            (None, _) => AgentSource::User,
+        };
+        self.agents.take(pages(&dir.join("agents")), &source);
     }
 
     /// The command of this name.
@@ -117,7 +108,7 @@ impl Extensions {
     }
 
     pub(crate) fn command_names(&self) -> Vec<String> {
-        self.commands.iter().map(|it| it.name.clone()).collect()
+        self.commands.iter().filter(|it| it.is_for_person).map(|it| it.name.clone()).collect()
     }
 
     /// Skills, all of them or those the host wants.
@@ -126,7 +117,12 @@ impl Extensions {
             let plain = it.name.rsplit(':').next().unwrap_or_default();
             wanted.is_none_or(|list| list.iter().any(|name| *name == it.name || *name == plain))
         };
-        self.commands.iter().filter(|it| it.is_skill()).filter(is_wanted).cloned().collect()
+        self.commands
+            .iter()
+            .filter(|it| it.is_skill() && it.is_for_model)
+            .filter(is_wanted)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn plugins(&self) -> Vec<PluginFacts> {
@@ -148,6 +144,11 @@ impl Extensions {
 fn places(premises: &Premises) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
+    for dir in &known.managed {
+        for dir in [dir.clone(), dir.join(".claude")] {
+            places.push(ExtensionDir { dir, owner: "managed" });
+        }
+    }
     if premises.reads(Layer::Project) {
         let mut roots = vec![premises.cwd.clone()];
         if known.project != premises.cwd {

@@ -1,6 +1,8 @@
 //! The tool by which a model uses a skill.
 
-use haft_tool::{CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{
+    Access, CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+};
 use haft_types::{Message, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,11 @@ impl SkillTool {
     pub(crate) fn new(skills: Vec<SlashCommand>) -> Self {
         Self { skills }
     }
+
+    fn find(&self, name: &str) -> Option<&SlashCommand> {
+        let plain = |it: &&SlashCommand| it.name.rsplit(':').next() == Some(name);
+        self.skills.iter().find(|it| it.name == name).or_else(|| self.skills.iter().find(plain))
+    }
 }
 
 impl Tool for SkillTool {
@@ -61,8 +68,19 @@ impl Tool for SkillTool {
         true
     }
 
-    fn reach(&self, _input: &SkillInput, _cx: &CallContext) -> Reach {
-        Reach::nothing()
+    /// Rules are about the whole name, however a call writes it.
+    fn canonicalize(&self, input: &mut SkillInput, _cx: &CallContext) {
+        let name = input.skill.trim().trim_start_matches('/').to_owned();
+        input.skill = self.find(&name).map_or(name, |it| it.name.clone());
+    }
+
+    /// `Skill(name)`, and `Skill(name:*)` for every way to use it.
+    fn reach(&self, input: &SkillInput, _cx: &CallContext) -> Reach {
+        let args = input.args.as_deref().unwrap_or_default();
+        Reach::Declared(vec![
+            Access::Named(input.skill.clone()),
+            Access::Named(format!("{}:{args}", input.skill)),
+        ])
     }
 
     fn describe(&self, input: &SkillInput) -> String {
@@ -79,8 +97,7 @@ impl Tool for SkillTool {
         _cx: &ToolContext<()>,
     ) -> Result<Outcome<SkillOutput>, ToolError> {
         let wanted = input.skill.trim_start_matches('/');
-        let named = |it: &&SlashCommand| it.name == wanted || it.name.rsplit(':').next() == Some(wanted);
-        let Some(skill) = self.skills.iter().find(named) else {
+        let Some(skill) = self.find(wanted) else {
             let names: Vec<&str> = self.skills.iter().map(|it| it.name.as_str()).collect();
             let known = names.join(", ");
             return Err(ToolError::invalid(format!("there is no skill {wanted}; there are: {known}")));

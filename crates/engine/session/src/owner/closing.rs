@@ -22,6 +22,8 @@ impl Owner {
     pub(super) async fn close(&mut self, how: CloseHow) {
         self.desk.close();
         self.end_running().await;
+        self.tell_cut_off();
+        self.agents.close(LAST_WORDS).await;
         let closing = async {
             if how == CloseHow::Orderly {
                 self.say_goodbye().await;
@@ -35,6 +37,19 @@ impl Owner {
         let limit = if how == CloseHow::Orderly { LONGEST_CLOSING } else { LAST_WORDS * 3 };
         tokio::time::timeout(limit, closing).await.ok();
         self.watch.finish().await;
+    }
+
+    /// Nothing is ended in silence: what still runs in the background is named to
+    /// the person and, in the log, to the model.
+    fn tell_cut_off(&mut self) {
+        let cut_off = self.watch.background.running();
+        if cut_off.is_empty() {
+            return;
+        }
+        let words = self.watch.background.tell_cut_off(&cut_off);
+        if let OwnedSeat::Idle(Seat::Agent(agent)) = &mut self.seat {
+            agent.remind(words);
+        }
     }
 
     async fn end_running(&mut self) {
@@ -71,6 +86,7 @@ impl Drop for Owner {
     /// A runtime that goes away takes the task with it; what commands left
     /// running ends all the same.
     fn drop(&mut self) {
+        self.server_tools.let_go();
         if let Some(tasks) = self.watch.background.tasks().filter(|_| !self.processes_ended) {
             tasks.shell().owner().end(PROCESS_PATIENCE);
         }

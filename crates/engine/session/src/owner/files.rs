@@ -16,7 +16,10 @@ use haft_workspace::{Files, Viewer};
 use serde_json::json;
 
 use super::{OwnedSeat, Owner};
-use crate::{FileContent, Reply, RewindReport, assembly::Seat, checkpoints::rewind, usage::ContextUsage};
+use crate::{
+    FileContent, Reply, RewindReport, agents::StoppedBy, assembly::Seat, checkpoints::rewind,
+    usage::ContextUsage,
+};
 
 /// Larger files are not compared with what a host says was read.
 const MOST_SEEDED: u64 = 8 << 20;
@@ -64,6 +67,7 @@ impl Owner {
 
     /// Ends a task; one that is not there is no problem. Answered when it ended.
     pub(super) fn stop_task(&self, task: String, reply: Reply<()>) {
+        self.agents.stop(&task, StoppedBy::Person);
         self.watch.background.will_stop(&task);
         let (watch, events) = (Arc::clone(&self.watch), self.events.clone());
         tokio::spawn(async move {

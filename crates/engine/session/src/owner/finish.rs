@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     Activity, CommandEnded, CommandResult, Happening, Prompt, PromptState, Speaker, TurnEnded, TurnFacts,
-    assembly::{Seat, masker, stamp},
+    agents::{AgentLogs, StoppedBy},
+    assembly::{Seat, stamp},
     extensions::LocalCommand,
     logs::open_log,
     usage::ContextUsage,
@@ -90,7 +91,8 @@ impl Owner {
             content: input.content,
             wants_answer: true,
             is_verbatim: true,
-            speaker: Speaker::Person,
+            speaker: if input.origin.is_some() { Speaker::Task } else { Speaker::Person },
+            origin: input.origin,
         }));
     }
 
@@ -127,6 +129,7 @@ impl Owner {
             ttft_ms: trace.ttft_ms,
             prompt_text: run.prompt_text.clone(),
             speaker: run.speaker,
+            origin: run.origin.clone(),
         };
         (facts, trace.compacted)
     }
@@ -176,7 +179,7 @@ impl Owner {
                 Ok(log) => fresh.set_log(log),
                 Err(problem) => self.events.notice(problem.to_string()),
             }
-            fresh.mask(masker(&self.premises));
+            fresh.mask(self.premises.masker.clone());
         }
         if mirrors {
             fresh.mirror();
@@ -188,7 +191,11 @@ impl Owner {
         self.watch.clear_bill();
         self.pipeline.gate.hooks().set_session(id.clone(), path);
         self.events.tell(Happening::Cleared(id.clone()));
-        self.session_id = id;
+        self.session_id = id.clone();
+        self.agents.stop_background(StoppedBy::Person);
+        let stamp = stamp(&self.premises, &self.spec.log);
+        let log = self.logs.path(id.as_str());
+        self.agents.set_logs(keeps.then(|| AgentLogs::beside(&log, id, stamp, mirrors)));
         self.begins = Some(SessionSource::Clear);
     }
 

@@ -9,20 +9,26 @@ use super::{
     turn::{CallRun, Running},
 };
 use crate::{
-    Activity, HostAgent, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage,
+    Activity, HostAgent, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
+    agents::AgentShelf,
     assembly::Seat,
     extensions::{Extensions, SKILL_TOOL, skill_tool},
     servers::server_configs,
 };
+
+/// The name of the tool that starts agents.
+const AGENT_TOOL: &str = <haft_tools::agent::Agent as haft_tool::Tool>::NAME;
 
 impl Owner {
     /// Takes in what the host brings. May come again: the newest parts count.
     pub(super) fn equip(&mut self, parts: HostParts) -> Introduction {
         let applied = parts.plugins.map(|plugins| self.add_plugins(plugins));
         self.pipeline.gate.hooks().set(self.own_hooks.and(parts.hooks));
-        self.host_agents = parts.agents;
+        self.host_agents = self.spec.extensions.agents.clone();
+        self.host_agents.extend(parts.agents);
         self.wanted_skills = parts.skills;
         self.install_skills();
+        self.install_agents();
         self.change(AgentChange::Prompt {
             system: parts.system_prompt,
             append: parts.append_system_prompt,
@@ -65,6 +71,55 @@ impl Owner {
     pub(super) fn reload(&mut self) {
         self.extensions = Extensions::load(&self.premises, &self.plugins);
         self.install_skills();
+        self.install_agents();
+    }
+
+    /// The kinds of agents as they are now. Until the first prompt they are
+    /// listed where the model reads first; later it is told what is new.
+    pub(super) fn install_agents(&mut self) {
+        let before = self.agents.shelf();
+        let shelf = AgentShelf::of(&self.extensions.agents, &self.host_agents);
+        let known = |list: &AgentShelf, name: &str| list.kinds().iter().any(|it| it.name == name);
+        let fresh: Vec<String> = shelf
+            .kinds()
+            .iter()
+            .filter(|it| !known(&before, &it.name))
+            .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)))
+            .collect();
+        let news = shelf.problems().iter().filter(|it| !before.problems().contains(it));
+        news.for_each(|it| self.events.notice(it.to_string()));
+        let has_changed = before.listed() != shelf.listed();
+        self.agents.set_shelf(shelf);
+        let is_there = self.pipeline_has(AGENT_TOOL);
+        if !has_changed || !is_there {
+            return;
+        }
+        if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {
+            let tool =
+                haft_tool::erase(haft_tools::agent::Agent::new(std::sync::Arc::clone(&self.agents) as _));
+            self.change(AgentChange::Tool(AGENT_TOOL, Some(tool)));
+        } else if let (Some(reach), false) = (&self.reach, fresh.is_empty()) {
+            let text = format!(
+                "<system-reminder>\nThese kinds of agents are new:\n{}\n</system-reminder>",
+                fresh.join("\n")
+            );
+            let content = vec![haft_types::MessageBlock::Text { text }];
+            reach.inbox.mention(haft_agent::UserInput { content, ..haft_agent::UserInput::default() });
+        }
+    }
+
+    fn pipeline_has(&self, tool: &str) -> bool {
+        match &self.seat {
+            OwnedSeat::Idle(seat) => seat.calls().pool.get().get(tool).is_some(),
+            OwnedSeat::Working(_) => true,
+            OwnedSeat::Broken => false,
+        }
+    }
+
+    /// What an agent said last, for faces.
+    pub(super) fn agent_tail(&self, id: &str) -> Option<TaskTail> {
+        let text = self.agents.last_text(id)?;
+        Some(TaskTail { total: text.len(), truncated: false, text })
     }
 
     /// The tool for skills, as far as there are any and it is wanted.
@@ -75,15 +130,15 @@ impl Owner {
             && self.spec.model.as_ref().is_none_or(|it| it.replay.is_none());
         let policy = self.pipeline.gate.permissions().policy();
         let tool = skill_tool(skills).filter(|_| is_wanted && policy.removes(SKILL_TOOL).is_none());
-        self.change(AgentChange::Skills(tool));
+        self.change(AgentChange::Tool(SKILL_TOOL, tool));
     }
 
     /// Becomes the agent the spec names, if the host or a file says who that is.
     /// An agent nobody knows is told about once, and changes nothing.
     pub(super) fn become_named_agent(&mut self) {
         let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
-        let of_host = self.host_agents.iter().find(|(known, _)| *known == name);
-        let found = of_host.map(|(_, agent)| agent.clone()).or_else(|| self.extensions.agent(&name));
+        let shelf = AgentShelf::of(&self.extensions.agents, &self.host_agents);
+        let found = shelf.find(&name).map(|kind| HostAgent::from(kind.as_ref()));
         if let Some(agent) = found {
             self.change(AgentChange::Become(agent));
         }
@@ -91,16 +146,18 @@ impl Owner {
 
     /// Agents of the host and of files: name, description, model if one is named.
     pub(super) fn agents(&self) -> impl Iterator<Item = (String, String, Option<String>)> {
-        let of_host = self.host_agents.iter().map(|(name, agent): &(String, HostAgent)| {
-            (name.clone(), agent.description.clone(), agent.model.clone())
-        });
-        let of_files = self.extensions.agents.iter().map(|(name, about)| (name.clone(), about.clone(), None));
-        of_host.chain(of_files)
+        let shelf = self.agents.shelf();
+        let kinds: Vec<_> = shelf
+            .kinds()
+            .iter()
+            .map(|kind| (kind.name.clone(), kind.description.clone(), kind.model.clone()))
+            .collect();
+        kinds.into_iter()
     }
 
     pub(super) fn introduction(&self, plugins_applied: Option<bool>) -> Introduction {
         Introduction {
-            commands: self.extensions.commands.clone(),
+            commands: self.extensions.commands.iter().filter(|it| it.is_for_person).cloned().collect(),
             skills: self.extensions.skills(self.wanted_skills.as_deref()),
             agents: self.agents().collect(),
             output_style: self.premises.output_style(),
@@ -151,7 +208,13 @@ impl Owner {
         }
         tokio::spawn(async move {
             let done = match switch {
-                ServerSwitch::On => manager.set_enabled(&server, Enabled::Yes).await,
+                ServerSwitch::On => {
+                    let switched = manager.set_enabled(&server, Enabled::Yes).await;
+                    // Whoever asks next how it is hears how it turned out. That it
+                    // cannot be reached is no failure of the switch.
+                    manager.refresh(&server).await.ok();
+                    switched
+                }
                 ServerSwitch::Off => manager.set_enabled(&server, Enabled::No).await,
                 ServerSwitch::Reconnect => manager.reconnect(&server).await,
             };

@@ -30,6 +30,7 @@ use self::turn::{Ended, Running, ServerTurn};
 use crate::{
     CloseHow, Command, EventSender, Happening, HostAgent, LogStart, OpenError, PluginDir, Prompt, Reply,
     SessionSpec,
+    agents::{AgentDesk, StoppedBy},
     assembly::{Assembly, Readers, Seat},
     background::patience,
     extensions::{Extensions, ModelIs},
@@ -59,6 +60,7 @@ pub(crate) struct Owner {
     /// Whether servers were started.
     servers_begun: bool,
     extensions: Extensions,
+    agents: Arc<AgentDesk>,
     plugins: Vec<PluginDir>,
     /// Agents of the host.
     host_agents: Vec<(String, HostAgent)>,
@@ -92,6 +94,8 @@ pub(crate) struct Owner {
     api_ms: u64,
     opened: Instant,
     finishing: bool,
+    /// How long the next prompt waits for the reports of agents that were stopped.
+    stopping_until: Option<Moment>,
     /// Whether the session ends with the prompt that is being worked on.
     ending: bool,
     processes_ended: bool,
@@ -119,8 +123,8 @@ enum AgentChange {
     Overhear(UserInput),
     /// Its session gets a name.
     Name(String),
-    /// It uses this tool for skills, or none.
-    Skills(Option<Arc<dyn DynTool>>),
+    /// It uses this tool of a name, or none.
+    Tool(&'static str, Option<Arc<dyn DynTool>>),
     /// It is told something else first.
     Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
     /// It becomes another agent.
@@ -143,6 +147,10 @@ enum LeftForLater {
 
 /// How often settings are looked at while a prompt is being worked on.
 const SETTINGS_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a stopped agent may take to write its report before a prompt begins
+/// without it.
+const STOPPING: Duration = Duration::from_secs(2);
 
 impl Assembly {
     /// Where the session is logged, if it is.
@@ -190,7 +198,8 @@ impl Owner {
             logs: assembly.logs,
             servers: assembly.servers,
             extensions: assembly.extensions,
-            host_agents: Vec::new(),
+            agents: assembly.agents,
+            host_agents: spec.extensions.agents.clone(),
             wanted_skills: None,
             desk: assembly.desk,
             asked: assembly.asked,
@@ -214,6 +223,7 @@ impl Owner {
             api_ms: 0,
             opened: Instant::now(),
             finishing: false,
+            stopping_until: None,
             ending: false,
             processes_ended: false,
             spec,
@@ -229,12 +239,20 @@ impl Owner {
     pub(crate) async fn run(mut self) {
         let how = self.work().await;
         self.close(how).await;
-        self.events.tell(Happening::Closed);
+        let events = self.events.clone();
+        // Whoever opens the session again finds nothing of it in use: a tool that
+        // finds tools holds the pool it is in.
+        if let Some(calls) = calls_of(&self.seat) {
+            calls.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
+        }
+        drop(self);
+        events.tell(Happening::Closed);
     }
 
     async fn work(&mut self) -> CloseHow {
         let patience = patience(&self.premises);
         let mut waits_until: Option<Moment> = None;
+        let mut told_waiting = false;
         loop {
             self.start_next();
             let is_working = matches!(self.seat, OwnedSeat::Working(_));
@@ -243,7 +261,7 @@ impl Owner {
             }
             let is_done =
                 self.finishing && !is_working && self.queue.is_empty() && self.waiting_calls.is_empty();
-            if is_done && !self.watch.background.is_busy() {
+            if is_done && !self.is_busy() {
                 return CloseHow::Orderly;
             }
             // Nothing is left but commands in the background: not for ever.
@@ -251,13 +269,17 @@ impl Owner {
                 waits_until = None;
             } else if waits_until.is_none() {
                 waits_until = patience.map(|it| Moment::now() + it);
+                if !told_waiting {
+                    told_waiting = true;
+                    self.watch.background.tell_waiting(patience);
+                }
             }
             tokio::select! {
                 biased;
                 command = self.commands.recv(), if !self.finishing || is_working || !self.commands.is_closed() => {
                     match command {
                         None => {
-                            if self.finishing && (is_working || self.watch.background.is_busy()) {
+                            if self.finishing && (is_working || self.is_busy()) {
                                 // Nobody can say anything more, but what runs goes on.
                                 self.wait_for_end(waits_until).await;
                                 continue;
@@ -269,7 +291,9 @@ impl Owner {
                     }
                 }
                 () = at(waits_until) => return CloseHow::Orderly,
+                () = at(self.stopping_until) => self.stopping_until = None,
                 () = self.watch.background.news() => self.hear_background(),
+                () = self.agents.news() => self.hear_agents(),
                 () = tokio::time::sleep(SETTINGS_EVERY), if is_working => self.follow_settings(),
                 ended = ended(&mut self.seat) => if self.finish(ended).is_err() {
                     return CloseHow::AtOnce;
@@ -284,6 +308,7 @@ impl Owner {
             biased;
             () = at(until) => (),
             () = self.watch.background.news() => self.hear_background(),
+            () = self.agents.news() => self.hear_agents(),
             ended = ended(&mut self.seat) => drop(self.finish(ended)),
         }
     }
@@ -350,9 +375,10 @@ impl Owner {
                 let model = self.current_model();
                 reply.send((self.premises.flag_settings(), model), &events);
             }
-            Command::MoveToBackground(call) => self.watch.background.move_to_background(call.as_ref()),
-            Command::StopTask { task, reply } => self.stop_task(task, reply),
-            Command::TaskTail { task, reply } => reply.send(self.watch.background.tail(&task), &events),
+            command @ (Command::MoveToBackground(_)
+            | Command::StopAgents
+            | Command::StopTask { .. }
+            | Command::TaskTail { .. }) => self.obey_about_tasks(command),
             Command::ReadFile { path, max_bytes, reply } => self.read_file(&path, max_bytes, reply),
             Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
             Command::Rename { title, session, reply } => {
@@ -369,6 +395,26 @@ impl Owner {
             Command::Close(_) => (),
         }
         self.watch.tell_mode();
+    }
+
+    /// Carries out a command about what goes on in the background.
+    fn obey_about_tasks(&mut self, command: Command) {
+        match command {
+            Command::MoveToBackground(call) => {
+                self.watch.background.move_to_background(call.as_ref());
+                self.agents.move_to_background(call.as_ref());
+            }
+            Command::StopAgents => {
+                self.agents.stop_background(StoppedBy::Person);
+                self.stopping_until = Some(Moment::now() + STOPPING);
+            }
+            Command::StopTask { task, reply } => self.stop_task(task, reply),
+            Command::TaskTail { task, reply } => {
+                let tail = self.watch.background.tail(&task).or_else(|| self.agent_tail(&task));
+                reply.send(tail, &self.events);
+            }
+            _ => (),
+        }
     }
 
     /// Changes the agent now, or when it is done with what it does.
@@ -397,9 +443,9 @@ impl AgentChange {
         match self {
             Self::Overhear(input) => agent.overhear(input),
             Self::Name(title) => agent.name_session(&title),
-            Self::Skills(tool) => {
+            Self::Tool(name, tool) => {
                 let pool = agent.tools.pool.get();
-                agent.tools.pool.set(pool.with_builtin(crate::extensions::SKILL_TOOL, tool));
+                agent.tools.pool.set(pool.with_builtin(name, tool));
             }
             Self::Prompt { system, append, schema } => {
                 if let Some(system) = system {

@@ -8,7 +8,7 @@ use super::{
     turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
 };
 use crate::{
-    Activity, Happening, Interrupted, Prompt, PromptState, Reply, ServerStart, SessionFacts,
+    Activity, Happening, Interrupted, Prompt, PromptState, Reply, ServerStart, SessionFacts, Speaker,
     assembly::Seat,
     extensions::{ExpandedCommand, LocalCommand, SlashKind, names_something},
     usage::ContextUsage,
@@ -61,6 +61,35 @@ impl Owner {
                 None => (),
             }
         }
+    }
+
+    /// Agents have ended: the main agent hears of it in this turn or in one of
+    /// its own.
+    pub(super) fn hear_agents(&mut self) {
+        let works = matches!(self.seat, OwnedSeat::Working(Running::Turn(_)));
+        let (waking, mentioned) = self.agents.take_mail();
+        let Some(reach) = &self.reach else { return };
+        if let Some(input) = mentioned {
+            reach.inbox.mention(input);
+        }
+        match waking {
+            Some(input) if works => reach.inbox.push(input),
+            Some(input) => self.queue.push_back(Prompt {
+                uuid: uuid::Uuid::new_v4().to_string(),
+                content: input.content,
+                wants_answer: true,
+                is_verbatim: true,
+                speaker: Speaker::Task,
+                origin: input.origin,
+                ..Prompt::default()
+            }),
+            None => (),
+        }
+    }
+
+    /// Whether something goes on in the background whose end is news.
+    pub(super) fn is_busy(&self) -> bool {
+        self.watch.background.is_busy() || self.agents.is_busy()
     }
 
     pub(super) fn interrupt(&mut self, cancel_queued: bool) -> Interrupted {
@@ -119,6 +148,12 @@ impl Owner {
         if self.ending || !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
             return;
         }
+        // Whoever stopped agents asks next what became of them: the model knows by then.
+        if self.stopping_until.is_some() && self.agents.is_stopping() {
+            return;
+        }
+        self.stopping_until = None;
+        self.hear_agents();
         let takes_up = self.left_for_later == LeftForLater::Ready;
         let prompt = match takes_up {
             true => None,
@@ -135,8 +170,11 @@ impl Owner {
         self.desk.set_working(true);
         self.events.tell(Happening::Activity(Activity::Running));
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
+        let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == Speaker::Person);
+        self.agents.begin_prompt(&agent.settings, is_of_person);
         let words = prompt.as_ref().map(Prompt::words).unwrap_or_default();
         self.watch.begin_turn(self.session_id.as_str(), &agent.settings.model, &words);
+        self.begin_file_turn(prompt.as_ref().map(|it| it.uuid.as_str()));
         let mut setting = self.turn_setting();
         let Some(mut prompt) = prompt else {
             self.left_for_later = LeftForLater::Nothing;
@@ -159,6 +197,15 @@ impl Owner {
             _ => TurnRun::start(agent, prompt, setting),
         };
         self.seat = OwnedSeat::Working(Running::Turn(run));
+    }
+
+    /// What calls change from now on belongs to one turn, which goes by the id of
+    /// its prompt.
+    fn begin_file_turn(&self, prompt: Option<&str>) {
+        if let Some(files) = &self.files {
+            let id = prompt.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
+            files.begin_turn(haft_workspace::TurnId::new(id));
+        }
     }
 
     /// The command a prompt is, if it is one: its kind, its arguments, and what
@@ -228,6 +275,7 @@ impl Owner {
         match std::mem::replace(&mut self.seat, OwnedSeat::Broken) {
             OwnedSeat::Idle(Seat::Calls(session)) => {
                 self.follow_settings();
+                self.begin_file_turn(None);
                 let setting = self.turn_setting();
                 let on_demand = self.spec.servers.start == ServerStart::OnDemand;
                 let run = CallRun::start(session, calls, cancel, reply, setting, on_demand);

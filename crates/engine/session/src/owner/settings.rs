@@ -36,6 +36,7 @@ impl Owner {
             Some(name) => self.catalog.resolve(name).to_owned(),
         };
         self.order(SettingsOrder::Model(model.clone()));
+        self.agents.follow_model(&model);
         self.events.tell(Happening::ModelChanged(model.clone()));
         model
     }

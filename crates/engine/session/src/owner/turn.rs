@@ -90,6 +90,7 @@ pub(super) struct TurnRun {
     pub(super) meanwhile: Vec<String>,
     pub(super) prompt_text: String,
     pub(super) speaker: Speaker,
+    pub(super) origin: Option<serde_json::Value>,
 }
 
 /// What came of a prompt.
@@ -217,6 +218,7 @@ impl TurnRun {
             meanwhile: Vec::new(),
             prompt_text: prompt.words(),
             speaker: prompt.speaker,
+            origin: prompt.origin.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod changed;
 mod policy;
+mod reading;
 mod rules_text;
 mod scratch;
 mod walls;
@@ -12,11 +13,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_agent::cassette::TapePlaces;
-use haft_config::{Argument, Feature, Layer, LoadOptions, Loaded, Places, SettingsStore, TrustMode};
+use haft_agent::{MaskedResults, Masker, cassette::TapePlaces};
+use haft_config::{
+    Argument, ArgumentContent, Feature, ItemKind, Layer, LoadOptions, Loaded, Place, Places, SettingsStore,
+    TrustMode,
+};
 use haft_model::Catalog;
 use haft_permission::Policy;
+use haft_process::Leftover;
 use haft_runtime::Features;
+use haft_shell::run::Shell;
 use haft_tool::DynTool;
 use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
@@ -28,6 +34,11 @@ pub use self::{
     walls::{CallLimits, WallDemand, Walls},
 };
 use crate::{EventSender, OpenError, PermissionSpec, SessionSpec, SettingsSpec};
+
+/// Where large results of calls are, in the directory of a session.
+pub(crate) const TOOL_RESULTS: &str = "tool-results";
+/// The same for what MCP servers sent.
+pub(crate) const MCP_RESULTS: &str = "tool-results/mcp";
 
 /// Directories, settings, rules and walls of one session.
 pub struct Premises {
@@ -51,6 +62,9 @@ pub struct Premises {
     pub events: EventSender,
     pub(crate) permissions: PermissionSpec,
     settings_spec: Mutex<SettingsSpec>,
+    /// Knows the secrets of the session: those of its variables, and those that
+    /// calls come across.
+    pub(crate) masker: Masker,
 }
 
 impl Premises {
@@ -66,6 +80,7 @@ impl Premises {
         let load = load_options(&spec.settings, &cwd);
         let store = Arc::new(SettingsStore::open(places, load));
         let loaded = store.current();
+        refuse_broken_flags(&spec.settings, &loaded, &cwd)?;
         for notice in loaded.problems.iter().chain(&loaded.warnings) {
             events.notice(notice.to_string());
         }
@@ -74,6 +89,7 @@ impl Premises {
         let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
         let walls =
             Walls::new(Arc::clone(&store), session_id.as_str(), state, roots, home.clone(), events.clone());
+        let masker = masker(&variables, &loaded)?;
         Ok(Self {
             cwd,
             home,
@@ -86,12 +102,36 @@ impl Premises {
             events,
             permissions: spec.permissions.clone(),
             settings_spec: Mutex::new(spec.settings.clone()),
+            masker,
         })
     }
 
     /// The settings in force.
     pub fn loaded(&self) -> Arc<Loaded> {
         self.store.current()
+    }
+
+    /// What of the folder is not in force because nobody trusted it, in one line.
+    /// Servers are not in it: each is said where it would have been started.
+    pub(crate) fn waiting_for_trust(&self) -> Option<String> {
+        let loaded = self.store.current();
+        let pending = loaded.pending_trust.as_ref()?;
+        let named = [
+            (ItemKind::Hook, "hook"),
+            (ItemKind::AllowRule, "allow rule"),
+            (ItemKind::Environment, "variable"),
+            (ItemKind::Directory, "directory"),
+            (ItemKind::Setting, "setting"),
+        ];
+        let counted = named.iter().filter_map(|(kind, name)| {
+            let count = pending.items.iter().filter(|it| it.item.kind == *kind).count();
+            (0 < count).then(|| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
+        });
+        let counted: Vec<String> = counted.collect();
+        (!counted.is_empty()).then(|| {
+            let (folder, what) = (pending.folder.display(), counted.join(", "));
+            format!("not in force until you trust {folder}: {what}; `haft trust` shows them and asks")
+        })
     }
 
     /// Haft's own directory. Without a home it is one that nobody else uses.
@@ -101,7 +141,23 @@ impl Premises {
 
     /// Where this session keeps what it stores.
     pub fn session_dir(&self) -> PathBuf {
-        self.state_dir().join("sessions").join(self.session_id.as_str())
+        self.sessions_dir().join(self.session_id.as_str())
+    }
+
+    /// Where all sessions keep what they store.
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.state_dir().join("sessions")
+    }
+
+    /// Where the session keeps what was too large to show. All of it is there to
+    /// be read, and nothing in it is anybody else's.
+    fn kept_dirs(&self) -> [PathBuf; 3] {
+        let state = self.state_dir();
+        [
+            self.session_dir().join(TOOL_RESULTS),
+            Shell::outputs_of(&state, self.session_id.as_str()),
+            haft_tools::read::parts_dir(&state, Some(&self.session_id)),
+        ]
     }
 
     /// The files of the project, and the record of what changed in them. What a
@@ -110,8 +166,18 @@ impl Premises {
         let root = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
         let config = WorkspaceConfig { state_dir: self.state_dir(), root, limits: JournalLimits::default() };
         let workspace = Workspace::open(config).map_err(|err| OpenError::Start(err.to_string()))?;
-        haft_tools::bash::undo::recover(&workspace);
+        workspace.recover();
+        self.tell_ended(&haft_tools::bash::undo::recover(&workspace));
         Ok(workspace)
+    }
+
+    /// Tells what killed sessions had left running and was ended.
+    pub(crate) fn tell_ended(&self, ended: &[Leftover]) {
+        for it in ended {
+            let (count, command) = (it.processes.len(), haft_types::text::one_line(&it.command, 100));
+            let notice = format!("ended {count} process(es) that a killed session left running: {command}");
+            self.events.notice(notice);
+        }
     }
 
     /// What decides about calls.
@@ -135,6 +201,21 @@ impl Premises {
         let loaded = self.store.current();
         let set = loaded.settings.env.iter().rev().find(|(it, _)| it == name);
         set.map(|(_, value)| value.value.clone()).or_else(|| self.variables.text(name))
+    }
+
+    /// The file of the folder that sets a variable, where one of the folder's own
+    /// settings does.
+    pub(crate) fn folder_variable(&self, name: &str) -> Option<String> {
+        let loaded = self.store.current();
+        let set = loaded.settings.env.iter().rev().find(|(it, _)| it == name)?;
+        let source = &set.1.origin.source;
+        is_of_folder(source.layer).then(|| source.place.to_string())
+    }
+
+    /// Whether there is such a setting, and not from the folder.
+    pub(crate) fn is_foreign_setting(&self, name: &str) -> bool {
+        let loaded = self.store.current();
+        loaded.settings.get(name).is_some_and(|it| !is_of_folder(it.origin.source.layer))
     }
 
     /// A setting that is a text.
@@ -185,6 +266,22 @@ impl Premises {
         }
     }
 
+    /// Where plans are kept: where the settings say, or in Haft's own directory.
+    pub(crate) fn plans_dir(&self) -> PathBuf {
+        match self.text_setting("plansDirectory") {
+            Some(dir) => absolute(Path::new(&dir), &self.cwd),
+            None => self.state_dir().join("plans"),
+        }
+    }
+
+    /// Whether the session may be in the mode that asks nothing.
+    pub(crate) fn may_bypass(&self) -> bool {
+        let forbidden = self.loaded().settings.permissions.disable_bypass_permissions_mode;
+        let launched = self.permissions.may_bypass
+            || self.permissions.mode == Some(haft_types::PermissionMode::BypassPermissions);
+        launched && !forbidden
+    }
+
     /// Which of these tools are switched off.
     pub(crate) fn features(&self, tools: &[Arc<dyn DynTool>]) -> Features {
         /// Switched off until somebody asks for them.
@@ -204,8 +301,48 @@ fn state_dir(store: &SettingsStore, session_id: &SessionId) -> PathBuf {
     state.unwrap_or_else(|| std::env::temp_dir().join(format!("haft-{session_id}")))
 }
 
-/// What is read, from where. Whoever names the project's own files answers for
-/// them.
+/// Knows the secrets of the session's variables.
+fn masker(variables: &Variables, loaded: &Loaded) -> Result<Masker, OpenError> {
+    let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
+    let texts = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let which = loaded.settings.get("maskSecrets").and_then(|it| it.value.as_str().map(str::to_owned));
+    let in_results = match which.as_deref() {
+        None | Some("keyFiles") => MaskedResults::KeyFiles,
+        Some("off") => MaskedResults::Off,
+        Some("all") => MaskedResults::All,
+        Some(other) => {
+            let problem = format!("maskSecrets is {other:?}; it can be \"off\", \"keyFiles\" or \"all\"");
+            return Err(OpenError::Spec(problem));
+        }
+    };
+    Ok(Masker::of_env(texts.collect::<Vec<_>>()).in_results(in_results))
+}
+
+/// Whether settings of this layer lie in the folder that is worked in.
+fn is_of_folder(layer: Layer) -> bool {
+    matches!(layer, Layer::Project | Layer::Local)
+}
+
+/// Settings of a flag count or the session does not begin: whoever gives them
+/// relies on them, and half a policy is none.
+fn refuse_broken_flags(spec: &SettingsSpec, loaded: &Loaded, cwd: &Path) -> Result<(), OpenError> {
+    let Some(flags) = &spec.flags else { return Ok(()) };
+    let place = match Argument::settings(flags, cwd).content {
+        ArgumentContent::Json(_) => Place::Argument(String::from("--settings")),
+        ArgumentContent::File(path) => Place::File(path),
+    };
+    match loaded.problems.iter().find(|it| it.place == place) {
+        Some(problem) => {
+            let text = problem.to_string();
+            let flag = if text.contains("--settings") { "" } else { "--settings: " };
+            Err(OpenError::Spec(format!("{flag}{text}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is read, from where. A program that names the project's own files answers
+/// for them; a person who does still has to trust them.
 fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     let managed = spec.managed.iter().map(|json| Argument::managed(json));
     let named = spec.flags.iter().map(|value| Argument::settings(value, cwd));
@@ -213,7 +350,7 @@ fn load_options(spec: &SettingsSpec, cwd: &Path) -> LoadOptions {
     let mut load = LoadOptions { arguments, trust: TrustMode::Ask, ..LoadOptions::default() };
     if let Some(layers) = &spec.sources {
         load.layers.clone_from(layers);
-        if layers.iter().any(|it| matches!(it, Layer::Project | Layer::Local)) {
+        if spec.sources_are_trusted && layers.iter().any(|it| is_of_folder(*it)) {
             load.trust = TrustMode::Assume;
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use haft_config::{Layer, Loaded, Sourced};
 use haft_permission::{
-    Behavior, Boundary, CommandJudge, Destination, Enforcement, Origin, Policy, PolicyBuilder,
+    Behavior, Boundary, CommandJudge, Destination, Enforcement, Origin, Policy, PolicyBuilder, ReadingHeld,
     SandboxedCommands, ShellCommands,
 };
 use haft_types::PermissionMode;
@@ -20,12 +20,21 @@ fn command_judge() -> Arc<dyn CommandJudge> {
     Arc::new(ShellCommands)
 }
 
+/// Whether this machine can hold what only reads to that.
+fn reading_held() -> ReadingHeld {
+    match super::reading::stands() {
+        Ok(()) => ReadingHeld::Yes,
+        Err(_) => ReadingHeld::No,
+    }
+}
+
 /// The policy of a session.
 pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     let loaded = premises.loaded();
     let permissions = &loaded.settings.permissions;
     let mode = mode(premises, &loaded)?;
-    let mut builder = Policy::builder(&premises.cwd).mode(mode).commands(command_judge());
+    let mut builder =
+        Policy::builder(&premises.cwd).mode(mode).commands(command_judge()).reading(reading_held());
     if let Some(home) = &premises.home {
         builder = builder.home(home);
     }
@@ -58,8 +67,9 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     for dir in places.user.iter().chain(&places.state) {
         builder = builder.protect(dir);
     }
-    // What was too large to show is there to be read.
-    builder = builder.readable_dir(premises.session_dir().join("tool-results"));
+    for dir in premises.kept_dirs() {
+        builder = builder.readable_dir(dir);
+    }
     if permissions.block_reads_outside_working_directories {
         builder = builder.reads_outside(Boundary::Deny);
     }
@@ -150,7 +160,7 @@ pub fn policy_of_rules(
     dirs: Vec<PathBuf>,
 ) -> Policy {
     let origin = Origin::new("the test", Destination::Session).rooted(cwd);
-    let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge());
+    let mut builder = Policy::builder(cwd).mode(mode).commands(command_judge()).reading(reading_held());
     if let Some(home) = home {
         builder = builder.home(home);
     }

@@ -15,10 +15,13 @@ use haft_sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
 };
-use haft_tool::{Fence, Fenced};
+use haft_tool::{AllowReason, Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
 
-use super::scratch::ScratchDir;
+use super::{
+    reading::{ReadingKeeper, ReadingPlace},
+    scratch::ScratchDir,
+};
 use crate::{EventSender, judging::rules_cover};
 
 /// Builds the walls of one session.
@@ -35,6 +38,8 @@ pub struct Walls {
     events: EventSender,
     /// The walls of the call before: most calls have the same.
     last: Mutex<Option<Arc<Confinement>>>,
+    /// Walls around what only reads.
+    reading: ReadingKeeper,
 }
 
 /// Who wants a command confined.
@@ -77,6 +82,7 @@ impl Walls {
             warned: AtomicBool::new(false),
             events,
             last: Mutex::default(),
+            reading: ReadingKeeper::default(),
         }
     }
 
@@ -101,6 +107,37 @@ impl Walls {
                 });
                 policy.is_ok_and(|policy| sandbox.report(&policy).is_complete())
             })
+    }
+
+    /// Whether what runs without a question because it only reads is held to
+    /// that, or why it cannot be.
+    pub fn hold_reading(&self) -> Result<(), String> {
+        super::reading::stands()
+    }
+
+    /// Walls around a command that was let run because it only reads.
+    fn around_reading(&self, about: &Confined<'_>) -> Option<Choice> {
+        let AllowReason::OnlyReads(talks) = about.permit.reason() else { return None };
+        super::reading::stands().ok()?;
+        let built = self.scratch().and_then(|scratch| {
+            let place = ReadingPlace {
+                roots: &self.roots,
+                home: self.home.as_deref(),
+                scratch,
+                keys: self.own_keys().collect(),
+            };
+            self.reading.walls(*talks, about.permit, &place)
+        });
+        Some(match built {
+            Ok(walls) => Choice::Reading(walls),
+            Err(why) => Choice::Refused(format!("it only reads, and what holds it to that failed: {why}")),
+        })
+    }
+
+    fn own_keys(&self) -> impl Iterator<Item = PathBuf> {
+        let places = self.store.places();
+        let dirs: Vec<PathBuf> = places.user.iter().chain(&places.state).cloned().collect();
+        dirs.into_iter().flat_map(|dir| OWN_KEYS.map(|name| dir.join(name))).filter(|path| path.exists())
     }
 
     /// The sandbox of this machine, or why there is none.
@@ -168,11 +205,7 @@ impl Walls {
             let rule = String::from("sandbox.filesystem.denyRead");
             Hidden { path, rule }
         });
-        let places = self.store.places();
-        let keys =
-            places.user.iter().chain(&places.state).flat_map(|dir| OWN_KEYS.map(|name| dir.join(name)));
-        let keys =
-            keys.filter(|path| path.exists()).map(|path| Hidden { path, rule: OWN_KEYS_RULE.to_owned() });
+        let keys = self.own_keys().map(|path| Hidden { path, rule: OWN_KEYS_RULE.to_owned() });
         by_rule.chain(by_setting).chain(keys).collect()
     }
 
@@ -285,6 +318,9 @@ impl Confine for Walls {
             CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
         if !is_set(&wishes.enabled) {
+            if let Some(choice) = self.around_reading(about) {
+                return choice;
+            }
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.
             return match limits.read_only {
                 Some(_) => self.held(&limits, Demand::IfPossible),
@@ -304,6 +340,12 @@ impl Confine for Walls {
                 return Choice::Free;
             }
         }
+        let limits = match about.permit.reason() {
+            AllowReason::OnlyReads(_) if limits.read_only.is_none() => {
+                CallLimits { read_only: Some(String::from("it was let run because it only reads")), ..limits }
+            }
+            _ => limits,
+        };
         self.held(
             &limits,
             match required {

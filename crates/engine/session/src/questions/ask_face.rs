@@ -16,6 +16,10 @@ use haft_types::{AgentId, CallId};
 use super::{PermissionQuestion, QuestionAnswer, QuestionDesk, QuestionSubject};
 use crate::RefusalWords;
 
+/// Tools whose calls are questions to a person: they are not there where nobody
+/// answers.
+pub(crate) const OF_PERSON: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+
 /// What became of permission questions, for those who tell about calls.
 #[derive(Default)]
 pub(crate) struct AskedCalls {
@@ -49,7 +53,10 @@ impl Ask for AskFace {
             call_id: question.call_id.clone(),
             input: question.input.clone(),
             description: question.description.to_owned(),
+            is_destructive: question.is_destructive,
+            shown: question.shown.clone(),
             decision: question.decision.clone(),
+            needs_person: OF_PERSON.contains(&question.tool),
         };
         let agent = question.agent_id.clone();
         self.calls.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked.call_id.clone());

@@ -19,12 +19,13 @@ use std::{
 use haft_mcp_client::{ElicitAnswer, Elicitation};
 use haft_permission::Decision;
 use haft_runtime::Answer;
+use haft_tool::Rendered;
 use haft_types::{AgentId, CallId};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub(crate) use self::{
-    ask_face::{AskFace, AskedCalls, ElicitFromFace},
+    ask_face::{AskFace, AskedCalls, ElicitFromFace, OF_PERSON},
     ask_tool::AskTool,
 };
 pub use ask_tool::read_permission_answer;
@@ -38,6 +39,8 @@ pub struct SessionQuestion {
     pub id: String,
     /// Who asks.
     pub agent: AgentId,
+    /// What the agent that asks is, in words, where another one started it.
+    pub asker: Option<String>,
     /// What is asked.
     pub subject: QuestionSubject,
 }
@@ -65,8 +68,14 @@ pub struct PermissionQuestion {
     pub input: Value,
     /// One line that says what would happen.
     pub description: String,
+    /// Whether it loses data that cannot be brought back.
+    pub is_destructive: bool,
+    /// What a person should see of it before answering: the command, the change.
+    pub shown: Rendered,
     /// Why it is asked, part by part, and which rules would answer it for good.
     pub decision: Decision,
+    /// Whether only a person can answer: what they say is the input of the call.
+    pub needs_person: bool,
 }
 
 /// The answer to a question.
@@ -86,6 +95,8 @@ pub enum QuestionAnswer {
 pub(crate) struct QuestionDesk {
     events: EventSender,
     waiting: Mutex<WaitingQuestions>,
+    /// What agents are that others started.
+    askers: Mutex<HashMap<AgentId, String>>,
 }
 
 #[derive(Default)]
@@ -117,7 +128,12 @@ impl Drop for OpenQuestion<'_> {
 
 impl QuestionDesk {
     pub(crate) fn new(events: EventSender) -> Arc<Self> {
-        Arc::new(Self { events, waiting: Mutex::default() })
+        Arc::new(Self { events, waiting: Mutex::default(), askers: Mutex::default() })
+    }
+
+    /// Questions of this agent say who asks.
+    pub(crate) fn introduce(&self, agent: AgentId, what: String) {
+        self.askers.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, what);
     }
 
     fn waiting(&self) -> MutexGuard<'_, WaitingQuestions> {
@@ -127,7 +143,8 @@ impl QuestionDesk {
     /// Asks, and waits for the answer; none when the face is gone. Dropping the
     /// future takes the question back.
     pub(crate) async fn ask(&self, agent: AgentId, subject: QuestionSubject) -> Option<QuestionAnswer> {
-        let question = SessionQuestion { id: uuid::Uuid::new_v4().to_string(), agent, subject };
+        let asker = self.askers.lock().unwrap_or_else(PoisonError::into_inner).get(&agent).cloned();
+        let question = SessionQuestion { id: uuid::Uuid::new_v4().to_string(), agent, asker, subject };
         let is_permission = matches!(question.subject, QuestionSubject::Permission(_));
         let (sender, receiver) = oneshot::channel();
         {

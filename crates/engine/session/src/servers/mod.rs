@@ -143,7 +143,7 @@ impl SessionServers {
             auth: AuthOptions { directory: Some(state.join("mcp").join("logins")), ..AuthOptions::default() },
             // Where results are that were too large to show: readable without a question.
             media: Arc::new(SessionMedia::new(
-                premises.session_dir().join("tool-results").join("mcp"),
+                premises.session_dir().join(crate::premises::MCP_RESULTS),
                 media_work(premises.program.as_ref()),
             )),
             ..ManagerOptions::detached()

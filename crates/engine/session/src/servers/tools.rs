@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use haft_agent::{Agent, Inbox, UserInput};
 use haft_mcp_client::{Event, Manager, ServerState, tool_prefix};
 use haft_permission::Names;
-use haft_runtime::{CallSession, Pipeline, SharedPool};
+use haft_runtime::{CallSession, Pipeline, Pool, SharedPool};
 use haft_tool::DynTool;
 use haft_types::text;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
 use super::SessionServers;
 use crate::premises::Premises;
@@ -61,14 +62,23 @@ pub(crate) struct ServerTools {
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ToolLoading,
+    /// The session is over: whoever follows the servers lets go of its tools.
+    over: CancellationToken,
 }
 
 impl ServerTools {
+    /// The session is over: nobody follows the servers any more, and the tools,
+    /// one of which knows the pool it is in, hold each other no longer.
+    pub(crate) fn let_go(&self) {
+        self.over.cancel();
+        self.pool.set(Pool::assemble(Vec::new(), Vec::new()));
+    }
+
     /// Those of this session.
     pub(crate) fn new(servers: &SessionServers, session: &CallSession) -> Self {
         let (pool, pipeline) = (session.pool.clone(), Arc::clone(&session.pipeline));
         let loading = ToolLoading::of(&servers.premises);
-        Self { manager: servers.manager.clone(), pool, pipeline, loading }
+        Self { manager: servers.manager.clone(), pool, pipeline, loading, over: CancellationToken::new() }
     }
 
     /// Takes over the tools that are known now, but for those somebody ruled
@@ -116,8 +126,17 @@ impl ServerTools {
         }
         self.take();
         let pool = self.pool.get();
-        let deferred = pool.deferred().map(|(name, _)| name.to_owned()).collect();
-        agent.prompt.deferred_tools = told(deferred, &self.manager.names());
+        let servers = self.manager.names();
+        let deferred = pool.deferred().map(|(name, _)| name.to_owned());
+        // Without any server nobody needs to know what looks at servers.
+        let useless: Vec<String> = match servers.is_empty() {
+            true => {
+                haft_mcp_client::resource_tools(&self.manager).iter().map(|it| it.name().to_owned()).collect()
+            }
+            false => Vec::new(),
+        };
+        let deferred = deferred.filter(|name| !useless.contains(name)).collect();
+        agent.prompt.deferred_tools = told(deferred, &servers);
         self.tell_about(agent);
     }
 
@@ -147,11 +166,16 @@ impl ServerTools {
             pool: self.pool.clone(),
             pipeline: Arc::clone(&self.pipeline),
             loading: self.loading,
+            over: self.over.clone(),
         };
         drop(me);
         tokio::spawn(async move {
             loop {
-                match events.recv().await {
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    () = weak.over.cancelled() => return,
+                };
+                match event {
                     Ok(Event::Tools { .. }) | Err(RecvError::Lagged(_)) => match weak.upgrade() {
                         Some(me) => me.announce(&inbox),
                         None => return,
@@ -213,13 +237,15 @@ struct WeakTools {
     pool: SharedPool,
     pipeline: Arc<Pipeline>,
     loading: ToolLoading,
+    over: CancellationToken,
 }
 
 impl WeakTools {
     fn upgrade(&self) -> Option<ServerTools> {
         let manager = self.watcher.upgrade()?;
         let pipeline = Arc::clone(&self.pipeline);
-        Some(ServerTools { manager, pool: self.pool.clone(), pipeline, loading: self.loading })
+        let (pool, over) = (self.pool.clone(), self.over.clone());
+        Some(ServerTools { manager, pool, pipeline, loading: self.loading, over })
     }
 }
 

@@ -8,6 +8,8 @@
     reason = "test code"
 )]
 
+mod agent_talk;
+mod agents;
 mod commands;
 mod many;
 mod rig;

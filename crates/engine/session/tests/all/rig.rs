@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use haft_agent::AgentEvent;
-use haft_model::Scripted;
+use haft_model::{
+    BoxFuture, Catalog, EventStream as Answers, ModelError, ModelInfo, Provider, Request, Scripted,
+};
 use haft_session::{
     Command, EventStream, Happening, ModelSpec, PlaceSpec, Prompt, ProviderSpec, Session, SessionEvent,
     SessionSpec, TurnEnded,
@@ -51,6 +53,78 @@ impl Place {
         let place = PlaceSpec { variables, ..PlaceSpec::new(self.ws()) };
         let provider = ProviderSpec::Given { provider: Arc::new(Scripted::new(answers)), catalog: None };
         SessionSpec { model: Some(ModelSpec { provider, ..ModelSpec::default() }), ..SessionSpec::new(place) }
+    }
+}
+
+/// What a model says to a request.
+pub enum Said {
+    Blocks(Vec<MessageBlock>),
+    /// The provider fails.
+    Fail,
+    /// Nothing, for ever.
+    Hang,
+}
+
+impl Said {
+    pub fn text(words: &str) -> Self {
+        Self::Blocks(text(words))
+    }
+}
+
+/// Every request, in order.
+#[derive(Clone, Default)]
+pub struct Requests(Arc<std::sync::Mutex<Vec<Request>>>);
+
+impl Requests {
+    pub fn all(&self) -> Vec<Request> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A model that answers each request by what it says.
+struct Answering<F> {
+    answer: F,
+    requests: Requests,
+}
+
+impl<F: Fn(&Request) -> Said + Send + Sync + 'static> Provider for Answering<F> {
+    fn name(&self) -> &str {
+        "answering"
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        Catalog::built_in().get(model)
+    }
+
+    fn stream(&self, request: Request) -> Answers {
+        let said = (self.answer)(&request);
+        self.requests.0.lock().unwrap().push(request.clone());
+        match said {
+            Said::Blocks(blocks) => Scripted::new([blocks]).stream(request),
+            Said::Fail => Scripted::new([]).stream(request),
+            Said::Hang => Scripted::new([text("never said in full")])
+                .with_pace(std::time::Duration::from_secs(3600))
+                .stream(request),
+        }
+    }
+
+    fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
+        Box::pin(async move { Ok(request.estimate_tokens()) })
+    }
+}
+
+impl Place {
+    /// A session here whose model answers each request by what it says.
+    pub fn answering(
+        &self,
+        answer: impl Fn(&Request) -> Said + Send + Sync + 'static,
+    ) -> (SessionSpec, Requests) {
+        let requests = Requests::default();
+        let provider: Arc<dyn Provider> = Arc::new(Answering { answer, requests: requests.clone() });
+        let mut spec = self.spec(Vec::new());
+        let provider = ProviderSpec::Given { provider, catalog: None };
+        spec.model = Some(ModelSpec { provider, ..ModelSpec::default() });
+        (spec, requests)
     }
 }
 

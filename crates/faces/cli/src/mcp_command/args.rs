@@ -3,6 +3,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use haft_config::McpScope;
 
+use super::print_config::ConfiguredClient;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Name a server: `haft mcp add NAME -- COMMAND ARGS…` or `haft mcp add -t http NAME URL`.
@@ -95,6 +97,9 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
+    /// Print what this client's configuration needs, and serve nothing.
+    #[arg(long, value_enum, value_name = "CLIENT", exclusive = true)]
+    pub(crate) print_config: Option<ConfiguredClient>,
     /// Serve over HTTP at this address instead of standard input and output.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub(crate) http: Option<SocketAddr>,
@@ -123,6 +128,9 @@ pub(crate) struct ServeArgs {
     /// A web page that may use this server.
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub(crate) allow_origin: Vec<String>,
+    /// Send results as data beside the text (`structuredContent`), for clients that are programs.
+    #[arg(long)]
+    pub(crate) structured: bool,
     /// Accepted for other programs' sake.
     #[arg(long, hide = true)]
     pub(crate) debug: bool,

@@ -93,13 +93,14 @@ async fn pasted(flow: &LoginFlow) -> String {
     let (send, mut lines) = tokio::sync::mpsc::channel(1);
     // A thread of its own: a read of standard input cannot be taken back, and
     // nothing waits for this one.
-    std::thread::spawn(move || {
+    let read = move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             if send.blocking_send(line).is_err() {
                 return;
             }
         }
-    });
+    };
+    std::thread::Builder::new().name(String::from("haft-input")).spawn(read).ok();
     while let Some(line) = lines.recv().await {
         let line = line.trim();
         if flow.is_answer(line) {

@@ -3,6 +3,7 @@
 mod args;
 mod change;
 mod login;
+mod print_config;
 mod serve;
 mod status;
 

@@ -3,8 +3,8 @@
 use std::{process::ExitCode, sync::Arc};
 
 use haft_mcp_server::{
-    ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, ToolServer, serve_http,
-    serve_stdio,
+    ClientAsk, Clients, HttpAuth, HttpOptions, Introspection, ServerOptions, StructuredResults, ToolServer,
+    serve_http, serve_stdio,
 };
 use haft_runtime::{Pool, SharedPool, ToolSearch};
 use haft_session::{Asking, Command, Happening, ServerStart, Session, needs_servers};
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::args::ServeArgs;
+use super::{args::ServeArgs, print_config};
 use crate::{
     args::Options,
     output::{Ended, Failure, complain, write_error},
@@ -21,9 +21,13 @@ use crate::{
 };
 
 pub(super) fn run(args: &ServeArgs, options: &Options) -> Ended {
+    if let Some(client) = args.print_config {
+        return print_config::run(client);
+    }
     match args.http {
         // One client, one thread: the shortest way for a message.
         None => {
+            spec::check_threads()?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let ended = runtime.block_on(serve(args, options));
             // A read of standard input cannot be taken back.
@@ -58,6 +62,11 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
         clients,
         ServerOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: instructions(&calls.state.cwd),
+            structured: match args.structured {
+                true => StructuredResults::Sent,
+                false => StructuredResults::LeftOut,
+            },
             spools: vec![handle.premises().state_dir().join("tasks").join(handle.id().as_str())],
             ..ServerOptions::default()
         },
@@ -70,6 +79,17 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     handle.close().await;
     notices.abort();
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// What a client may tell its model before the first call.
+fn instructions(cwd: &std::path::Path) -> String {
+    format!(
+        "Haft's tools work on the machine of this server, in {}; relative paths start there. Read a file before you \
+         edit it. Look with Read, Grep, Glob and LS instead of Bash where they suffice. Calls that rules do not allow \
+         are asked about or refused, and the answer says how to allow them. What tools and commands change can be \
+         taken back by the person with `haft undo`.",
+        cwd.display()
+    )
 }
 
 /// The session's own tools, for somebody who sees all of them at once: what

@@ -1,6 +1,6 @@
 //! `haft mcp list | get | doctor`: how servers are, and why.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use haft_mcp_client::{Declared, Era, Manager, Problem, ServerState, ServerStatus, Skipped, tool_prefix};
 use haft_model::wire_schema;
@@ -38,27 +38,43 @@ enum Tools {
 }
 
 pub(super) async fn list(desk: &ServerDesk) -> Ended {
-    let rows = look(desk, None).await?;
     if desk.json {
+        let rows = look(desk, None, Some(LIST_PATIENCE)).await?;
         print_line(&Value::from_iter(rows.iter().map(Row::json)).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if rows.is_empty() {
-        print_line("No MCP servers. Name one with `haft mcp add`.")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let widest = rows.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
-    let mut out = String::new();
-    for row in &rows {
+    let found = desk.servers.found();
+    let named = found.declared.iter().map(|it| it.name.as_str());
+    let widest = named.chain(found.problems.iter().map(|it| it.server.as_str())).map(|it| it.chars().count());
+    let widest = widest.max().unwrap_or(0);
+    let line = |row: &Row| {
         let name = format!("{:<widest$}", show::clean(&row.name));
-        out.push_str(&format!("{}  {}\n", show::painted(&name, "1", show::colours()), row.line()));
+        format!("{}  {}\n", show::painted(&name, "1", show::colours()), row.line())
+    };
+    let mut shown: Vec<String> = Vec::new();
+    let mut print = |rows: Vec<Row>| -> Result<(), Failure> {
+        let new: Vec<&Row> = rows.iter().filter(|row| !shown.contains(&row.name)).collect();
+        let out: String = new.iter().map(|row| line(row)).collect();
+        shown.extend(new.iter().map(|row| row.name.clone()));
+        print_bytes(out.as_bytes()).map(drop)
+    };
+    // Who is quick is shown in order, and nobody waits for who is not.
+    launch(desk, None);
+    connect(desk, desk.servers.manager().names(), Some(LIST_AT_ONCE)).await;
+    let (late, done): (Vec<Row>, Vec<Row>) = rows(desk, None).into_iter().partition(Row::is_under_way);
+    print(done)?;
+    let late = late.into_iter().map(|row| row.name).collect();
+    connect(desk, late, Some(LIST_PATIENCE.saturating_sub(LIST_AT_ONCE))).await;
+    print(finished_rows(desk, None).await)?;
+    if shown.is_empty() {
+        print_line("No MCP servers. Name one with `haft mcp add`.")?;
     }
-    print_bytes(out.as_bytes())
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn get(desk: &ServerDesk, name: &str) -> Ended {
     find(desk, name)?;
-    let rows = look(desk, Some(name)).await?;
+    let rows = look(desk, Some(name), None).await?;
     show_all(desk, &rows, Tools::Named)
 }
 
@@ -66,7 +82,7 @@ pub(super) async fn doctor(desk: &ServerDesk, name: Option<&str>) -> Ended {
     if let Some(name) = name {
         find(desk, name)?;
     }
-    let rows = look(desk, name).await?;
+    let rows = look(desk, name, None).await?;
     if rows.is_empty() && !desk.json {
         print_line("No MCP servers. Name one with `haft mcp add`.")?;
         return Ok(ExitCode::SUCCESS);
@@ -104,17 +120,56 @@ pub(super) fn find(desk: &ServerDesk, name: &str) -> Result<(), Failure> {
     Err(Failure::Message(format!("there is no MCP server named {name}{hint}")))
 }
 
+/// How long a list waits for servers, and how long before it shows what it has.
+/// `haft mcp doctor` waits as long as each of them may take.
+const LIST_PATIENCE: Duration = Duration::from_secs(8);
+const LIST_AT_ONCE: Duration = Duration::from_millis(1500);
+
 /// Connects to all servers, or to one, and says how they are.
-async fn look(desk: &ServerDesk, only: Option<&str>) -> Result<Vec<Row>, Failure> {
-    let found = desk.servers.found();
-    let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let FoundServers { usable, waiting, problems, declared } = found;
-    let usable: Vec<_> = usable.into_iter().filter(|it| wanted(&it.name)).collect();
+async fn look(
+    desk: &ServerDesk,
+    only: Option<&str>,
+    patience: Option<Duration>,
+) -> Result<Vec<Row>, Failure> {
+    launch(desk, only);
+    connect(desk, desk.servers.manager().names(), patience).await;
+    Ok(finished_rows(desk, only).await)
+}
+
+/// How servers are when nobody waits any longer; they are stopped.
+async fn finished_rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
+    let mut rows = rows(desk, only);
+    for row in rows.iter_mut().filter(|row| row.is_under_way() && row.reason.is_none()) {
+        let name = &row.name;
+        row.reason = Some(format!("no answer yet; `haft mcp doctor {name}` waits longer and says why"));
+    }
+    desk.servers.stop().await;
+    rows
+}
+
+/// Starts all servers, or one.
+fn launch(desk: &ServerDesk, only: Option<&str>) {
+    let mut usable = desk.servers.found().usable;
+    usable.retain(|it| only.is_none_or(|only| only == it.name));
     desk.servers.launch(usable);
+}
+
+/// Waits for servers, as long as allowed.
+async fn connect(desk: &ServerDesk, names: Vec<String>, patience: Option<Duration>) {
     let manager = desk.servers.manager();
-    let names = manager.names();
     // Also those whose tools are known: the question is whether they work now.
-    let _each = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name))).await;
+    let all = futures_util::future::join_all(names.iter().map(|name| manager.refresh(name)));
+    match patience {
+        Some(patience) => drop(tokio::time::timeout(patience, all).await),
+        None => drop(all.await),
+    }
+}
+
+/// How all servers, or one, are now.
+fn rows(desk: &ServerDesk, only: Option<&str>) -> Vec<Row> {
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let FoundServers { waiting, problems, declared, .. } = desk.servers.found();
+    let manager = desk.servers.manager();
     let statuses = manager.status().into_iter().map(|status| with_wire_notes(status, manager));
     let mut rows: Vec<Row> = statuses
         .map(|status| Row {
@@ -141,9 +196,8 @@ async fn look(desk: &ServerDesk, only: Option<&str>) -> Result<Vec<Row>, Failure
         };
         rows.push(row);
     }
-    desk.servers.stop().await;
     rows.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(rows)
+    rows
 }
 
 /// Adds what becomes of the tools on their way to a model: what no provider
@@ -209,6 +263,11 @@ impl Row {
             status: None,
             offers: Vec::new(),
         }
+    }
+
+    /// Whether it may still answer.
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, "starting" | "restarting")
     }
 
     fn mark(&self) -> String {

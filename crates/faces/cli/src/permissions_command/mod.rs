@@ -1,6 +1,9 @@
-//! `haft permissions test | explain | list`: decisions without running anything.
+//! `haft permissions`: decisions without running anything, the rules behind them,
+//! and what was decided.
 
 mod batch;
+mod change;
+mod log;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -30,6 +33,11 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
             decide("Bash", json!({"command": tool}), options)
         }
         PermissionsCommand::List => list(options),
+        PermissionsCommand::Allow(args) => change::add(Behavior::Allow, &args, options),
+        PermissionsCommand::Ask(args) => change::add(Behavior::Ask, &args, options),
+        PermissionsCommand::Deny(args) => change::add(Behavior::Deny, &args, options),
+        PermissionsCommand::Revoke { rules } => change::revoke(&rules, options),
+        PermissionsCommand::Log { session } => log::run(session.as_deref(), options),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod dialogue;
 mod field;
+pub(crate) mod form;
 mod terminal;
 
 use std::sync::{

@@ -104,6 +104,7 @@ async fn a_loss_is_told_with_what_the_provider_counted() {
 async fn what_the_log_must_not_keep_is_a_loss_that_is_named() {
     let haft = Haft::new();
     haft.write("a.txt", "the key is very-secret-4711\n");
+    haft.write_home(".haft/settings.json", r#"{"maskSecrets": "off"}"#);
     let read = Turn::tool("Read", json!({"file_path": "a.txt"}));
     run(&haft, vec![read, Turn::text("Read.")], &[]).await;
     assert!(!std::fs::read_to_string(log(&haft)).unwrap().contains("very-secret-4711"));

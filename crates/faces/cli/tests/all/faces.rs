@@ -199,6 +199,9 @@ fn plain(value: Value, haft: &Haft) -> Value {
             let text = text.replace(&dir, "DIR");
             let key = dir.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
             let text = text.replace(&key, "KEY");
+            // Who can answer is what faces differ in.
+            let nobody = "Nobody can answer: what needs a yes is denied, so do not wait for one";
+            let text = text.replace(nobody, "WHO").replace("A person answers questions", "WHO");
             // Names of sessions, tasks and output files.
             let words = text.split_inclusive(|it: char| !(it.is_ascii_alphanumeric() || it == '-'));
             let words = words.map(|word| {
@@ -248,7 +251,10 @@ async fn one_scripted_session_is_the_same_through_every_face() {
 #[tokio::test]
 async fn flags_of_a_run_work_or_are_refused_with_a_reason() {
     let haft = project();
-    haft.write_home(".haft/agents/reviewer.md", "---\ndescription: Reviews.\n---\nYou review.");
+    haft.write_home(
+        ".haft/agents/reviewer.md",
+        "---\nname: reviewer\ndescription: Reviews.\n---\nYou review.",
+    );
     for (args, code, said) in [
         (vec!["--permission-prompt-tool", "stdio"], 2, "needs a host that answers"),
         (vec!["--permission-prompts", "host"], 2, "needs a host that answers"),
@@ -256,7 +262,7 @@ async fn flags_of_a_run_work_or_are_refused_with_a_reason() {
         (vec!["--include-hook-events"], 2, "needs --output-format stream-json"),
         (vec!["--replay-user-messages"], 2, "needs --output-format stream-json"),
         (vec!["--session-mirror"], 2, "needs --output-format stream-json"),
-        (vec!["--agent", "nobody"], 2, "there is no such agent; known: reviewer"),
+        (vec!["--agent", "nobody"], 2, "reviewer"),
         (vec!["--agent", "reviewer"], 0, "Hi."),
         (vec!["--disable-slash-commands"], 0, "Hi."),
         (

@@ -8,11 +8,19 @@
     reason = "test code"
 )]
 
+mod acp;
+mod acp_clients;
+mod agents;
 mod common;
 mod corpora;
 mod cost;
+mod cron;
 mod demo;
 mod diagnostic_log;
+#[path = "common/editor.rs"]
+mod editor;
+#[path = "common/editor_kits.rs"]
+mod editor_kits;
 mod faces;
 mod file_rows;
 mod files;
@@ -32,6 +40,8 @@ mod mcp_peers;
 mod mcp_questions;
 mod mcp_serve;
 mod mcp_terminal;
+mod model_mistakes;
+mod newcomer;
 #[path = "common/peer.rs"]
 mod peer;
 mod prefix;
@@ -39,6 +49,7 @@ mod print;
 mod readme;
 mod replay;
 mod sandbox;
+mod scarce;
 mod sdk;
 mod sdk_faults;
 mod sdk_python;
@@ -47,5 +58,8 @@ mod sessions;
 mod settings;
 mod tasks;
 mod telemetry;
+mod terminal;
 mod tool;
+mod trust_and_keys;
 mod undo_commands;
+mod view;

@@ -72,6 +72,37 @@ fn a_machine_that_cannot_confine_fails_closed_unless_told_otherwise() {
     assert!(said.contains("commands run without a sandbox"), "{said}");
 }
 
+/// What runs without a question because it only reads runs behind walls of its
+/// own; what a rule or a mode lets run does not.
+#[test]
+fn what_only_reads_is_held_to_it() {
+    let haft = Haft::new();
+    haft.write("a", "alpha\n");
+    let told: Value = serde_json::from_str(&haft.ok(&["sandbox", "check", "--json"], "")).unwrap();
+    if told["readingHeld"] != true {
+        eprintln!("SKIPPED: this machine does not hold what only reads: {told}");
+        return;
+    }
+    let held = "haft-scratch-";
+    let report = bash(&haft, &[], "printenv TMPDIR; cat a; git --version");
+    assert!(text(&report).contains(held) && text(&report).contains("alpha"), "{report}");
+    let report = bash(&haft, &["--permission-mode", "plan"], "printenv TMPDIR");
+    assert!(text(&report).contains(held), "{report}");
+    for args in [["--permission-mode", "bypassPermissions"], ["--allowedTools", "Bash(printenv *)"]] {
+        let report = bash(&haft, &args, "printenv TMPDIR || echo none");
+        assert!(!text(&report).contains(held), "{report}");
+    }
+    let without = |command: &str| {
+        let mut haft_command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        haft_command.args(["tool", "call", "Bash", &json!({"command": command}).to_string(), "--json"]);
+        haft_command.current_dir(haft.ws()).env("HOME", haft.home()).env("HAFT_SANDBOX_WITHOUT", "landlock");
+        serde_json::from_slice::<Value>(&haft_command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(without("cat a")["is_error"], false);
+    assert_eq!(without("awk '{print}' a")["is_error"], true, "a weak belief asks where nothing holds it");
+    assert_eq!(bash(&haft, &[], "awk '{print}' a")["is_error"], false);
+}
+
 #[test]
 fn a_denied_path_stays_unread_whatever_reaches_for_it() {
     let haft = Haft::new();

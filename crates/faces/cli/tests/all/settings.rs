@@ -113,3 +113,30 @@ fn config_reads_and_changes_what_a_model_may() {
     assert_eq!(reports[3]["error_kind"], "invalid_input");
     assert!(text(&reports[4]).contains("did you mean theme"), "{}", reports[4]);
 }
+
+/// A formatter that runs as a hook changes what a tool wrote: the result says so,
+/// and says nothing where the hook left the file alone.
+#[test]
+fn a_file_that_a_hook_rewrote_is_named_in_the_result() {
+    for (command, is_told) in [
+        ("tr a-z A-Z < note.txt > t && mv t note.txt", true),
+        ("rm note.txt", true),
+        ("cat note.txt > t && cp t note.txt", false),
+        ("true", false),
+    ] {
+        let haft = Haft::new();
+        haft.write("note.txt", "one\n");
+        let hook = json!({"type": "command", "command": command});
+        let hooks = json!({"hooks": {"PostToolUse": [{"matcher": "Edit|Write", "hooks": [hook]}]}});
+        haft.write_home(".haft/settings.json", &hooks.to_string());
+        let path = haft.ws().join("note.txt");
+        let lines = [
+            json!({"id": "read", "name": "Read", "input": {"file_path": path}}),
+            json!({"id": "edit", "name": "Edit", "input": {"file_path": path, "old_string": "one", "new_string": "two"}}),
+        ];
+        let reports = haft.reports(&["--permission-mode", "acceptEdits"], &lines);
+        let said = reports[1]["content"].to_string();
+        assert_eq!(reports[1]["is_error"], false, "{said}");
+        assert_eq!(said.contains("A hook changed"), is_told, "{command}: {said}");
+    }
+}

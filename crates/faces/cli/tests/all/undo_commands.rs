@@ -11,7 +11,8 @@ use std::{
     process::Command,
 };
 
-use common::{Haft, text};
+use common::{Haft, eventually, text};
+use haft_testkit::{MockModel, Piece, Script, Turn};
 use serde_json::{Value, json};
 
 /// Everything in a directory: kind, mode, content.
@@ -260,4 +261,130 @@ fn undo_covers_a_turn_and_destroys_nothing_of_the_user() {
     haft.ok(&["redo"], "");
     let got = files(&picture(&haft.ws()));
     assert_eq!(got, with_edit(after, &got));
+}
+
+/// Undo right after a kill: what the killed session's command still writes is
+/// ended first, so everything it did is taken back and nothing comes after.
+#[test]
+fn undo_after_a_kill_waits_for_nobody_who_still_writes() {
+    const WRITERS: [&str; 4] = [
+        // In the foreground, in the background, deaf to requests, and out of its group.
+        "i=0; while :; do i=$((i+1)); echo $i > data/n$i; echo $i >> log; done",
+        "(i=0; while :; do i=$((i+1)); mv data data.$i; mkdir -p data; echo $i > notes.txt; mv data.$i data; done) & wait",
+        "trap '' TERM HUP INT; while :; do date +%N >> notes.txt; rm -rf b; mkdir -p b; date > b/x; done",
+        "setsid -f bash -c 'while :; do date +%N >> log; cp log b/copy$RANDOM; done'; sleep 600",
+    ];
+    for (round, command) in WRITERS.iter().enumerate() {
+        for background in [false, true] {
+            let haft = Haft::new();
+            furnish(&haft);
+            std::fs::create_dir_all(haft.ws().join("data")).unwrap();
+            let before = picture(&haft.ws());
+            let mut child = haft.spawn(&["tool", "run", "--permission-mode", "bypassPermissions"]);
+            let id = format!("writer_{round}");
+            let input = json!({"command": command, "run_in_background": background});
+            let line = json!({"id": id, "name": "Bash", "input": input});
+            std::io::Write::write_all(child.stdin.as_mut().unwrap(), format!("{line}\n").as_bytes()).unwrap();
+            eventually("it writes", || picture_if_still(&haft.ws()).is_none_or(|now| now != before));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            haft.ok(&["undo", &id], "");
+            assert_eq!(picture(&haft.ws()), before, "{command}");
+            assert_eq!(haft.ok(&["tasks", "--json"], ""), "", "{command}");
+        }
+    }
+}
+
+/// The same where nothing may vanish meanwhile; nothing if something did.
+fn picture_if_still(dir: &Path) -> Option<BTreeMap<String, String>> {
+    std::panic::catch_unwind(|| picture(dir)).ok()
+}
+
+/// A killed session that is taken up again ends what it had running, as a new
+/// session would, and what it had changed can be undone.
+#[tokio::test]
+async fn a_killed_session_that_is_resumed_ends_its_orphans() {
+    let haft = Haft::new();
+    haft.write("log", "0\n");
+    let forever =
+        "setsid -f bash -c 'while :; do date +%N >> log; done'; setsid -f sleep 643; touch begun; sleep 644";
+    let turns = [
+        Turn::tool("Bash", json!({"command": forever})),
+        Turn::text("Here again."),
+        Turn::text("And again."),
+    ];
+    let model = MockModel::start(Script::of(turns)).await.unwrap();
+    let command = |args: &[&str]| {
+        let mut command = haft.async_command();
+        command.args(args).env("ANTHROPIC_BASE_URL", model.url()).kill_on_drop(true);
+        command.stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command
+    };
+    let mut child = command(&["-p", "go", "--permission-mode", "bypassPermissions"]).spawn().unwrap();
+    tokio::time::timeout(std::time::Duration::from_secs(60), async {
+        while !haft.ws().join("begun").exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    child.kill().await.unwrap();
+    let tasks = || haft.ok(&["tasks", "--json"], "");
+    assert!(tasks().contains("left by a session that is gone"), "{}", tasks());
+    let output = command(&["-p", "still there?", "--continue"]).output().await.unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert_eq!(tasks(), "", "the orphans were ended");
+    haft.ok(&["undo"], "");
+    assert_eq!(std::fs::read_to_string(haft.ws().join("log")).unwrap(), "0\n");
+    assert!(!haft.ws().join("begun").exists());
+}
+
+/// `--turn` takes back all that one prompt led to, whatever names it.
+#[tokio::test]
+async fn a_turn_is_taken_back_as_a_whole() {
+    for by in ["turn", "id", "call"] {
+        let haft = Haft::new();
+        for name in ["one.txt", "two.txt", "three.txt"] {
+            haft.write(name, "old\n");
+        }
+        let edit = |file: &str, old: &str, new: &str| {
+            Piece::tool("Edit", json!({"file_path": file, "old_string": old, "new_string": new}))
+        };
+        let read = |file: &str| Piece::tool("Read", json!({ "file_path": file }));
+        let turns = [
+            Turn::of([read("one.txt"), read("two.txt")]),
+            Turn::of([edit("one.txt", "old", "first"), edit("two.txt", "old", "first")]),
+            Turn::tool("Bash", json!({"command": "rm three.txt; mkdir -p deep; echo x > deep/x"})),
+            Turn::text("Done."),
+            Turn::of([edit("one.txt", "first", "second")]),
+            Turn::text("Done again."),
+        ];
+        let model = MockModel::start(Script::of(turns)).await.unwrap();
+        for prompt in [&["-p", "first"][..], &["-p", "second", "--continue"]] {
+            let mut command = haft.async_command();
+            command.args(prompt).args(["--permission-mode", "bypassPermissions"]);
+            let output = command.env("ANTHROPIC_BASE_URL", model.url()).output().await.unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let history = haft.ok(&["history", "--json"], "");
+        let lines: Vec<Value> = history.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let turn_of = |line: &Value| line["turn"].as_str().unwrap().to_owned();
+        assert_eq!(lines.len(), 4, "{history}");
+        assert!(lines[1..].iter().all(|it| turn_of(it) == turn_of(&lines[1])), "{history}");
+        assert_ne!(turn_of(&lines[0]), turn_of(&lines[1]), "{history}");
+        let read = |name: &str| std::fs::read_to_string(haft.ws().join(name)).unwrap_or_default();
+        let named = |line: &Value| line[by].as_str().unwrap().to_owned();
+        haft.ok(&["undo", &named(&lines[0]), "--turn"], "");
+        assert_eq!((read("one.txt").as_str(), read("two.txt").as_str()), ("first\n", "first\n"), "{by}");
+        haft.ok(&["undo", &named(&lines[2]), "--turn"], "");
+        for name in ["one.txt", "two.txt", "three.txt"] {
+            assert_eq!(read(name), "old\n", "{by}: {name}");
+        }
+        assert!(!haft.ws().join("deep").exists(), "{by}");
+        let unknown = haft.run(&["undo", "nothing-like-it", "--turn"], "");
+        let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+        assert!(!unknown.status.success() && said.contains("see `haft history`"), "{said}");
+    }
 }

@@ -121,6 +121,7 @@ impl AgentBuilder {
             self.spec.servers.start = ServerStart::FirstPrompt;
         }
         self.spec.settings.sources = Some(layers);
+        self.spec.settings.sources_are_trusted = true;
         self
     }
 

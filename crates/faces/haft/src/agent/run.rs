@@ -34,7 +34,9 @@ impl<'a> Run<'a> {
     /// The next thing the agent does; `None` when the prompt is done.
     pub async fn next(&mut self) -> Option<AgentEvent> {
         loop {
-            if let Happening::Agent(event) = self.next_happening().await?.what {
+            let event = self.next_happening().await?;
+            // What agents do that it started is in the happenings.
+            if let (true, Happening::Agent(event)) = (event.agent.is_main(), event.what) {
                 return Some(event);
             }
         }

@@ -8,6 +8,7 @@ mod requests;
 
 use std::{collections::HashMap, time::Duration};
 
+use haft_host::{LineWriter, read_elicitation, read_lines};
 use haft_session::{
     CloseHow, Command, EventStream, Happening, QuestionAnswer, QuestionSubject, SessionEvent, SessionHandle,
     SessionQuestion, Settled, read_permission_answer,
@@ -16,11 +17,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    Host, HostServers, Inbound, Projection,
-    ask::permission_request,
-    elicit::{elicitation_request, read_elicitation},
-    host::fits,
-    lines::{LineWriter, read_lines},
+    Host, HostServers, Inbound, Projection, ask::permission_request, elicit::elicitation_request, host::fits,
 };
 
 /// A session that a host drives over standard input and output.
@@ -34,6 +31,8 @@ pub struct SdkFace {
     questions: HashMap<String, QuestionForm>,
     /// Names of the host's agents.
     agents: Vec<String>,
+    /// Whether the host can end single tasks.
+    stops_single_tasks: bool,
     /// The answer to `initialize` while it waits, and until when.
     introduction: Option<(Value, Instant)>,
     out: LineWriter,
@@ -85,6 +84,7 @@ impl SdkFace {
             servers,
             questions: HashMap::new(),
             agents: Vec::new(),
+            stops_single_tasks: false,
             introduction: None,
             out: LineWriter::start(),
             complain,
@@ -188,7 +188,8 @@ impl SdkFace {
             Happening::Agent(haft_agent::AgentEvent::Result(_))
             | Happening::TurnEnded(_)
             | Happening::CommandEnded(_)
-            | Happening::TaskStarted(..) => self.introduce(),
+            | Happening::TaskStarted(..)
+            | Happening::ChildStarted(_) => self.introduce(),
             _ => (),
         }
         for frame in self.projection.of(event) {

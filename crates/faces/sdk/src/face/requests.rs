@@ -57,12 +57,18 @@ impl SdkFace {
         };
         let command = match request {
             ControlRequest::Initialize(request) => return self.initialize(id, *request),
-            ControlRequest::Interrupt { cancel_queued } => Command::Interrupt {
-                cancel_queued,
-                reply: answering(id, |it: haft_session::Interrupted| {
-                    Ok(InterruptAnswer { still_queued: it.still_queued, cancelled: it.cancelled }.into())
-                }),
-            },
+            ControlRequest::Interrupt { cancel_queued } => {
+                // A host that cannot end single tasks means everything.
+                if !self.stops_single_tasks {
+                    self.handle.send(Command::StopAgents);
+                }
+                Command::Interrupt {
+                    cancel_queued,
+                    reply: answering(id, |it: haft_session::Interrupted| {
+                        Ok(InterruptAnswer { still_queued: it.still_queued, cancelled: it.cancelled }.into())
+                    }),
+                }
+            }
             ControlRequest::SetPermissionMode { mode } => {
                 Command::SetMode { mode, reply: answering(id, move |set| mode_answer(mode, set)) }
             }
@@ -226,10 +232,13 @@ impl SdkFace {
 
     fn initialize(&mut self, id: String, request: InitializeRequest) {
         let hooks = hook_definitions(&request.hooks, &self.host);
+        self.projection.forward_text(request.forward_subagent_text);
+        self.stops_single_tasks = request.per_task_stop_affordance;
         self.projection.leave_out(hooks.iter().map(|it| it.id.clone()));
         let agent = |it: crate::HostAgent| {
             let (description, prompt) = (it.description, it.prompt);
-            (it.name, HostAgent { description, prompt, tools: it.tools, model: it.model })
+            let definition = it.definition;
+            (it.name, HostAgent { description, prompt, tools: it.tools, model: it.model, definition })
         };
         let plugins = request.plugins.map(|plugins| {
             let dir = |it: crate::HostPlugin| PluginDir {

@@ -60,6 +60,8 @@ pub struct HostAgent {
     pub tools: Option<Vec<String>>,
     /// Its model, if the host names one. `inherit` is the one of the session.
     pub model: Option<String>,
+    /// Everything the host says about it.
+    pub definition: Value,
 }
 
 /// A plugin that the host brings.
@@ -116,6 +118,7 @@ fn agents(agents: &Value) -> Vec<HostAgent> {
             prompt: string(&agent["prompt"]).unwrap_or_default(),
             tools: strings(&agent["tools"]),
             model: string(&agent["model"]),
+            definition: agent.clone(),
         })
         .collect()
 }

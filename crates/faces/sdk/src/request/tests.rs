@@ -260,9 +260,10 @@ fn introductions_are_never_refused() {
                     prompt: text("p"),
                     tools: Some(vec![text("Read")]),
                     model: Some(text("inherit")),
+                    definition: json!({"description": "d", "prompt": "p", "tools": ["Read"], "model": "inherit"}),
                     ..agent("z")
                 },
-                agent("a"),
+                HostAgent { definition: json!(7), ..agent("a") },
             ],
             plugins: Some(vec![
                 HostPlugin { path: text("p"), skip_mcp_discovery: true },

@@ -87,6 +87,13 @@ pub(super) fn removals(words: &[Field]) -> Vec<Touch> {
     let name = name.literal().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
     match name {
+        // What is moved away is gone from where it was.
+        "mv" => {
+            let operands: Vec<&Field> =
+                args.iter().filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-'))).collect();
+            let sources = operands.len().saturating_sub(1);
+            operands[..sources].iter().map(|arg| Touch::tree(Access::Delete, arg)).collect()
+        }
         "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" => args
             .iter()
             .filter(|arg| arg.literal().is_none_or(|text| !text.starts_with('-')))

@@ -5,7 +5,7 @@ use super::{
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach},
+    facts::{Access, Obeyed, Reach},
     field::Field,
 };
 
@@ -144,7 +144,7 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let (args, place) = global_options(args)?;
     let (subcommand, args) = args.split_first()?;
     let mut touches = subcommand_touches(subcommand.literal()?, args)?;
-    touches.push(Touch::here(Access::Obey, Reach::Itself));
+    touches.push(Touch::here(Access::Obey(Obeyed::Git), Reach::Itself));
     if let Some(place) = place {
         touches.iter_mut().for_each(|touch| move_below(&place, touch));
         touches.push(Touch::new(Access::Enter, &Field::Literal(place)));
@@ -188,7 +188,11 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
         if *operands == Operands::Nothing && !parsed.operands.is_empty() {
             return None;
         }
-        return Some(touches(&parsed, &parsed.operands));
+        let mut found = touches(&parsed, &parsed.operands);
+        if shows_content(name, &parsed) && !parsed.operands.iter().any(is_below) {
+            found.push(Touch::here(Access::Read, Reach::Tree));
+        }
+        return Some(found);
     }
     match name {
         "--version" | "-v" => args.is_empty().then(Vec::new),
@@ -228,6 +232,52 @@ fn subcommand_touches(name: &str, args: &[Field]) -> Option<Vec<Touch>> {
     }
 }
 
+/// Whether a subcommand shows what is in files, whichever they are.
+fn shows_content(name: &str, parsed: &Parsed) -> bool {
+    let silent = [
+        "no-patch",
+        "s",
+        "name-only",
+        "name-status",
+        "stat",
+        "numstat",
+        "shortstat",
+        "summary",
+        "raw",
+        "quiet",
+        "check",
+    ];
+    let patches = [
+        "p",
+        "u",
+        "patch",
+        "U",
+        "unified",
+        "patch-with-raw",
+        "L",
+        "c",
+        "cc",
+        "word-diff",
+        "color-words",
+        "W",
+        "function-context",
+        "m",
+    ];
+    match name {
+        "diff" | "show" => !parsed.has(&silent) || parsed.has(&patches),
+        "log" | "whatchanged" | "diff-files" | "diff-index" | "diff-tree" => parsed.has(&patches),
+        _ => false,
+    }
+}
+
+/// Whether an operand names a file or a directory of the repository, so that
+/// nothing else is shown.
+fn is_below(operand: &Field) -> bool {
+    operand.literal().is_some_and(|text| {
+        text.contains('/') && !text.contains("..") || text.contains('.') && !text.contains("..")
+    })
+}
+
 fn is_name(text: &str) -> bool {
     !text.starts_with('-') && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
@@ -245,6 +295,9 @@ fn parse_lists(lists: &[&str], args: &[Field]) -> Option<Parsed> {
 /// follows a colon (`HEAD:src/a.rs`) as well.
 fn touches(parsed: &Parsed, operands: &[Field]) -> Vec<Touch> {
     let mut out: Vec<Touch> = parsed.reads.iter().map(|file| Touch::new(Access::Read, file)).collect();
+    // `-L1,9:FILE`, `-L:NAME:FILE`
+    let ranges = parsed.values(&["L"]).filter_map(|value| value.literal()?.rsplit_once(':'));
+    out.extend(ranges.map(|(_, file)| Touch::new(Access::Read, &Field::Literal(file.to_owned()))));
     for operand in operands {
         let Some(text) = operand.literal() else { continue };
         out.push(Touch::new(Access::Read, operand));

@@ -4,9 +4,12 @@
 //! understood completely makes the command [`Class::Other`].
 
 mod awk;
+mod awk_program;
+mod bracket;
 mod builtins;
 mod edits;
 mod git;
+mod git_runs;
 mod options;
 mod search;
 mod sed;
@@ -24,6 +27,8 @@ use super::{
 pub(crate) struct Verdict {
     pub(crate) class: Class,
     pub(crate) touches: Vec<Touch>,
+    /// Whether it asks a server.
+    pub(crate) talks: bool,
 }
 
 /// A word of the command that names a file.
@@ -51,7 +56,7 @@ impl Touch {
 
 impl Verdict {
     fn reads(touches: Vec<Touch>) -> Self {
-        Self { class: Class::ReadOnly, touches }
+        Self { class: Class::ReadOnly, touches, talks: false }
     }
 
     fn harmless() -> Self {
@@ -59,8 +64,20 @@ impl Verdict {
     }
 
     fn edits(verb: Verb, touches: Vec<Touch>) -> Self {
-        Self { class: Class::Edit(verb), touches }
+        Self { class: Class::Edit(verb), touches, talks: false }
     }
+}
+
+/// Programs that are trusted to only read because of what was understood of a
+/// language inside their words, or of files that they obey.
+const WEAKLY_KNOWN: &[&str] = &[
+    "awk", "bun", "cargo", "deno", "docker", "gawk", "gh", "go", "jq", "kubectl", "mawk", "nawk", "node",
+    "npm", "pip", "pip3", "podman", "rustc", "rustup", "sed", "tsc", "uv", "yq",
+];
+
+/// Whether the belief that this program only reads wants walls.
+pub(crate) fn is_weakly_known(name: &str) -> bool {
+    WEAKLY_KNOWN.contains(&name.rsplit('/').next().unwrap_or(name))
 }
 
 /// Directories in which a name stands for the system's own program.
@@ -92,7 +109,10 @@ pub(crate) fn classify(words: &[Field]) -> Option<Verdict> {
 
 /// Whether a command of this name can remove files.
 pub(crate) fn may_remove(name: &str) -> bool {
-    matches!(name.rsplit('/').next(), Some("rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" | "find"))
+    matches!(
+        name.rsplit('/').next(),
+        Some("mv" | "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" | "find")
+    )
 }
 
 /// Removals, also with options that are not understood.
@@ -101,6 +121,7 @@ pub(crate) fn removals(words: &[Field]) -> Vec<Touch> {
 }
 
 pub(crate) use builtins::target_of_cd;
+pub(crate) use git_runs::{git_programs, runs_named_program};
 pub(crate) use search::sole_file;
 pub(crate) use sed::is_print_range;
 pub(crate) use xargs::{classify as classify_xargs, names_below, passes_lines};

@@ -84,7 +84,8 @@ fn grep(args: &[Field]) -> Option<Verdict> {
     let skip = usize::from(!parsed.has(&["e", "f", "regexp", "file"]));
     let paths = parsed.operands.get(skip..).unwrap_or_default();
     // A pattern that is not known may be an option and move the files up.
-    let moved = parsed.operands.iter().take(skip).any(Field::may_be_option);
+    let is_unknown = |field: &Field| field.literal().is_none() && field.may_be_option();
+    let moved = parsed.operands.iter().take(skip).any(is_unknown);
     let linked = parsed.has(&["R", "dereference-recursive"]) || moved;
     let reach = match (linked, recursive) {
         (true, _) => Reach::LinkedTree,
@@ -115,7 +116,12 @@ fn rg(args: &[Field]) -> Option<Verdict> {
 fn fd(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(FD, args, Surprise::Refused)?;
     let reach = if parsed.has(&["L", "follow"]) { Reach::LinkedTree } else { Reach::Tree };
-    Some(Verdict::reads(files(parsed.operands.get(1..).unwrap_or_default(), Access::List, reach)))
+    let places = parsed.operands.get(1..).unwrap_or_default();
+    let mut touches = files(places, Access::List, reach);
+    if places.is_empty() {
+        touches.push(Touch::here(Access::List, reach));
+    }
+    Some(Verdict::reads(touches))
 }
 
 fn reads(parsed: &Parsed, paths: &[Field], reach: Reach) -> Vec<Touch> {
@@ -263,8 +269,8 @@ fn jq(args: &[Field]) -> Option<Verdict> {
     if filter.contains("import") || filter.contains("include") {
         return None;
     }
-    let mut touches =
-        if parsed.has(&["args", "jsonargs"]) { Vec::new() } else { files(rest, Access::Read, Reach::Itself) };
+    // What stands in front of `--args` is a file; what follows may look like one.
+    let mut touches = files(rest, Access::Read, Reach::Itself);
     touches.append(&mut extra);
     Some(Verdict::reads(touches))
 }

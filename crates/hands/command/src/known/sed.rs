@@ -5,12 +5,12 @@ use super::{
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Class, Reach, Verb},
+    facts::{Access, Reach, Verb},
     field::Field,
 };
 
 const OPTIONS: &str = "-nErsuz -e: -l: -i? --quiet --silent --expression: --regexp-extended --separate --unbuffered \
-    --null-data --posix --debug --sandbox --in-place? --line-length: --help --version";
+    --null-data --debug --sandbox --in-place? --line-length: --help --version";
 
 pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(OPTIONS, args, Surprise::Refused)?;
@@ -27,7 +27,7 @@ pub(super) fn classify(args: &[Field]) -> Option<Verdict> {
         return in_place(&parsed, operands, touches);
     }
     touches.extend(files(operands, Access::Read, Reach::Itself));
-    Some(Verdict { class: Class::ReadOnly, touches })
+    Some(Verdict::reads(touches))
 }
 
 /// Whether the arguments are `-n X,Yp FILE`: part of one file as it is.
@@ -68,7 +68,9 @@ fn in_place(parsed: &Parsed, operands: &[Field], mut touches: Vec<Touch>) -> Opt
     Some(Verdict::edits(Verb::Rewrite, touches))
 }
 
-/// A script, read far enough to know that it neither writes nor runs anything.
+/// A script, read as GNU sed reads it, far enough to know that it neither writes
+/// nor runs anything. Where other versions would end a pattern elsewhere, it is
+/// not understood.
 struct Script<'s> {
     rest: &'s str,
     reads: Vec<String>,
@@ -77,9 +79,10 @@ struct Script<'s> {
 impl<'s> Script<'s> {
     /// The files it reads, or nothing if it is not understood.
     fn read(text: &'s str) -> Option<Vec<String>> {
-        let mut script = Self { rest: text, reads: Vec::new() };
+        let sane = text.bytes().all(|byte| matches!(byte, b'\n' | b'\t') || !byte.is_ascii_control());
+        let mut script = sane.then_some(Self { rest: text, reads: Vec::new() })?;
         loop {
-            script.rest = script.rest.trim_start_matches([' ', '\t', '\n', ';', '}']);
+            script.skip(&[' ', '\t', '\n', ';']);
             if script.rest.is_empty() {
                 return Some(script.reads);
             }
@@ -102,8 +105,8 @@ impl<'s> Script<'s> {
             self.skip(&[' ', '\t']);
             if self.rest.starts_with(',') {
                 self.next();
-                self.skip(&[' ', '\t', '+', '~']);
-                if !self.address()? {
+                self.skip(&[' ', '\t']);
+                if !self.address_end()? {
                     return None;
                 }
             }
@@ -115,32 +118,34 @@ impl<'s> Script<'s> {
                 self.line();
                 Some(())
             }
-            '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => self.end(),
-            'l' | 'L' | 'q' | 'Q' => {
-                self.skip(&[' ', '\t', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+            '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
+                self.end()
+            }
+            'l' | 'q' | 'Q' => {
+                self.skip(&[' ', '\t']);
+                self.digits();
                 self.end()
             }
             ':' | 'b' | 't' | 'T' => {
-                let len = self.rest.find(['\n', ';', '}']).unwrap_or(self.rest.len());
-                let label = &self.rest[..len];
-                self.rest = &self.rest[len..];
-                label.chars().all(|c| c.is_ascii_alphanumeric() || "_ \t-".contains(c)).then_some(())
+                self.skip(&[' ', '\t']);
+                let label = |c: char| c == '_' || c.is_ascii_alphanumeric();
+                self.rest = self.rest.trim_start_matches(label);
+                self.end()
             }
             // Text up to the end of the line; a backslash would continue it.
             'a' | 'i' | 'c' => {
-                let line = self.line();
-                (!line.trim_start().trim_start_matches('\\').contains('\\') && !line.ends_with('\\'))
-                    .then_some(())
+                let line = self.line().trim_start_matches([' ', '\t']);
+                let text = line.strip_prefix('\\').unwrap_or(line);
+                (!text.trim().is_empty() && !text.contains('\\')).then_some(())
             }
             'r' => {
-                let file = self.line().trim().to_owned();
-                self.reads.push(file);
-                Some(())
+                let file = self.line().trim_start_matches([' ', '\t']).to_owned();
+                (!file.is_empty()).then(|| self.reads.push(file))
             }
             'y' => {
                 let delimiter = self.delimiter()?;
-                self.until(delimiter)?;
-                self.until(delimiter)?;
+                self.text(delimiter)?;
+                self.text(delimiter)?;
                 self.end()
             }
             's' => self.substitution(),
@@ -148,41 +153,62 @@ impl<'s> Script<'s> {
         }
     }
 
-    /// `s/a/b/` with flags that neither write nor run.
+    /// `s/a/b/` with flags that neither write nor run; blanks may stand between
+    /// them.
     fn substitution(&mut self) -> Option<()> {
         let delimiter = self.delimiter()?;
-        self.until(delimiter)?;
-        self.until(delimiter)?;
-        let flags = ['g', 'p', 'i', 'I', 'm', 'M', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
-        self.skip(&flags);
+        self.pattern(delimiter)?;
+        self.text(delimiter)?;
+        self.rest = self.rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M' | ' ')
+        });
         self.end()
     }
 
     fn delimiter(&mut self) -> Option<char> {
-        self.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')
+        self.next().filter(|c| c.is_ascii_punctuation() && !matches!(c, '\\' | '[' | ']'))
     }
 
-    /// Up to an unescaped delimiter. Brackets hide it from some versions of
-    /// sed and not from others, so one inside them is refused.
-    fn until(&mut self, delimiter: char) -> Option<()> {
-        let (mut opened, mut closed) = (0_usize, 0_usize);
+    /// Up to the delimiter that ends a pattern. Brackets hide it from some
+    /// versions of sed and not from others, so only those are taken that do not
+    /// matter.
+    fn pattern(&mut self, delimiter: char) -> Option<()> {
+        let mark = u8::try_from(delimiter).ok()?;
         loop {
+            if self.rest.starts_with('[') {
+                let len = super::bracket::plain(self.rest.as_bytes(), mark)?;
+                self.rest = self.rest.get(len..)?;
+                continue;
+            }
             match self.next()? {
-                '\\' => drop(self.next()?),
+                '\\' => self.escape()?,
                 '\n' => return None,
-                c if c == delimiter => return (opened == closed).then_some(()),
-                '[' => {
-                    opened += 1;
-                    // `[]…]` and `[^]…]` contain a bracket that closes nothing.
-                    let inside = self.rest.strip_prefix('^').unwrap_or(self.rest);
-                    if inside.starts_with(']') {
-                        return None;
-                    }
-                }
-                ']' => closed += 1,
+                c if c == delimiter => return Some(()),
                 _ => (),
             }
         }
+    }
+
+    /// Up to the delimiter that ends a text without patterns.
+    fn text(&mut self, delimiter: char) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\\' => self.escape()?,
+                '\n' => return None,
+                c if c == delimiter => return Some(()),
+                _ => (),
+            }
+        }
+    }
+
+    /// What follows a backslash: `\c` takes one more in some versions, and the
+    /// end of a line goes on.
+    fn escape(&mut self) -> Option<()> {
+        (!matches!(self.next()?, '\n' | 'c')).then_some(())
+    }
+
+    fn digits(&mut self) {
+        self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_digit());
     }
 
     /// Takes an address if there is one.
@@ -190,28 +216,35 @@ impl<'s> Script<'s> {
         let first = self.rest.chars().next()?;
         match first {
             '0'..='9' => {
-                self.skip(&['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '~']);
-                Some(true)
+                self.digits();
+                if self.rest.starts_with('~') {
+                    self.next();
+                    self.digits();
+                }
             }
-            '$' => {
-                self.next();
-                Some(true)
-            }
-            '/' => {
-                self.next();
-                self.until('/')?;
-                self.skip(&['I', 'M']);
-                Some(true)
-            }
-            '\\' => {
-                self.next();
+            '$' => drop(self.next()),
+            '/' | '\\' => {
+                if first == '\\' {
+                    self.next();
+                }
                 let delimiter = self.delimiter()?;
-                self.until(delimiter)?;
+                self.pattern(delimiter)?;
                 self.skip(&['I', 'M']);
-                Some(true)
             }
-            _ => Some(false),
+            _ => return Some(false),
         }
+        Some(true)
+    }
+
+    /// The second of two addresses.
+    fn address_end(&mut self) -> Option<bool> {
+        if self.rest.starts_with(['+', '~']) {
+            self.next();
+            let before = self.rest.len();
+            self.digits();
+            return Some(self.rest.len() < before);
+        }
+        self.address()
     }
 
     /// Nothing more may follow on this command.
@@ -304,9 +337,41 @@ mod tests {
             "s/[^/]*$//",
             "s/[]/]w f/x/w f",
             "s/[^]/]/x/w f",
+            "s/^.*][/x/;s/a/touch y/e",
+            "s/^.*][/x/;1e touch y #/CMD/e",
+            "s/[[:alpha:]/]x/;w f/;",
+            "s/[\\]/x/;w f/;#]/",
+            "/[/p;w f",
+            "\\,[,],w f",
+            "bx w f",
+            "b x w f",
+            ":a w f",
+            "tx w f",
+            "s/a/b/ e",
+            "s/a/b/g p w f",
+            "a",
+            "a\\",
+            "i\\\nw f",
+            "c\\\ntext\nw f",
+            "a x\\",
+            "q5 w f",
+            "l 5 w f",
+            "1,+w f",
+            "1~w f",
+            "s/a/\\\nb/w f",
+            "s/a\\cb/x/",
+            "y/a\\/b/;w f/c/",
+            "s[a[b[w f",
+            "s]a]b]e",
+            "sxaxbxe",
+            "1!{e touch y",
+            "p}w f",
+            "}}w f",
+            "r",
         ] {
             assert!(Script::read(script).is_none(), "{script}");
         }
         assert_eq!(Script::read("r .env"), Some(vec![".env".to_owned()]));
+        assert_eq!(Script::read("1r  a b \np"), Some(vec!["a b ".to_owned()]));
     }
 }

@@ -82,7 +82,7 @@ const SPECS: &[Spec] = &[
     free(
         &["wc"],
         Files,
-        "-clmwL --bytes --chars --lines --words --max-line-length --total: --files0-from:R --help --version",
+        "-clmwL --bytes --chars --lines --words --max-line-length --total: --help --version",
     ),
     free(
         &["stat"],
@@ -94,7 +94,7 @@ const SPECS: &[Spec] = &[
         Trees,
         "-0aAbcDhHklLmPsSx -B: -d: -t: -X:R --null --all --apparent-size --bytes --total --dereference-args \
          --human-readable --si --dereference --no-dereference --summarize --separate-dirs --one-file-system \
-         --block-size: --max-depth: --threshold: --exclude: --exclude-from:R --files0-from:R --inodes --time? \
+         --block-size: --max-depth: --threshold: --exclude: --exclude-from:R --inodes --time? \
          --time-style: --help --version",
     ),
     free(
@@ -228,7 +228,7 @@ const SPECS: &[Spec] = &[
         Files,
         "-bdfghiMnRrVcCmsuz -k: -t: -S: --ignore-leading-blanks --dictionary-order --ignore-case \
          --general-numeric-sort --human-numeric-sort --ignore-nonprinting --month-sort --numeric-sort --random-sort \
-         --random-source:R --reverse --sort: --version-sort --check? --debug --files0-from:R --key: --merge --stable \
+         --random-source:R --reverse --sort: --version-sort --check? --debug --key: --merge --stable \
          --buffer-size: --field-separator: --parallel: --unique --zero-terminated --help --version",
     ),
     spec(
@@ -309,7 +309,9 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
     let parsed = parse(spec.options, args, spec.surprise)?;
     let mut touches = operands(name, spec.operands, &parsed)?;
     touches.extend(parsed.reads.iter().map(|file| Touch::new(Access::Read, file)));
-    Some(Verdict::reads(touches))
+    // These ask a service of the machine.
+    let talks = matches!(name, "hostnamectl" | "localectl" | "timedatectl");
+    Some(Verdict { talks, ..Verdict::reads(touches) })
 }
 
 fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
@@ -417,15 +419,18 @@ fn man(args: &[Field]) -> Option<Verdict> {
     (!parsed.operands.is_empty() && parsed.operands.iter().all(named)).then(Verdict::harmless)
 }
 
-/// To standard output, or a look at the index.
+/// To standard output, or a look at the index. The last of several modes wins,
+/// so a mode that writes must not be among them unless all goes to standard
+/// output.
 fn decompress(args: &[Field]) -> Option<Verdict> {
     let parsed = parse(
         "-cdlkqtvf --stdout --to-stdout --decompress --list --test --keep --quiet",
         args,
         Surprise::Refused,
     )?;
-    let safe = parsed.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]);
-    safe.then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
+    let printed = parsed.has(&["c", "stdout", "to-stdout"]);
+    let looks = parsed.has(&["l", "list", "t", "test"]) && !parsed.has(&["d", "decompress"]);
+    (printed || looks).then(|| Verdict::reads(files(&parsed.operands, Access::Read, Reach::Itself)))
 }
 
 /// The list of an archive: `tar tf a.tar`. A colon would name another machine.
@@ -437,7 +442,10 @@ fn tar(args: &[Field]) -> Option<Verdict> {
     if *first == "--list" {
         "t".clone_into(&mut cluster);
     }
-    let known = cluster.contains('t') && cluster.bytes().all(|b| b"tvfzjJa".contains(&b));
+    // A second `f` would name a second archive.
+    let known = cluster.contains('t')
+        && cluster.bytes().all(|b| b"tvfzjJa".contains(&b))
+        && cluster.matches('f').count() == 1;
     let plain = |word: &&&str| !word.starts_with('-') && !word.contains(':');
     let (archive, members) = match rest.split_first() {
         Some((archive, members)) if cluster.ends_with('f') => (archive, members),
@@ -465,12 +473,15 @@ fn getent(args: &[Field]) -> Option<Verdict> {
         .then(Verdict::harmless)
 }
 
-/// Options stand alone here: `-ps` is one option, not two. A second operand
-/// would be written.
+/// Options stand alone here (`-ps` is one option, not two) and in front of the
+/// operands: behind the first one, everything is a file that is written.
 fn xxd(args: &[Field]) -> Option<Verdict> {
     let mut operands = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
+        if !operands.is_empty() {
+            return None;
+        }
         match arg.literal()? {
             "-a" | "-b" | "-C" | "-d" | "-e" | "-E" | "-i" | "-p" | "-ps" | "-plain" | "-u" | "-v" => (),
             "-c" | "-g" | "-l" | "-o" | "-s" | "-cols" | "-len" | "-seek" => drop(args.next()?.literal()?),

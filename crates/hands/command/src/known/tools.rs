@@ -5,7 +5,7 @@ use super::{
     options::{Parsed, Surprise, parse},
 };
 use crate::{
-    facts::{Access, Reach},
+    facts::{Access, Obeyed, Reach},
     field::Field,
 };
 
@@ -285,7 +285,7 @@ const QUERIES: &[Query] = &[
     query(&["apt", "apt-cache"], &["rdepends"], Text, ""),
     query(&["apt-cache"], &["madison"], Text, ""),
     query(&["rpm"], &[], Text, "-qailfcdR"),
-    query(&["tokei", "cloc"], &[], Files, ""),
+    query(&["tokei"], &[], Files, ""),
 ];
 
 pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
@@ -294,10 +294,12 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         programs.contains(&name) && args.len() == 1 && word(0).is_some_and(|form| forms.contains(&form))
     });
     if asks_version {
-        return Some(Verdict::harmless());
+        let obeyed = matches!(name, "rustc" | "rustup").then_some(Obeyed::Toolchain);
+        let touches = obeyed.map(|it| Touch::here(Access::Obey(it), Reach::Itself));
+        return Some(Verdict::reads(touches.into_iter().collect()));
     }
     if name == "cargo" && asks_cargo_for_help(args) {
-        return Some(Verdict::reads(vec![Touch::here(Access::Obey, Reach::Itself)]));
+        return Some(Verdict::reads(vec![Touch::here(Access::Obey(Obeyed::Cargo), Reach::Itself)]));
     }
     let query = QUERIES.iter().find(|query| {
         query.program.contains(&name)
@@ -314,9 +316,33 @@ pub(super) fn classify(name: &str, args: &[Field]) -> Option<Verdict> {
         touches.extend(files(operands, Access::Read, Reach::Tree));
     }
     if query.local {
-        touches.push(Touch::here(Access::Obey, Reach::Itself));
+        touches.push(Touch::here(Access::Obey(obeyed(name, query, &parsed)), Reach::Itself));
     }
-    Some(Verdict::reads(touches))
+    Some(Verdict { talks: talks(name, query), ..Verdict::reads(touches) })
+}
+
+/// Whose configuration a query obeys.
+fn obeyed(name: &str, query: &Query, parsed: &Parsed) -> Obeyed {
+    match name {
+        "cargo" if matches!(query.words, ["metadata" | "pkgid" | "tree"]) && !parsed.has(&["no-deps"]) => {
+            Obeyed::CargoWithLock
+        }
+        "cargo" => Obeyed::Cargo,
+        "rustup" => Obeyed::Toolchain,
+        "npm" => Obeyed::Npm,
+        "go" => Obeyed::Go,
+        "docker" | "podman" => Obeyed::Compose,
+        _ => Obeyed::Git,
+    }
+}
+
+/// Whether a query is one to a server, on this machine or elsewhere.
+fn talks(name: &str, query: &Query) -> bool {
+    match name {
+        "docker" | "gh" | "kubectl" | "podman" | "systemctl" => true,
+        "npm" => matches!(query.words, ["info" | "outdated" | "show" | "view"]),
+        _ => false,
+    }
 }
 
 /// Commands that belong to cargo itself: no other program of a project or a

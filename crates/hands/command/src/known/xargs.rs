@@ -72,6 +72,10 @@ fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)>
             at += 1;
             break;
         }
+        if let Some(delimiter) = delimiter(word, words.get(at + 1).copied()) {
+            // Anything else takes names apart.
+            matches!(delimiter, "\\n" | "\\0" | "\n").then_some(())?;
+        }
         let attached = VALUED.iter().any(|option| word.len() > 2 && word.starts_with(option))
             || LONG.iter().any(|option| word.strip_prefix(option).is_some_and(|it| it.starts_with('=')));
         if FLAGS.contains(&word) || attached {
@@ -91,6 +95,14 @@ fn command<'a>(words: &'a [&'a str]) -> Option<(&'a [&'a str], Option<&'a str>)>
     }
     let command = &words[at.min(words.len())..];
     Some((if command.is_empty() { &["echo"] } else { command }, mark))
+}
+
+/// What separates the names, if this word says so.
+fn delimiter<'a>(word: &'a str, next: Option<&'a str>) -> Option<&'a str> {
+    match word {
+        "-d" | "--delimiter" => Some(next.unwrap_or_default()),
+        _ => word.strip_prefix("-d").or_else(|| word.strip_prefix("--delimiter=")),
+    }
 }
 
 /// The places below which a command prints names and nothing else.

@@ -11,7 +11,7 @@ mod mounts;
 mod namespaces;
 mod net;
 mod probe;
-mod seccomp;
+pub(crate) mod seccomp;
 mod sys;
 
 use std::{

@@ -11,7 +11,7 @@ use seccompiler::{
 use crate::order::{Net, Order, Sockets};
 
 /// Refused whatever the arguments are.
-const REFUSED: &[i64] = &[
+pub(crate) const REFUSED: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
     libc::SYS_bpf,
@@ -60,7 +60,7 @@ const UNKNOWN: &[i64] =
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-type Rules = BTreeMap<i64, Vec<Rule>>;
+pub(crate) type Rules = BTreeMap<i64, Vec<Rule>>;
 
 /// Applies both filters.
 pub(super) fn apply(order: &Order) -> Result<(), String> {
@@ -74,7 +74,7 @@ pub(super) fn apply(order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+pub(crate) fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
     #[cfg(target_arch = "x86_64")]
     let rules: Rules =
         rules.into_iter().flat_map(|(call, rule)| [(call, rule.clone()), (call | X32, rule)]).collect();
@@ -94,6 +94,9 @@ fn refused(order: &Order) -> Result<Rules, seccompiler::BackendError> {
     };
     // Typing into somebody's terminal.
     rules.insert(libc::SYS_ioctl, vec![terminal(libc::TIOCSTI)?, terminal(0x541c)?]);
+    // The limits of a process outside.
+    let other = Condition::new(0, Len::Dword, Op::Ne, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![other])?]);
     rules.insert(libc::SYS_socket, sockets(order)?);
     Ok(rules)
 }

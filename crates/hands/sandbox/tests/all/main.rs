@@ -10,4 +10,6 @@
 
 #[path = "../../../shell/tests/all/common/mod.rs"]
 mod common;
+mod reading;
+mod reading_usual;
 mod walls;

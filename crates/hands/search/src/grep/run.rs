@@ -38,7 +38,7 @@ pub struct Grepped {
     pub binary: u64,
     /// What the walk saw and left out.
     pub tally: WalkTally,
-    /// What was left out, looked at: only when nothing was found.
+    /// What was left out, looked at: only when hardly anything was found.
     pub left_out: Option<LeftOut>,
     /// The search did not come to its end.
     pub stopped: Option<StopReason>,
@@ -55,12 +55,17 @@ pub struct LeftOut {
     pub incomplete: bool,
 }
 
-/// How long to look at what was left out.
+/// How long to look at what was left out, when nothing was found and when
+/// something was.
 const LEFT_OUT_TIME: Duration = Duration::from_secs(5);
+const LEFT_OUT_GLANCE: Duration = Duration::from_millis(250);
+
+/// Whoever finds no more files than this may miss what they looked for.
+const FEW_HITS: u64 = 2;
 
 impl GrepRun<'_> {
-    /// Searches the tree below a root. When nothing is found, also looks at
-    /// what was left out, so that "no matches" can say what it means.
+    /// Searches the tree below a root. When nothing or hardly anything is found,
+    /// also looks at what was left out, so that the answer can say what it means.
     pub fn run(&self, root: &Root) -> Grepped {
         let mut filter = self.filter.clone();
         let mut walk = TreeWalk::new(root, &filter, self.cwd, self.limits, self.stop);
@@ -78,8 +83,9 @@ impl GrepRun<'_> {
         }
         grepped.totals = collector.finish();
         grepped.stopped = self.stop.reason();
-        if grepped.totals.total_files == 0 && grepped.stopped.is_none() {
-            grepped.left_out = Some(self.look_at_left_out(&walk, &grepped.tally));
+        if grepped.totals.total_files <= FEW_HITS && grepped.stopped.is_none() {
+            let time = if grepped.totals.total_files == 0 { LEFT_OUT_TIME } else { LEFT_OUT_GLANCE };
+            grepped.left_out = Some(self.look_at_left_out(&walk, &grepped.tally, time));
         }
         grepped
     }
@@ -100,8 +106,8 @@ impl GrepRun<'_> {
         Ok(grepped)
     }
 
-    fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkTally) -> LeftOut {
-        let stop = self.stop.within(LEFT_OUT_TIME);
+    fn look_at_left_out(&self, walk: &TreeWalk<'_>, tally: &WalkTally, time: Duration) -> LeftOut {
+        let stop = self.stop.within(time);
         let options = QueryOptions { mode: Mode::Files, before: 0, after: 0, ..self.query.options };
         let query = Query { options, ..self.query.clone() };
         let make = || GrepProbe {

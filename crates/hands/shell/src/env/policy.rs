@@ -3,25 +3,7 @@ use std::{
     os::unix::ffi::OsStrExt as _,
 };
 
-/// Names that hold our own keys. Nothing lets them through.
-const OWN_SECRETS: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "ANTHROPIC_*_KEY",
-    "ANTHROPIC_*_SECRET",
-    "ANTHROPIC_*_TOKEN",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "CLAUDE_CODE_OAUTH_*",
-    "CLAUDE_CODE_*_KEY",
-    "CLAUDE_CODE_*_TOKEN",
-    "HAFT_*_KEY",
-    "HAFT_*_SECRET",
-    "HAFT_*_TOKEN",
-];
-
-/// Names of keys that may be ours or the user's.
-const PROVIDER_SECRETS: &[&str] = &["AZURE_OPENAI_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"];
+use haft_types::secrets::{is_credential, is_own_secret, is_provider_secret, name_matches};
 
 /// Names that change what a command line means, or inject code into every
 /// program, or belong to us.
@@ -42,25 +24,6 @@ const MEANING: &[&str] = &[
     "PROMPT_COMMAND",
     "PS4",
     "SHELLOPTS",
-];
-
-/// Names that look like credentials of any kind.
-const CREDENTIALS: &[&str] = &[
-    "*_ACCESS_KEY",
-    "*_ACCESS_KEY_ID",
-    "*_API_KEY",
-    "*_APIKEY",
-    "*_AUTH",
-    "*_CREDENTIALS",
-    "*_PASS",
-    "*_PASSWORD",
-    "*_PRIVATE_KEY",
-    "*_SECRET",
-    "*_SECRET_KEY",
-    "*_TOKEN",
-    "*_TOKEN_FILE",
-    "DATABASE_URL",
-    "SSH_AUTH_SOCK",
 ];
 
 /// What makes programs give up instead of waiting for a person.
@@ -132,23 +95,24 @@ impl EnvPolicy {
 
     /// Adds variables that settings name, without our own keys among them.
     pub fn set_all(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
-        let own = |name: &str| OWN_SECRETS.iter().any(|pattern| matches(pattern, name));
-        self.set.extend(variables.into_iter().filter(|(name, _)| !own(name)));
+        self.set.extend(variables.into_iter().filter(|(name, _)| !is_own_secret(name)));
     }
 
     /// Whether a command gets to see this variable.
     pub fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return true };
-        if OWN_SECRETS.iter().any(|pattern| matches(pattern, name)) {
+        if is_own_secret(name) {
             return false;
         }
         if self.keep.iter().any(|it| it == name) {
             return true;
         }
-        let credentials = if self.credentials == Credentials::Hide { CREDENTIALS } else { &[] };
-        let listed = [PROVIDER_SECRETS, MEANING, credentials].concat();
-        let mut hidden = listed.into_iter().chain(self.hide.iter().map(String::as_str));
-        !hidden.any(|pattern| matches(pattern, name))
+        let is_secret = match self.credentials {
+            Credentials::Pass => is_provider_secret(name),
+            Credentials::Hide => is_credential(name),
+        };
+        let mut hidden = MEANING.iter().copied().chain(self.hide.iter().map(String::as_str));
+        !is_secret && !hidden.any(|pattern| name_matches(pattern, name))
     }
 
     /// The environment of a command: ours and the login shell's, without what
@@ -181,19 +145,6 @@ impl EnvPolicy {
     }
 }
 
-/// `*` stands for anything, once or more often.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(start) else { return false };
-    let parts: Vec<&str> = rest.split('*').collect();
-    let Some((last, middle)) = parts.split_last() else { return true };
-    for part in middle {
-        let Some(at) = left.find(part) else { return false };
-        left = &left[at + part.len()..];
-    }
-    left.ends_with(last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +165,7 @@ mod tests {
             ("A_*_KEY", "A_KEY", false),
             ("*", "anything", true),
         ] {
-            assert_eq!(matches(pattern, name), want, "{pattern} {name}");
+            assert_eq!(name_matches(pattern, name), want, "{pattern} {name}");
         }
     }
 

@@ -22,7 +22,8 @@ pub struct SpoolDir {
     dir: PathBuf,
     limits: SpoolLimits,
     quota: Arc<Quota>,
-    _lock: File,
+    /// Nothing where nothing is kept on disk.
+    _lock: Option<File>,
 }
 
 impl SpoolDir {
@@ -33,7 +34,13 @@ impl SpoolDir {
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             Ok((lock_file(&dir)?, dir.join(LOCK)))
         })?;
-        Ok(Self { dir, limits, quota, _lock: lock })
+        Ok(Self { dir, limits, quota, _lock: Some(lock) })
+    }
+
+    /// For a disk that takes nothing: outputs stay in memory, as much of them as
+    /// fits there.
+    pub fn without_disk(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> Self {
+        Self { dir: root.join(file_name_of_id(session)), limits, quota, _lock: None }
     }
 
     /// Where it is.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_process::{Lifetime, Process, ProcessOwner};
-use haft_sandbox::Confinement;
+use haft_sandbox::{Confinement, ReadingWalls};
 use haft_types::{AgentId, CallId};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -34,6 +34,8 @@ pub struct Spec {
     pub lifetime: Lifetime,
     /// What holds it.
     pub confinement: Option<Arc<Confinement>>,
+    /// What holds it where it is believed to only read; no confinement then.
+    pub reading: Option<Arc<ReadingWalls>>,
     /// Directories its `rm` refuses to remove, whatever the words become when it
     /// runs: these and everything above them.
     pub precious: Vec<PathBuf>,
@@ -139,8 +141,11 @@ pub(crate) struct Shared {
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) printed: watch::Sender<u64>,
     pub(crate) control: Mutex<Control>,
-    /// Written to when `control` changed.
-    pub(crate) wake: OwnedFd,
+    /// Written to when `control` changed. Closed when nothing of the command is
+    /// left: jobs are remembered as long as the session, descriptors are not.
+    pub(crate) wake: Mutex<Option<Arc<OwnedFd>>>,
+    /// What it is to get as its number three, until it has it.
+    pub(crate) channel: Mutex<Option<Arc<OwnedFd>>>,
     /// The same for those who wait otherwise.
     pub(crate) asked: Notify,
     /// Where to type, as long as it runs.
@@ -165,6 +170,20 @@ impl Shared {
 
     pub(crate) fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a supervisor hears that `control` changed; nothing once all is over.
+    pub(crate) fn wake_descriptor(&self) -> Option<Arc<OwnedFd>> {
+        self.wake.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing of it is left, and nothing of ours is kept open for it.
+    pub(crate) fn be_gone(&self, end: Arc<End>) {
+        for held in [&self.wake, &self.channel] {
+            held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        self.keyboard().take();
+        self.phase.send_replace(Phase::Gone(end));
     }
 
     pub(crate) fn keyboard(&self) -> MutexGuard<'_, Option<OwnedFd>> {
@@ -271,7 +290,9 @@ impl Job {
 
     fn wake(&self) {
         self.0.asked.notify_one();
-        rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes()).ok();
+        if let Some(wake) = self.0.wake_descriptor() {
+            rustix::io::write(wake, &1_u64.to_ne_bytes()).ok();
+        }
     }
 
     /// How much it has printed.
@@ -452,6 +473,6 @@ impl Feed {
             out_of_memory: false,
             violations: Vec::new(),
         };
-        self.0.phase.send_replace(Phase::Gone(Arc::new(end)));
+        self.0.be_gone(Arc::new(end));
     }
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use haft_process::{
-    Announced, Launch, MARK_VARIABLE, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
+    Announced, Launch, MARK_VARIABLE, OwnedLaunch, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
 };
 use haft_sandbox::WallDescriptors;
 use haft_types::Variables;
@@ -145,6 +145,20 @@ impl Shell {
         let quota = Quota::new(config.quota);
         let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
         let owner = ProcessOwner::open(&Self::registries(&config.state), &config.session)?;
+        Self::with(config, spools, owner)
+    }
+
+    /// For a state directory that cannot be written: outputs stay in memory, and
+    /// what commands start is known as long as this process lives.
+    pub fn open_without_disk(config: ShellConfig) -> io::Result<Arc<Self>> {
+        let quota = Quota::new(config.quota);
+        let spools =
+            SpoolDir::without_disk(&config.state.join(OUTPUTS), &config.session, config.spool, quota);
+        let owner = ProcessOwner::unrecorded(&config.session);
+        Self::with(config, spools, owner)
+    }
+
+    fn with(config: ShellConfig, spools: SpoolDir, owner: Arc<ProcessOwner>) -> io::Result<Arc<Self>> {
         let numbers = AtomicU64::new(spools.highest_number());
         let null = File::open("/dev/null")?;
         let descriptors = Descriptors::within_limit();
@@ -159,8 +173,16 @@ impl Shell {
 
     /// Where the output of a task is, if it was written to disk.
     pub fn output_of(state: &Path, session: &str, task: &str) -> PathBuf {
-        let name = format!("{}.out", file_name_of_id(task));
-        state.join(OUTPUTS).join(file_name_of_id(session)).join(name)
+        Self::outputs_of(state, session).join(format!("{}.out", file_name_of_id(task)))
+    }
+
+    /// Where everything is that the commands of a session printed.
+    pub fn outputs_of(state: &Path, session: &str) -> PathBuf {
+        state.join(OUTPUTS).join(file_name_of_id(session))
+    }
+
+    pub(crate) fn config(&self) -> &ShellConfig {
+        &self.config
     }
 
     /// Everything the session has running.
@@ -216,7 +238,7 @@ impl Shell {
         Ok((Job(Arc::clone(&shared)), Feed(shared)))
     }
 
-    fn shared(&self, spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
+    fn shared(&self, mut spec: Spec, kind: &str) -> io::Result<Arc<Shared>> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let id = format!("{kind}_{number}");
         let started = Instant::now();
@@ -233,7 +255,8 @@ impl Shell {
                 interrupt: false,
                 flush: Vec::new(),
             }),
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake: Mutex::new(Some(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))),
+            channel: Mutex::new(spec.channel.take()),
             asked: Notify::new(),
             keyboard: Mutex::new(None),
             spec,
@@ -271,7 +294,8 @@ impl Shell {
             (status_end.as_fd(), self.descriptors.status),
             (prelude.as_fd(), self.descriptors.prelude),
         ]);
-        descriptors.extend(spec.channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
+        let channel = shared.channel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        descriptors.extend(channel.iter().map(|channel| (channel.as_fd(), CHANNEL)));
         descriptors.extend(door.iter().map(|door| (door.as_fd(), self.descriptors.door())));
         let mut argv: Vec<&CStr> = Vec::new();
         let mut program = bash.as_c_str();
@@ -296,7 +320,10 @@ impl Shell {
             descriptors: &descriptors,
             terminal: wires.terminal(),
         };
-        let pid = launch.start()?;
+        let pid = match &spec.reading {
+            None => launch.start()?,
+            Some(walls) => walls.start(OwnedLaunch::of(&launch)?)?,
+        };
         tracing::debug!(session = self.config.session, call = %spec.call, task = shared.id, ?pid, limit = ?spec.limit, "a command runs");
         let root = self.owner.started(mark, pid);
         // It joins by itself, before it starts anything; this is for shells that do not get that far.
@@ -320,6 +347,9 @@ impl Shell {
             set(&mut environment, name, OsStr::new(value));
         }
         set(&mut environment, "PWD", spec.cwd.as_os_str());
+        if let Some(scratch) = spec.reading.as_ref().and_then(|walls| walls.policy().scratch.as_ref()) {
+            set(&mut environment, "TMPDIR", scratch.as_os_str());
+        }
         environment
     }
 
@@ -418,7 +448,7 @@ fn not_started(shared: &Shared, err: &io::Error) {
         out_of_memory: false,
         violations: Vec::new(),
     });
-    shared.phase.send_replace(Phase::Gone(end));
+    shared.be_gone(end);
 }
 
 /// A script nobody can change any more, and that is nowhere on disk.

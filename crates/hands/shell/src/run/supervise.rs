@@ -61,6 +61,8 @@ pub(crate) struct Started {
 pub(crate) struct Supervisor {
     shared: Arc<Shared>,
     process: Started,
+    /// Says that somebody wants something.
+    wake: Arc<OwnedFd>,
     /// None once reaped.
     handle: Option<OwnedFd>,
     output_open: bool,
@@ -89,7 +91,9 @@ struct Stopping {
 impl Supervisor {
     pub(crate) fn new(shared: Arc<Shared>, process: Started) -> io::Result<Self> {
         let handle = pidfd_open(process.pid, PidfdFlags::empty())?;
+        let wake = shared.wake_descriptor().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Self {
+            wake,
             shared,
             process,
             handle: Some(handle),
@@ -126,7 +130,7 @@ impl Supervisor {
         drop(self.process.cgroup.take());
         self.shared.spool().settle();
         if let Some(end) = self.end.take() {
-            self.shared.phase.send_replace(Phase::Gone(end));
+            self.shared.be_gone(end);
         }
     }
 
@@ -261,7 +265,7 @@ impl Supervisor {
     }
 
     fn wait_for_something(&mut self) {
-        let mut fds = vec![PollFd::new(&self.shared.wake, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         let output = self.output_open.then(|| {
             fds.push(PollFd::new(&self.process.output, PollFlags::IN));
             fds.len() - 1
@@ -280,7 +284,7 @@ impl Supervisor {
         let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
         drop(fds);
         if woken {
-            rustix::io::read(&self.shared.wake, &mut [0_u8; 8]).ok();
+            rustix::io::read(&self.wake, &mut [0_u8; 8]).ok();
         }
         if readable {
             self.read_output(8);

@@ -192,6 +192,19 @@ impl Tasks {
         self.inner().named(id).map(|task| task.info())
     }
 
+    /// What a task of an earlier process of this session printed, as far as it is
+    /// kept: it is no task any more, but its output is still there.
+    pub fn earlier(&self, id: &str, limit: usize) -> Option<(PathBuf, String)> {
+        if self.get(id).is_some() {
+            return None;
+        }
+        let config = self.shell.config();
+        let file = Shell::output_of(&config.state, &config.session, id);
+        let bytes = std::fs::read(&file).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        Some((file, haft_types::text::tail(&text, limit).to_owned()))
+    }
+
     /// What a task printed since somebody asked the last time. Whoever learns
     /// of its end this way is not told again.
     pub fn read(&self, id: &str, limit: usize) -> Option<TaskRead> {

@@ -34,6 +34,7 @@ async fn role_session() {
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
             confinement: None,
+            reading: None,
             precious: Vec::new(),
             channel: None,
             terminal: haft_shell::run::Terminal::None,

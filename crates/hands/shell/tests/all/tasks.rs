@@ -201,3 +201,42 @@ async fn a_feed_is_a_task_too() {
     stopping.await.unwrap();
     assert_eq!(job.ended().await.exit, Exit::Closed(String::from("closed")));
 }
+
+/// Ids stay known as long as the session; descriptors do not stay open for it.
+#[tokio::test]
+async fn tasks_that_ended_hold_no_descriptors() {
+    let rig = Rig::new();
+    let tasks = Tasks::new(rig.shell.clone());
+    // Other tests of this program open files of their own: only what jobs keep
+    // open for themselves is counted.
+    let held = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        links.filter(|it| std::fs::read_link(it.path()).is_ok_and(|to| is_of_a_job(&to, &rig))).count()
+    };
+    let mut ids = Vec::new();
+    for round in 0..60 {
+        let mut spec = rig.spec("head -c 300000 /dev/zero; true");
+        if round % 3 == 1 {
+            let channel = tempfile::tempfile_in(rig.dir.path()).unwrap();
+            spec.channel = Some(Arc::new(channel.into()));
+        }
+        if round % 3 == 2 {
+            spec.terminal = haft_shell::run::Terminal::Own;
+        }
+        let job = rig.shell.start(spec).unwrap();
+        ids.push(tasks.adopt(job.clone(), about(Kind::Command, "main"), Mark::default()));
+        job.gone().await;
+    }
+    let (feed, writer) = rig.shell.feed(rig.spec("a feed")).unwrap();
+    writer.write(b"line\n");
+    writer.end(String::from("closed"), None);
+    ids.push(tasks.adopt(feed, about(Kind::Watch, "main"), Mark::default()));
+    assert!(ids.iter().all(|id| ended(&tasks.get(id).unwrap().status)));
+    assert!(held() <= 8, "{} descriptors are held for {} tasks", held(), ids.len());
+}
+
+/// Outputs, channels, terminals and the like, as the kernel names them.
+fn is_of_a_job(link: &std::path::Path, rig: &Rig) -> bool {
+    let name = link.to_string_lossy();
+    name.contains("eventfd") || name.contains("ptmx") || name.starts_with(&*rig.dir.path().to_string_lossy())
+}

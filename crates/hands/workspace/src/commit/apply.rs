@@ -21,6 +21,7 @@ use crate::{
     journal::{Active, EntryId, JournalPlan, new_entry},
     later::{Later, Unsynced},
     open::{open_dir, open_in},
+    unrecorded::Unrecorded,
 };
 
 /// Where a batch goes: which trees count as the user's, and where it is
@@ -31,6 +32,8 @@ pub(crate) struct CommitSetting<'a> {
     pub(crate) later: &'a Later,
     pub(crate) origin: &'a Origin,
     pub(crate) undoes: Vec<EntryId>,
+    /// Takes what could not be recorded.
+    pub(crate) unrecorded: &'a Unrecorded,
     /// Changes made beside the batch (links, directories) that belong to the
     /// same entry.
     pub(crate) further: Vec<FileChange>,
@@ -48,7 +51,7 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Res
     if let Some(journal) = setting.journal {
         match batch.write_down(journal, setting) {
             Ok(active) => record.active = Some(active),
-            Err(err) => notes.push(format!("this change cannot be undone: {err}")),
+            Err(err) => notes.push(format!("this change cannot be undone: {}", err.reason())),
         }
     }
     if let Err(err) = batch.carry_out(&mut record) {
@@ -69,8 +72,12 @@ pub(crate) fn commit(changes: &[Change<'_>], setting: &CommitSetting<'_>) -> Res
                 entry = Some(done.id);
                 unsynced.extend(contents);
             }
-            Err(err) => notes.push(format!("this change is not in the undo log yet: {err}")),
+            Err(err) => notes.push(format!("this change is not in the undo log yet: {}", err.reason())),
         }
+    } else {
+        let (_, mut changes) = batch.recorded();
+        changes.extend(setting.further.iter().cloned());
+        setting.unrecorded.add(new_entry(setting.origin.clone(), changes, setting.undoes.clone()));
     }
     tracing::debug!(files = changes.len(), ?entry, "files changed");
     setting.later.sync(unsynced);
@@ -107,16 +114,25 @@ impl<'a> CommitBatch<'a> {
         Ok(batch)
     }
 
-    /// Keeps the old contents and writes down what is about to happen.
-    fn write_down(&self, journal: &Journal, setting: &CommitSetting<'_>) -> Result<Active, FileError> {
+    /// The directories the batch makes, outermost first, and its changes as an
+    /// entry lists them.
+    fn recorded(&self) -> (Vec<PathBuf>, Vec<FileChange>) {
         let mut created: Vec<PathBuf> = self.planned.iter().flat_map(PlannedChange::missing_dirs).collect();
         created.sort();
         created.dedup();
-        let (mut changes, mut unsynced) = (Vec::new(), Vec::new());
-        for path in &created {
+        let directory = |path: &PathBuf| {
             let after = FileState::Directory { mode: 0o755 };
-            changes.push(FileChange { path: path.clone(), before: FileState::Absent, after });
-        }
+            FileChange { path: path.clone(), before: FileState::Absent, after }
+        };
+        let mut changes: Vec<FileChange> = created.iter().map(directory).collect();
+        changes.extend(self.changes.iter().zip(&self.planned).map(|(change, it)| file_change(change, it)));
+        (created, changes)
+    }
+
+    /// Keeps the old contents and writes down what is about to happen.
+    fn write_down(&self, journal: &Journal, setting: &CommitSetting<'_>) -> Result<Active, FileError> {
+        let (created, mut changes) = self.recorded();
+        let mut unsynced = Vec::new();
         for (change, planned) in self.changes.iter().zip(&self.planned) {
             if let (Some(old), Some(base)) = (&planned.old, change.base) {
                 unsynced.extend(journal.store().keep(old, base.hash())?);
@@ -124,7 +140,6 @@ impl<'a> CommitBatch<'a> {
             if let Some(content) = change.content.as_ref().filter(|content| content.len() < WORTH_SHOWING) {
                 journal.store().put_soon(planned.slots[0].after, content)?;
             }
-            changes.push(file_change(change, planned));
         }
         changes.extend(setting.further.iter().cloned());
         let entry = new_entry(setting.origin.clone(), changes, setting.undoes.clone());

@@ -34,7 +34,7 @@ pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> Link
     }
     let mut search = LinkSearch {
         path,
-        stamp,
+        object: stamp.id,
         found: Vec::new(),
         deadline: Instant::now() + PATIENCE,
         wanted: usize::try_from(stamp.links - 1).unwrap_or(usize::MAX),
@@ -54,9 +54,23 @@ pub(super) fn other_names(path: &Path, stamp: &Stamp, roots: &[PathBuf]) -> Link
     }
 }
 
+/// A name in the given directory trees, other than `path`, of an object that is
+/// known by its device and number.
+pub(crate) fn name_of_object(path: &Path, object: (u64, u64), roots: &[PathBuf]) -> Option<PathBuf> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut search = LinkSearch { path, object, found: Vec::new(), deadline, wanted: 1 };
+    if let Some(parent) = path.parent() {
+        search.directory(parent);
+    }
+    for root in roots {
+        search.tree(root);
+    }
+    search.found.pop()
+}
+
 struct LinkSearch<'a> {
     path: &'a Path,
-    stamp: &'a Stamp,
+    object: (u64, u64),
     found: Vec<PathBuf>,
     wanted: usize,
     deadline: Instant,
@@ -71,7 +85,7 @@ impl LinkSearch<'_> {
             }
             // A hard link never leaves its device, so other mounts are skipped.
             match fs::symlink_metadata(&dir) {
-                Ok(found) if found.is_dir() && found.dev() == self.stamp.id.0 => (),
+                Ok(found) if found.is_dir() && found.dev() == self.object.0 => (),
                 _ => continue,
             }
             todo.extend(self.directory(&dir));
@@ -85,7 +99,7 @@ impl LinkSearch<'_> {
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|it| it.is_dir()) {
                 below.push(entry.path());
-            } else if entry.ino() == self.stamp.id.1 && self.wanted != 0 {
+            } else if entry.ino() == self.object.1 && self.wanted != 0 {
                 self.consider(entry.path());
             }
         }
@@ -93,7 +107,7 @@ impl LinkSearch<'_> {
     }
 
     fn consider(&mut self, path: PathBuf) {
-        let same = fs::symlink_metadata(&path).is_ok_and(|it| (it.dev(), it.ino()) == self.stamp.id);
+        let same = fs::symlink_metadata(&path).is_ok_and(|it| (it.dev(), it.ino()) == self.object);
         if same && path != self.path && !self.found.contains(&path) {
             self.found.push(path);
             self.wanted -= 1;

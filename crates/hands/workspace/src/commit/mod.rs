@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 pub(crate) use apply::{CommitSetting, commit};
 pub(crate) use in_place::torn;
+pub(crate) use links::name_of_object;
 pub(crate) use parents::remove_created;
 pub(crate) use plan::overwrite_at;
 pub(crate) use slot::{FileSlot, SlotProgress, Way};

@@ -49,11 +49,29 @@ pub struct AttributeChange {
     pub after: Option<Attributes>,
 }
 
+/// Which file a name stood for: its device and its number there. Names of one
+/// object are hard links of each other.
+pub type FileObject = (u64, u64);
+
+/// Which object a name with hard links stood for. Said of all names that are
+/// known to share one with something that changed.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LinkedName {
+    /// The name.
+    #[serde(with = "path_text")]
+    pub path: PathBuf,
+    /// The object it was before, if it was a file.
+    pub before: Option<FileObject>,
+}
+
 /// What an entry of a command has besides contents and modes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Beside {
     /// Attributes of what changed, and of the directories around it.
     pub attributes: Vec<AttributeChange>,
+    /// Names that were hard links, of which at least one changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkedName>,
     /// Commits that were made: the beginning of each name, and what was said.
     /// They stay when the entry is taken back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -21,7 +21,7 @@ use std::{
 };
 
 pub(crate) use active::{Active, JournalPlan};
-pub use attributes::{AttributeChange, Attributes, Beside};
+pub use attributes::{AttributeChange, Attributes, Beside, FileObject, LinkedName};
 pub use entry::{Entry, EntryId, FileChange, FileState, How, Origin, TurnId};
 use log::Log;
 pub use prune::JournalLimits;

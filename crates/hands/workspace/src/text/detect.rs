@@ -147,11 +147,17 @@ fn legacy(bytes: &[u8], extent: Extent, census: &Utf8Census) -> Charset {
     // Whatever reads like nothing that people write is better left alone.
     let damaged_utf8 = 0 < census.sequences && census.strays <= census.sequences;
     let otherwise = if damaged_utf8 { Charset::Utf8 } else { Charset::Unknown };
-    if unusual <= FEW || is_monotonous(sample) {
-        return likeliest(sample, unusual, guess, whole, otherwise);
-    }
-    if census.strays * 2 <= census.sequences {
+    // Several whole characters and hardly a stray: that is no accident in any
+    // encoding.
+    if 2 <= census.sequences && census.strays * 2 <= census.sequences {
         return Charset::Utf8;
+    }
+    if unusual <= FEW || is_monotonous(sample) {
+        let best = likeliest(sample, unusual, guess, whole, otherwise);
+        // Where every byte is a character, whole ones of UTF-8 would be a capital
+        // with an accent and a sign behind it, again and again.
+        let is_single = matches!(best, Charset::Legacy(encoding) if encoding.is_single_byte());
+        return if damaged_utf8 && is_single { Charset::Utf8 } else { best };
     }
     // A guess that cannot read the file is worse than the one that reads
     // anything.

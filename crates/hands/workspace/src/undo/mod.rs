@@ -5,6 +5,7 @@
 
 mod attributes;
 mod history;
+mod links;
 mod plan;
 mod restore;
 mod tree;
@@ -88,7 +89,7 @@ impl From<FileError> for UndoError {
 
 impl Workspace {
     fn require_journal(&self) -> Result<&Journal, UndoError> {
-        self.journal().map_err(|reason| UndoError::NoJournal(reason.to_owned()))
+        self.journal().map_err(UndoError::NoJournal)
     }
 
     /// What was changed, newest first.

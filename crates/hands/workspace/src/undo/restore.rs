@@ -32,7 +32,7 @@ pub(super) fn restore(
     let mut steps = plan(history, &entries, &mut report.conflicts)?;
     let undone = entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>();
     if entries.iter().any(|entry| entry.how == How::Observed) {
-        return tree::restore(journal, steps, undone, origin, report);
+        return tree::restore((workspace, journal), steps, undone, origin, report);
     }
     let done = before_files(&mut steps, &mut report);
     let (files, others): (Vec<UndoStep>, Vec<UndoStep>) = steps.into_iter().partition(is_about_files);

@@ -16,18 +16,19 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
     Conflict, UndoError, UndoReport, attributes,
+    links::WantedLinks,
     plan::UndoStep,
     restore::{beside, replace_by_link, to_change},
 };
 use crate::{
-    Beside, EntryId, FileChange, FileState, Journal, OpenFile, Origin,
+    Beside, EntryId, FileChange, FileState, Journal, OpenFile, Origin, Workspace,
     commit::temporary_name,
     open::{open_dir, split},
 };
 
 /// Puts everything back, as far as it can be, and writes down what was done.
 pub(super) fn restore(
-    journal: &Journal,
+    (workspace, journal): (&Workspace, &Journal),
     mut steps: Vec<UndoStep>,
     undone: Vec<EntryId>,
     origin: &Origin,
@@ -35,7 +36,8 @@ pub(super) fn restore(
 ) -> Result<UndoReport, UndoError> {
     steps.sort_by(|a, b| a.path.cmp(&b.path));
     let attributes = attributes::WantedAttributes::of(journal, &undone);
-    let mut work = TreeWork { journal, failed: HashSet::new(), report: &mut report };
+    let links = WantedLinks::of(journal, &undone, workspace.roots());
+    let mut work = TreeWork { journal, links: &links, failed: HashSet::new(), report: &mut report };
     // Outermost first: only where one can pass one can work.
     for step in steps.iter().filter(|step| is_directory(&step.current) && is_directory(&step.wanted)) {
         work.attempt(step, |_| open_up(&step.path));
@@ -44,7 +46,11 @@ pub(super) fn restore(
     for step in steps.iter().rev().filter(|step| makes_room(step)) {
         work.attempt(step, |work| work.remove(step));
     }
-    for step in steps.iter().filter(|step| step.wanted != FileState::Absent) {
+    // What is there comes first: names that are gone may be links to it.
+    let is_there = |step: &&UndoStep| matches!(step.current, FileState::File { .. });
+    let (there, gone): (Vec<&UndoStep>, Vec<&UndoStep>) =
+        steps.iter().filter(|step| step.wanted != FileState::Absent).partition(is_there);
+    for step in there.into_iter().chain(gone) {
         work.attempt(step, |work| work.create(step));
     }
     // A directory that may not be written gets its mode when all is in it.
@@ -63,7 +69,8 @@ pub(super) fn restore(
     let restored: HashSet<&Path> = done.iter().map(|step| step.path.as_path()).collect();
     // For a redo; without it, contents and modes come back all the same.
     report.commits = undone.iter().flat_map(|id| journal.beside(id).commits).collect();
-    let beside = Beside { attributes: attributes.apply(&restored), commits: Vec::new() };
+    let (attributes, links) = (attributes.apply(&restored), links.for_redo());
+    let beside = Beside { attributes, links, commits: Vec::new() };
     journal.record_beside(&entry, &beside).ok();
     report.entry = Some(entry);
     report.restored = done.into_iter().map(|step| step.path.clone()).collect();
@@ -83,6 +90,7 @@ fn makes_room(step: &UndoStep) -> bool {
 
 struct TreeWork<'a> {
     journal: &'a Journal,
+    links: &'a WantedLinks,
     /// Paths that stay as they are.
     failed: HashSet<PathBuf>,
     report: &'a mut UndoReport,
@@ -123,25 +131,35 @@ impl TreeWork<'_> {
                 beside(&step.path, |dir, name| mkdirat(dir, name, Mode::RWXU))
             }
             (_, FileState::Symlink { target }) => replace_by_link(&step.path, target),
-            (FileState::File { hash: here, .. }, FileState::File { hash: there, mode, .. })
-                if here == there =>
-            {
-                set_mode(&step.path, *mode)
-            }
-            (_, FileState::File { hash, mode, .. }) => {
-                if let FileState::File { .. } = step.current {
-                    let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
-                    let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
-                    if kept.hash() != step.current.hash() {
-                        return Err(String::from("it was changed just now"));
-                    }
-                }
-                let (parent, name) = split(&step.path).map_err(|err| err.to_string())?;
-                let dir = open_dir(parent).map_err(|err| err.to_string())?;
-                self.write(&dir, name, hash, *mode)
-            }
+            (_, FileState::File { hash, mode, .. }) => self.create_file(step, hash, *mode),
             (_, FileState::Absent) => Ok(()),
         }
+    }
+
+    fn create_file(&self, step: &UndoStep, hash: &crate::ContentHash, mode: u32) -> Result<(), String> {
+        if let FileState::File { .. } = step.current {
+            let file = OpenFile::open(&step.path).map_err(|err| err.to_string())?;
+            let kept = self.journal.keep_soon(&file).map_err(|err| err.to_string())?;
+            // Another name of it may have been put back already.
+            let is_back = kept.hash() == Some(*hash);
+            if is_back && !self.links.is_foreign(&step.path) {
+                // It may have been torn off the names it was one file with.
+                self.links.link(&step.path, &step.wanted);
+                return set_mode(&step.path, mode);
+            }
+            if !is_back && kept.hash() != step.current.hash() {
+                return Err(String::from("it was changed just now"));
+            }
+            if let Some(done) = self.links.overwrite(self.journal, &step.path, hash) {
+                return done.and_then(|()| set_mode(&step.path, mode));
+            }
+        }
+        if self.links.link(&step.path, &step.wanted) {
+            return Ok(());
+        }
+        let (parent, name) = split(&step.path).map_err(|err| err.to_string())?;
+        let dir = open_dir(parent).map_err(|err| err.to_string())?;
+        self.write(&dir, name, hash, mode)
     }
 
     /// A whole file or none, under its name in one step.

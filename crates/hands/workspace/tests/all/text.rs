@@ -57,6 +57,13 @@ fn encodings_are_recognised() {
         ("cp1250", legacy(WINDOWS_1250, czech), Some("windows-1250")),
         ("declared", b"# -*- coding: cp932 -*-\nx = '\x93\xfa'\n".to_vec(), Some("Shift_JIS")),
         ("stray", "naïve \u{e9}t\u{e9} ".bytes().chain(*b"\xe9\n").collect(), Some("UTF-8")),
+        ("stray, german", b"Gr\xc3\xb6\xc3\x9fe f\xc3\xbcr \xff \xc3\x96l\n".to_vec(), Some("UTF-8")),
+        ("stray, one of each", b"na\xc3\xafve \x96 text\n".to_vec(), Some("UTF-8")),
+        ("stray, degrees", b"21 \xc2\xb0C or \xe9\n".to_vec(), Some("UTF-8")),
+        ("stray, russian", [&[0xe9][..], "да, нет".as_bytes()].concat(), Some("UTF-8")),
+        ("stray, japanese", ["値 = 日本".as_bytes(), b" \x80 x\n"].concat(), Some("UTF-8")),
+        ("stray, emoji", ["ok 🚀 — ja".as_bytes(), b"\xc3 end\n"].concat(), Some("UTF-8")),
+        ("stray, first", [b"\xa0", "été".as_bytes(), b" x\n"].concat(), Some("UTF-8")),
         ("png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0".to_vec(), None),
         ("elf", b"\x7fELF\x02\x01\x01\0\0\0".to_vec(), None),
         (

@@ -246,3 +246,39 @@ fn large_files_are_kept_without_a_copy() {
     undo(&workspace, &UndoTarget::Last);
     assert_eq!(fs::read(&path).unwrap(), content);
 }
+
+/// A change that was made while nothing could be recorded is not forgotten: an
+/// undo finds it first, says why it stays, and leaves older changes alone.
+#[test]
+fn what_could_not_be_recorded_is_not_skipped() {
+    for in_the_way in ["journal", "journal/*/objects", "journal/*/active"] {
+        let scratch = Scratch::new();
+        let (older, newer) = (scratch.file("older", "0"), scratch.file("newer", "another"));
+        put_as(&scratch.workspace(), &older, b"1", &origin("older")).unwrap();
+        // Something that is no directory stands where ours should be.
+        let mut blocked = scratch.state.join("journal");
+        if let Some(below) = in_the_way.strip_prefix("journal/*/") {
+            blocked = fs::read_dir(&blocked).unwrap().next().unwrap().unwrap().path().join(below);
+        }
+        let aside = scratch.state.join("aside");
+        fs::rename(&blocked, &aside).unwrap();
+        fs::write(&blocked, "").unwrap();
+        let workspace = scratch.workspace();
+        let done = put_as(&workspace, &newer, b"1", &origin("newer")).unwrap();
+        let notes = done.notes.join("; ");
+        assert!(notes.contains("cannot be undone") && !notes.contains("nothing was changed"), "{notes}");
+        assert_eq!((done.entry, fs::read(&newer).unwrap()), (None, b"1".to_vec()));
+        fs::remove_file(&blocked).unwrap();
+        fs::rename(&aside, &blocked).unwrap();
+        drop(workspace);
+        let workspace = scratch.workspace();
+        let calls: Vec<String> =
+            workspace.history().unwrap().iter().map(|it| it.entry.origin.call.to_string()).collect();
+        assert_eq!(calls, ["newer", "older"], "{in_the_way}");
+        let (restored, conflicts) = undo(&workspace, &UndoTarget::Last);
+        assert_eq!((restored.len(), conflicts.len()), (0, 1), "{in_the_way}: {conflicts:?}");
+        assert_eq!(fs::read(&older).unwrap(), b"1", "an older change was taken back");
+        let (restored, _) = undo(&workspace, &UndoTarget::Call("older".into()));
+        assert_eq!((restored.len(), fs::read(&older).unwrap()), (1, b"0".to_vec()));
+    }
+}

@@ -98,6 +98,9 @@ pub(crate) fn left(end: &End, id: &str, output: &mut Output) {
 
 /// What the walls kept a command from, told apart from its own errors.
 pub(crate) fn blocked(job: &Job, end: &End, cwd: &Path, output: &mut Output) {
+    if job.spec().reading.is_some() {
+        behind_reading_walls(end, output);
+    }
     let Some(walls) = &job.spec().confinement else { return };
     output.blocked = end.violations.clone();
     output.blocked.extend(haft_shell::sandbox::blocked(walls.policy(), cwd, &output.stdout));
@@ -109,6 +112,18 @@ pub(crate) fn blocked(job: &Job, end: &End, cwd: &Path, output: &mut Output) {
     output.notes.push(String::from(
         "that was the sandbox, not the program; if it has to be, ask to run it outside with dangerouslyDisableSandbox",
     ));
+}
+
+/// A command that was believed to only read, and met the walls that hold this
+/// belief.
+fn behind_reading_walls(end: &End, output: &mut Output) {
+    let refusals = ["Permission denied", "Operation not permitted"];
+    let met = refusals.iter().any(|it| output.stdout.contains(it));
+    if met && !end.is_success() {
+        output.notes.push(String::from(
+            "it was let run because it only reads, so it could not write, connect, or start programs of the workspace; if it has to, ask to run it outside with dangerouslyDisableSandbox",
+        ));
+    }
 }
 
 /// The result as the model reads it.

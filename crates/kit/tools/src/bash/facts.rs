@@ -29,6 +29,10 @@ impl CommandFacts for AnalysedFacts {
         reading.analysis.is_read_only()
     }
 
+    fn stays(&self, reading: &CommandReading) -> bool {
+        reading.analysis.end.single() == Some(reading.place().cwd)
+    }
+
     fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf> {
         let real = |path: &Path| haft_paths::real(path).unwrap_or_else(|_| haft_paths::lexical(path));
         analysis::refused_removal(&reading.analysis, reading.place(), &real)
@@ -120,6 +124,20 @@ mod tests {
             ("echo 'unclosed", false),
         ] {
             assert_eq!(facts.may_go_on(&facts.read(command, Path::new("/w"))), want, "{command}");
+        }
+        for (command, want) in [
+            ("ls", true),
+            ("pwd", true),
+            ("(cd a && ls)", true),
+            ("cd a", false),
+            ("cd a && ls", false),
+            ("ls; cd ..", false),
+            ("cd a; cd ..", false),
+            ("if true; then cd a; fi", false),
+            ("cd a | cat", true),
+            ("pushd a", false),
+        ] {
+            assert_eq!(facts.stays(&facts.read(command, Path::new("/w"))), want, "{command}");
         }
         let is_silent = |command: &str| facts.is_silent(&facts.read(command, Path::new("/w")));
         assert!(is_silent("mkdir -p a && touch a/b") && !is_silent("ls"));

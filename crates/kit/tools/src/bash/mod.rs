@@ -87,7 +87,8 @@ impl Tool for Bash {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["run_shell"],
+            aliases: &["run_shell", "shell", "run_command", "execute_command"],
+            synonyms: &[("cmd", "command"), ("script", "command"), ("timeout_ms", "timeout")],
             search_hint: "run shell command terminal script build test",
             max_result_chars: None,
             timeout: None,
@@ -99,8 +100,19 @@ impl Tool for Bash {
         !is_special(input) && self.facts.is_read_only(self.reading(input))
     }
 
+    /// Where the shell is afterwards is where the next call runs: whoever changes
+    /// that is waited for.
     fn is_concurrency_safe(&self, input: &Input) -> bool {
-        self.is_read_only(input)
+        self.is_read_only(input) && self.facts.stays(self.reading(input))
+    }
+
+    /// `run_shell` counts in seconds. Nobody gives a command less than a second
+    /// in milliseconds, and nobody a quarter of an hour in seconds.
+    fn translate(&self, alias: &str, input: &mut serde_json::Map<String, serde_json::Value>) {
+        let seconds = input.get("timeout").and_then(serde_json::Value::as_u64).filter(|it| *it < 1000);
+        if let Some(seconds) = seconds.filter(|_| alias == "run_shell") {
+            input.insert(String::from("timeout"), (seconds * 1000).into());
+        }
     }
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
@@ -172,6 +184,11 @@ impl Tool for Bash {
             Stage::Running(input) => {
                 let mut shown =
                     Rendered::headline(format!("$ {}", haft_types::text::one_line(&input.command, 200)));
+                // Several lines are read whole before they are agreed to.
+                if 1 < input.command.lines().count() || 200 < input.command.len() {
+                    let lines = input.command.lines().map(|it| Line::new(LineStyle::Plain, it));
+                    shown.lines.extend(lines);
+                }
                 let words = input.description.iter().filter(|it| !it.trim().is_empty());
                 shown.lines.extend(words.map(|it| Line::new(LineStyle::Dim, it.trim())));
                 shown

@@ -4,7 +4,7 @@ use std::{
 };
 
 use haft_command::CommandReading;
-use haft_shell::sandbox::Confinement;
+use haft_shell::sandbox::{Confinement, ReadingWalls};
 use haft_tool::{BoxFuture, CallId, ErrorKind, Permit, ToolError};
 use haft_types::AgentId;
 
@@ -17,6 +17,9 @@ pub trait CommandFacts: Send + Sync {
 
     /// Whether it can do nothing but read.
     fn is_read_only(&self, reading: &CommandReading) -> bool;
+
+    /// Whether the shell is afterwards where it was before.
+    fn stays(&self, reading: &CommandReading) -> bool;
 
     /// What a code other than zero means, where it is an answer and no failure.
     fn exit_meaning(&self, reading: &CommandReading, code: i32) -> Option<&'static str>;
@@ -180,6 +183,9 @@ pub enum Outside {
     Agreed,
 }
 
+/// What holds a command line: at most one of the two.
+pub(crate) type HeldBy = (Option<Arc<Confinement>>, Option<Arc<ReadingWalls>>);
+
 /// What holds a command.
 #[derive(Clone, Debug)]
 pub enum Choice {
@@ -187,6 +193,8 @@ pub enum Choice {
     Free,
     /// These walls.
     Walls(Arc<Confinement>),
+    /// Walls around what is believed to only read.
+    Reading(Arc<ReadingWalls>),
     /// It may not run, because the walls it needs cannot be built.
     Refused(String),
 }
@@ -195,12 +203,20 @@ impl Choice {
     /// The walls, if there are any, or why there is nothing to run.
     pub(crate) fn walls(self) -> Result<Option<Arc<Confinement>>, ToolError> {
         match self {
-            Self::Free => Ok(None),
+            Self::Free | Self::Reading(_) => Ok(None),
             Self::Walls(walls) => Ok(Some(walls)),
             Self::Refused(why) => {
                 let message = format!("This cannot run in the sandbox, and may not run without: {why}");
                 Err(ToolError::new(ErrorKind::Denied, message))
             }
+        }
+    }
+
+    /// The same for a command line, which may also be one that only reads.
+    pub(crate) fn held(self) -> Result<HeldBy, ToolError> {
+        match self {
+            Self::Reading(walls) => Ok((None, Some(walls))),
+            other => Ok((other.walls()?, None)),
         }
     }
 }

@@ -3,10 +3,7 @@
 
 mod rehearsal;
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::path::{Path, PathBuf};
 
 use haft_command::{Access, Analysis, Origin, Part, Target, Word, fits};
 
@@ -140,21 +137,18 @@ impl Count {
 fn tracked(paths: &[PathBuf]) -> Option<u64> {
     let parent = paths.first()?.parent()?;
     let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "ls-files", "-z", "--"];
-    let listed = Command::new("git")
-        .args(quiet)
-        .args(paths.iter().take(200))
-        .current_dir(parent)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let count = listed.stdout.iter().filter(|it| **it == 0).count();
-    listed.status.success().then_some(u64::try_from(count).unwrap_or(u64::MAX))
+    let quiet = quiet.into_iter().map(str::to_owned);
+    let named: Option<Vec<String>> =
+        paths.iter().take(200).map(|path| path.to_str().map(str::to_owned)).collect();
+    let listed = rehearsal::output("git", quiet.chain(named?).collect(), parent)?;
+    let count = listed.iter().filter(|it| **it == 0).count();
+    Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use haft_command::{Place, analyse};
 
     use super::*;

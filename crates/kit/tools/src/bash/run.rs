@@ -11,14 +11,13 @@ use haft_shell::{
     output::Mark,
     own::Lifetime,
     run::{About, Cwd, End, Exit, Job, Kind, Spec, Stop, Terminal},
-    sandbox::Confinement,
 };
 use haft_tool::{CallTrace, ContextChange, ErrorKind, Outcome, ToolContext, ToolError};
 
 use super::{
     Bash, answer,
     input::{Input, Output, Progress},
-    ports::{Confined, Coverage, OPAQUE, Outside, Upcoming},
+    ports::{Confined, Coverage, HeldBy, OPAQUE, Outside, Upcoming},
     settings::{Background, KeepsDirectory, OnTimeout},
 };
 
@@ -182,7 +181,7 @@ impl Run<'_> {
         })
     }
 
-    fn walls(&self, start: &Start) -> Result<Option<Arc<Confinement>>, ToolError> {
+    fn walls(&self, start: &Start) -> Result<HeldBy, ToolError> {
         let asked = self.input.dangerously_disable_sandbox == Some(true);
         let about = Confined {
             command: &self.input.command,
@@ -191,12 +190,12 @@ impl Run<'_> {
             outside: if asked { Outside::Agreed } else { Outside::No },
             permit: self.cx.permit(),
         };
-        self.bash.confine.choose(&about).walls()
+        self.bash.confine.choose(&about).held()
     }
 
     /// The longer limit is the shell's; the shorter one is ours, because only
     /// then it is known whether the command may go on.
-    fn spec(&self, start: &Start, limit: Duration, confinement: Option<Arc<Confinement>>) -> Spec {
+    fn spec(&self, start: &Start, limit: Duration, (confinement, reading): HeldBy) -> Spec {
         let limit = self.life().max(limit);
         Spec {
             call: self.cx.call_id.clone(),
@@ -210,6 +209,7 @@ impl Run<'_> {
             },
             lifetime: if self.input.detach == Some(true) { Lifetime::Detached } else { Lifetime::Session },
             confinement,
+            reading,
             precious: self.bash.facts.precious(&start.reading),
             channel: None,
             terminal: if self.is_interactive() { Terminal::Own } else { Terminal::None },

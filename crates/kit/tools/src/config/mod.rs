@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use haft_tool::{BoxFuture, CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{
+    BoxFuture, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+};
 use haft_types::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +136,11 @@ impl Tool for Config {
     }
 
     fn traits(&self) -> Traits {
-        Traits { search_hint: "read or change settings preferences model theme", ..Traits::default() }
+        Traits {
+            exposure: Exposure::Deferred,
+            search_hint: "read or change settings preferences model theme",
+            ..Traits::default()
+        }
     }
 
     fn is_read_only(&self, input: &Input) -> bool {

@@ -114,7 +114,16 @@ impl Tool for Edit {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["edit_file", "replace"],
+            aliases: &["edit_file", "replace", "FileEdit"],
+            synonyms: &[
+                ("path", "file_path"),
+                ("file", "file_path"),
+                ("filename", "file_path"),
+                ("old_str", "old_string"),
+                ("old_text", "old_string"),
+                ("new_str", "new_string"),
+                ("new_text", "new_string"),
+            ],
             search_hint: "change modify replace text string in file",
             max_result_chars: None,
             ..Traits::default()
@@ -174,7 +183,10 @@ impl Tool for Edit {
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
-            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Running(input) => Rendered {
+                headline: self.describe(input),
+                lines: report::planned(&input.old_string, &input.new_string),
+            },
             Stage::Done(output) => report::render("Edited", &output.file_path, &output.structured_patch),
             Stage::Failed(error) => Rendered::error(&error.message),
         }
@@ -217,7 +229,7 @@ impl Job {
         let Input { file_path, old_string, new_string, replace_all, lines } = &self.input;
         let old_bytes = bytes.len() as u64;
         let text = Text::decode(bytes).map_err(|_| {
-            ToolError::failed(format!("{} is not a text file; use Bash to change it.", file_path.display()))
+            ToolError::invalid(format!("{} is not a text file; use Bash to change it.", file_path.display()))
         })?;
         if old_string.is_empty() && lines.is_none() {
             return self.fill_empty(locked, snapshot, &text);
@@ -226,7 +238,7 @@ impl Job {
             Target { files: &self.files, viewer: &self.viewer, snapshot, on_disk: &text, text: &text };
         let planned = self
             .plan(&target)
-            .map_err(|refusal| ToolError::failed(format!("{}: {}", file_path.display(), refusal.message)))?;
+            .map_err(|refusal| ToolError::invalid(format!("{}: {}", file_path.display(), refusal.message)))?;
         let content = text.splice(&planned.splices).map_err(|err| ToolError::failed(err.to_string()))?;
         self.check_config(&content, &text)?;
         let hunks =
@@ -283,7 +295,7 @@ impl Job {
         }
         match self.config.problem(&self.real, &future()) {
             None => Ok(()),
-            Some(problem) => Err(ToolError::failed(format!(
+            Some(problem) => Err(ToolError::invalid(format!(
                 "{} was not changed: {problem}. This file holds settings; fix the edit so that they stay valid.",
                 self.input.file_path.display()
             ))),
@@ -293,7 +305,7 @@ impl Job {
     /// An empty `old_string` in an empty file: the text is put there.
     fn fill_empty(&self, locked: &Locked<'_>, snapshot: &Snapshot, text: &Text) -> Result<Output, Failure> {
         if !text.view().trim().is_empty() {
-            return Err(Failure::Tool(ToolError::failed(format!(
+            return Err(Failure::Tool(ToolError::invalid(format!(
                 "{}: old_string is empty but the file is not. Give the text to replace; to insert, take a line next to \
                  the place and repeat it in new_string; to replace the whole file use Write.",
                 self.input.file_path.display()
@@ -309,7 +321,7 @@ impl Job {
     fn put_whole(&self, locked: &Locked<'_>, base: Option<&Snapshot>, old: &[u8]) -> Result<Output, Failure> {
         let Input { file_path, old_string, new_string, replace_all, .. } = &self.input;
         if let Some(problem) = self.config.problem(&self.real, new_string) {
-            return Err(Failure::Tool(ToolError::failed(format!(
+            return Err(Failure::Tool(ToolError::invalid(format!(
                 "{} was not written: {problem}.",
                 file_path.display()
             ))));

@@ -33,19 +33,19 @@ pub(crate) fn explain(
             if doing == Doing::Changing {
                 message.push_str(" To create a file, use Write.");
             }
-            ToolError::failed(message)
+            ToolError::invalid(message)
         }
-        FileError::NotRegular { kind: FileKind::Directory, .. } => ToolError::failed(match doing {
+        FileError::NotRegular { kind: FileKind::Directory, .. } => ToolError::invalid(match doing {
             Doing::Reading => {
                 format!("{shown} is a directory. Use LS to list it, or Glob to find files in it.")
             }
             Doing::Changing => format!("{shown} is a directory; give the path of a file."),
         }),
-        FileError::NotRegular { kind: FileKind::Kernel, .. } => ToolError::failed(format!(
+        FileError::NotRegular { kind: FileKind::Kernel, .. } => ToolError::invalid(format!(
             "{shown} is a kernel interface, not a stored file, and was not touched."
         )),
         FileError::NotRegular { kind, .. } => {
-            ToolError::failed(format!("{shown} is {kind}, not a regular file, and was not touched."))
+            ToolError::invalid(format!("{shown} is {kind}, not a regular file, and was not touched."))
         }
         FileError::TooLarge { len, .. } => ToolError::failed(format!(
             "{shown} has {len} bytes, too many to load at once. Use Grep to find the place and Bash (sed) to change it."

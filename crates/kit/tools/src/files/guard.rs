@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::stubs::stand_in;
+use super::stubs::{stand_in, stands_for_lost_lines};
 
 /// Judges the future content of files that a program reads as its settings: a
 /// broken one would take the session's rules, hooks or servers away. The
@@ -96,8 +96,8 @@ impl Shape {
 /// Why a replacement is not real text, unless what it replaces has the same
 /// line already.
 pub(crate) fn stub_in(new: &str, there: &str) -> Option<String> {
-    let problem = stand_in(new)?;
-    (stand_in(there).is_none()).then_some(problem)
+    let problem = stand_in(new).filter(|_| stand_in(there).is_none());
+    problem.or_else(|| stands_for_lost_lines(new, there))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod stubs;
 
 pub(crate) use stubs::PARTIAL_MARK;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use haft_tool::{CallContext, ErrorKind, ToolContext, ToolError};
 use haft_workspace::Viewer;
@@ -20,8 +20,24 @@ use haft_workspace::Viewer;
 /// is, and [`check_path`] says why.
 pub(crate) fn canonical(path: &mut PathBuf, cx: &CallContext) {
     if let Ok(expanded) = haft_paths::expand(path, &cx.cwd, cx.home.as_deref()) {
-        *path = expanded;
+        *path = of_the_workspace(haft_paths::lexical(&expanded), &cx.cwd);
     }
+}
+
+/// Models write `/src/main.rs` for a file of the workspace. Where the root has
+/// no such directory and the workspace has, that is what is meant. Only names
+/// are looked at, and only of paths that cannot lead anywhere as they are.
+fn of_the_workspace(path: PathBuf, cwd: &Path) -> PathBuf {
+    let mut components = path.components();
+    let (Some(Component::RootDir), Some(Component::Normal(top))) = (components.next(), components.next())
+    else {
+        return path;
+    };
+    let exists = |place: &Path| place.symlink_metadata().is_ok();
+    if exists(&Path::new("/").join(top)) || !exists(&cwd.join(top)) {
+        return path;
+    }
+    path.strip_prefix("/").map(|below| cwd.join(below)).unwrap_or(path)
 }
 
 /// Says what is wrong with a path, without looking at the disk.

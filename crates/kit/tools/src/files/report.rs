@@ -61,6 +61,27 @@ pub(crate) fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("\nNote: {note}")).collect()
 }
 
+/// Lines of a change that is asked about, at most.
+const PLANNED_LINES: usize = 10_000;
+
+/// A change that was not made yet, whole: it is read before it is agreed to.
+pub(crate) fn planned(before: &str, after: &str) -> Vec<Line> {
+    let line = |mark: char, style, text: &str| Line::new(style, format!("{mark}{text}"));
+    let mut lines: Vec<Line> = Vec::new();
+    for hunk in haft_workspace::patch(before, after) {
+        lines.extend(hunk.lines.iter().map(|text| match text.as_bytes().first() {
+            Some(b'+') => line('+', LineStyle::Added, text.get(1..).unwrap_or_default()),
+            Some(b'-') => line('-', LineStyle::Removed, text.get(1..).unwrap_or_default()),
+            _ => Line::new(LineStyle::Plain, text.as_str()),
+        }));
+    }
+    if let Some(more) = lines.len().checked_sub(PLANNED_LINES).filter(|more| 0 < *more) {
+        lines.truncate(PLANNED_LINES);
+        lines.push(Line::new(LineStyle::Error, format!("… {more} more lines")));
+    }
+    lines
+}
+
 /// How a change to one file is shown to a person.
 pub(crate) fn render(verb: &str, path: &Path, hunks: &[Hunk]) -> Rendered {
     let (added, removed) = counts(hunks);

@@ -26,6 +26,10 @@ impl CommandFacts for SeenCommands {
         self.facts.is_read_only(reading)
     }
 
+    fn stays(&self, reading: &CommandReading) -> bool {
+        self.facts.stays(reading)
+    }
+
     fn refused_removal(&self, reading: &CommandReading) -> Option<PathBuf> {
         self.facts.refused_removal(reading)
     }

@@ -103,10 +103,8 @@ pub(crate) fn shown(cwd: &Path, dir: &Path, rel: &[u8]) -> String {
 /// Makes a given path absolute, before hooks and rules look at it. What is no
 /// path stays what it is: opening it fails with the reason.
 pub(crate) fn absolute(path: &mut Option<PathBuf>, cx: &CallContext) {
-    if let Some(given) = path
-        && let Ok(expanded) = haft_paths::expand(given, &cx.cwd, cx.home.as_deref())
-    {
-        *path = Some(expanded);
+    if let Some(given) = path {
+        crate::files::canonical(given, cx);
     }
 }
 

@@ -96,7 +96,8 @@ impl Tool for Glob {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["list_files"],
+            aliases: &["list_files", "find_files"],
+            synonyms: &[("glob", "pattern"), ("directory", "path"), ("dir", "path")],
             search_hint: "find files by name pattern",
             timeout: None,
             ..Traits::default()

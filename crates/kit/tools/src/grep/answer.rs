@@ -216,8 +216,23 @@ impl Answer<'_> {
         notes.extend(self.about_files());
         if 0 < totals.total_files {
             notes.extend(self.unreadable().map(|it| format!("[{it}]")));
+            notes.extend(self.matches_left_out());
         }
         notes
+    }
+
+    /// Where hardly anything was found: what ignore files left out and matches.
+    fn matches_left_out(&self) -> Option<String> {
+        let mut left_out = self.grepped.left_out.clone()?;
+        left_out.by_need.retain(|needs, sum| 0 < sum.1 && needs.ignored && !needs.binary);
+        left_out.by_need.values_mut().for_each(|sum| *sum = (sum.1, 0));
+        if left_out.by_need.is_empty() {
+            return None;
+        }
+        let (mut parts, mut flags) = (Vec::new(), Vec::new());
+        self.left_out(&left_out, &mut parts, &mut flags);
+        let flags = if flags.is_empty() { String::new() } else { format!(" — {}", flags.join(", ")) };
+        Some(format!("[left out, but matching: {}{flags}]", parts.join(", ")))
     }
 
     fn stopped(&self) -> Option<String> {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::finding;
 
 /// Finds text in files with a regular expression (ripgrep's syntax: no look-around or backreferences;
-/// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer without
-/// matches says what was left out and whether it would have matched. Reads other encodings than UTF-8 too.
+/// escape literal braces, `interface\{\}`). Leaves out ignored, hidden and binary files; an answer with
+/// hardly any matches says what was left out and whether it would have matched. Reads other encodings than UTF-8 too.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {

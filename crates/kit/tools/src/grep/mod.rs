@@ -39,6 +39,14 @@ impl Tool for Grep {
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["grep_search"],
+            synonyms: &[
+                ("include", "glob"),
+                ("query", "pattern"),
+                ("regex", "pattern"),
+                ("directory", "path"),
+                ("dir", "path"),
+                ("case_insensitive", "-i"),
+            ],
             search_hint: "search file contents with a regular expression",
             timeout: None,
             ..Traits::default()

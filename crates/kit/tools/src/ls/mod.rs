@@ -112,7 +112,8 @@ impl Tool for Ls {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["list_directory"],
+            aliases: &["list_directory", "list_dir"],
+            synonyms: &[("directory", "path"), ("dir", "path"), ("file_path", "path")],
             search_hint: "list directory tree sizes",
             timeout: None,
             ..Traits::default()

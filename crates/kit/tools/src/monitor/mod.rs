@@ -51,6 +51,7 @@ impl Monitor {
             variables: Vec::new(),
             lifetime: Lifetime::Session,
             confinement: None,
+            reading: None,
             precious: Vec::new(),
             channel: None,
             terminal: Terminal::None,
@@ -129,8 +130,8 @@ impl Tool for Monitor {
                     outside: Outside::No,
                     permit: cx.permit(),
                 };
-                let confinement = self.confine.choose(&about).walls()?;
-                self.tasks.shell().start(Spec { confinement, ..spec })?
+                let (confinement, reading) = self.confine.choose(&about).held()?;
+                self.tasks.shell().start(Spec { confinement, reading, ..spec })?
             }
             Some(socket) => {
                 let open = tokio::select! {

@@ -166,6 +166,7 @@ impl Tool for MultiEdit {
 
     fn traits(&self) -> Traits {
         Traits {
+            synonyms: &[("path", "file_path"), ("file", "file_path"), ("filename", "file_path")],
             search_hint: "several edits at once batch many files atomic refactor rename",
             max_result_chars: None,
             ..Traits::default()
@@ -253,7 +254,11 @@ impl Tool for MultiEdit {
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
-            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Running(input) => {
+                let planned = |edit: &EditInput| report::planned(&edit.old_string, &edit.new_string);
+                let lines = input.edits.iter().flat_map(planned).collect();
+                Rendered { headline: self.describe(input), lines }
+            }
             Stage::Done(output) => {
                 let done = output.edits.iter().filter(|it| it.status == "ok").count();
                 let mut all = Rendered::headline(format!("{done} of {} edits", output.edits.len()));

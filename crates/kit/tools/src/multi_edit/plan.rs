@@ -228,7 +228,7 @@ impl Job {
             return Ok(edits);
         }
         let lines: Vec<String> = edits.iter().map(EditOutput::line).collect();
-        Err(ToolError::failed(format!(
+        Err(ToolError::invalid(format!(
             "No edit was made, in any file: {failed} of {} cannot be made.\n{}",
             edits.len(),
             lines.join("\n")

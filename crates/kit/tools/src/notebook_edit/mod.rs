@@ -8,7 +8,7 @@ use std::{
 };
 
 use haft_tool::{
-    CallContext, CallTrace, Content, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    CallContext, CallTrace, Content, Exposure, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{
     Change, FileError, FileEvent, Files, Hunk, Viewer, patch_of_splices,
@@ -142,6 +142,8 @@ impl Tool for NotebookEdit {
 
     fn traits(&self) -> Traits {
         Traits {
+            exposure: Exposure::Deferred,
+            synonyms: &[("path", "notebook_path"), ("file_path", "notebook_path"), ("source", "new_source")],
             search_hint: "jupyter notebook ipynb cell insert delete",
             max_result_chars: None,
             ..Traits::default()
@@ -247,7 +249,7 @@ impl Job {
     }
 
     fn refused(&self, why: &str) -> ToolError {
-        ToolError::failed(format!("{} was not changed: {why}", self.input.notebook_path.display()))
+        ToolError::invalid(format!("{} was not changed: {why}", self.input.notebook_path.display()))
     }
 
     fn attempt(

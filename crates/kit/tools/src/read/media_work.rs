@@ -1,4 +1,7 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use haft_types::SessionId;
+use haft_workspace::ContentHash;
 
 /// Where pictures and documents are unpacked. They are untrusted, and the
 /// libraries that read them are large.
@@ -26,6 +29,13 @@ impl MediaWork {
             None
         };
     }
+}
+
+/// Where a session keeps pictures of pages. Nobody else's are there, so all of it
+/// may be read back.
+pub fn parts_dir(state: &Path, session: Option<&SessionId>) -> PathBuf {
+    let session = session.map_or("none", SessionId::as_str);
+    state.join("parts").join(ContentHash::of(session.as_bytes()).short())
 }
 
 /// A program that does one piece of work and ends: it calls [`serve_media`]

@@ -1,6 +1,7 @@
 //! Shows what is in a file.
 
 mod content;
+mod fetched;
 #[cfg(feature = "media")]
 mod media;
 mod media_work;
@@ -15,11 +16,12 @@ use std::{
     sync::Arc,
 };
 
+pub(crate) use fetched::{BodyKind, body_kind, first_pages, fit_picture};
 use haft_tool::{
     CallContext, Content, ErrorKind, Outcome, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
 };
 use haft_workspace::{FileError, FileEvent, Files, OpenFile, View, Viewer, hash_file, text::Text};
-pub use media_work::{MediaWork, MediaWorker, serve_media};
+pub use media_work::{MediaWork, MediaWorker, parts_dir, serve_media};
 pub(crate) use notebook::{joined, language_of};
 pub use output::{
     BinaryFile, Cell, CellOutput, Dimensions, ImageFile, NotebookFile, Output, Parts, PdfFile, TextFile,
@@ -37,8 +39,8 @@ use crate::files::{
     granted, viewer,
 };
 
-/// Reads a file. Text comes with line numbers (`number`, tab, line), up to 2000 lines or the token
-/// limit, and says how to read on; use `offset` and `limit` only for files that are too long. Reads
+/// Reads a file. Text comes with line numbers (`number`, tab, line): all of it, or as much as fits
+/// (at most 2000 lines) and how to read on; use `offset` and `limit` only for files that are too long. Reads
 /// pictures (PNG, JPEG, GIF, WebP), PDFs (`pages` is needed above 10 pages, 20 at most per call) and
 /// Jupyter notebooks with their outputs. Reads no directories: use LS or Glob. A file must be read
 /// before Edit or Write may change it.
@@ -103,7 +105,8 @@ impl Tool for Read {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["read_file", "FileRead"],
+            aliases: &["read_file", "FileRead", "view_file", "open_file"],
+            synonyms: &[("path", "file_path"), ("file", "file_path"), ("filename", "file_path")],
             search_hint: "open show view file contents text image pdf notebook",
             max_result_chars: None,
             ..Traits::default()
@@ -120,6 +123,7 @@ impl Tool for Read {
 
     fn canonicalize(&self, input: &mut Input, cx: &CallContext) {
         canonical(&mut input.file_path, cx);
+        input.pages = input.pages.take().filter(|pages| !pages.trim().is_empty());
     }
 
     fn path<'a>(&self, input: &'a Input) -> Option<&'a Path> {

@@ -5,13 +5,15 @@
 pub struct ReadLimits {
     /// Tokens of one result, roughly.
     pub max_tokens: usize,
-    /// Lines of one result when no limit is given.
+    /// Lines of one result when no limit is given and not all of them fit.
     pub max_lines: u64,
+    /// Characters of one line that is shown alone.
+    pub widest: usize,
 }
 
 impl Default for ReadLimits {
     fn default() -> Self {
-        Self { max_tokens: 25_000, max_lines: 2000 }
+        Self { max_tokens: 25_000, max_lines: 2000, widest: 10_000 }
     }
 }
 
@@ -27,7 +29,7 @@ impl ReadLimits {
 
     /// For a model that asked for more than usual.
     pub(super) fn large(self) -> Self {
-        Self { max_tokens: self.max_tokens * 4, max_lines: u64::MAX }
+        Self { max_tokens: self.max_tokens * 4, max_lines: u64::MAX, widest: usize::MAX }
     }
 
     /// Bytes that surely hold a page.
@@ -94,6 +96,8 @@ pub(super) struct Ask {
     /// Whether a long line may fill the page.
     pub(super) alone: bool,
     pub(super) max_tokens: usize,
+    /// Characters of a line that is alone.
+    pub(super) widest: usize,
 }
 
 /// Puts lines on a page until it is full. The first line is taken from the
@@ -108,7 +112,8 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page<
         }
         let skip = if number == ask.first { ask.column.saturating_sub(1) } else { 0 };
         let rest = after(line, skip);
-        let most = if ask.alone && number == ask.first { usize::MAX } else { LINE_WIDTH };
+        let is_alone = ask.alone && number == ask.first;
+        let most = if is_alone { ask.widest.max(LINE_WIDTH) } else { LINE_WIDTH };
         let width = most.min(left.saturating_mul(3));
         let shown = if rest.len() <= width { rest } else { haft_types::text::head(rest, width) };
         let cost = tokens(shown) + 2;
@@ -128,7 +133,7 @@ pub(super) fn fill<'a>(lines: impl Iterator<Item = &'a str>, ask: &Ask) -> Page<
                 more: Some(rest[shown.len()..].chars().count() as u64),
             });
             // A line that fills the page is continued before the next one.
-            if left <= 2 || most == usize::MAX {
+            if left <= 2 || is_alone {
                 page.over_budget = true;
                 page.next = Some(Next { line: number, column: Some(next_column) });
                 break;
@@ -168,7 +173,7 @@ mod tests {
     use super::*;
 
     fn ask(first: u64, column: u64, max_tokens: usize) -> Ask {
-        Ask { first, count: u64::MAX, column, alone: 1 < column, max_tokens }
+        Ask { first, count: u64::MAX, column, alone: 1 < column, max_tokens, widest: usize::MAX }
     }
 
     proptest! {

@@ -100,7 +100,11 @@ impl TextJob<'_> {
         let total = all.len() as u64;
         let first = self.first_line(total);
         let skip = usize::try_from(first - 1).unwrap_or(usize::MAX).min(all.len());
-        let page = fill(all[skip..].iter().copied(), &self.ask(first, total));
+        let mut page = fill(all[skip..].iter().copied(), &self.ask(first, total, u64::MAX));
+        // What does not fit whole is read page by page, and pages have an end.
+        if page.next.is_some() && self.range.limit.is_none() {
+            page = fill(all[skip..].iter().copied(), &self.ask(first, total, self.limits.max_lines));
+        }
         let shown = &all[skip..skip + page.lines.len()];
         let view = View {
             path: snapshot.file().path(),
@@ -151,7 +155,7 @@ impl TextJob<'_> {
         let ask = Ask {
             column: 1,
             alone: 1 < column || count == 1 || lines.total == 1,
-            ..self.ask(first, lines.total)
+            ..self.ask(first, lines.total, self.limits.max_lines)
         };
         let view = if lines.cut { text.view().trim_end_matches('\u{fffd}') } else { text.view() };
         let mut page = fill(view.lines(), &ask);
@@ -200,14 +204,16 @@ impl TextJob<'_> {
         }
     }
 
-    fn ask(&self, first: u64, total: u64) -> Ask {
-        let count = self.range.limit.unwrap_or(self.limits.max_lines);
+    /// A page of so many lines at most, where the call does not say how many.
+    fn ask(&self, first: u64, total: u64, most: u64) -> Ask {
+        let count = self.range.limit.unwrap_or(most);
         Ask {
             first,
             count,
             column: self.range.column.unwrap_or(1),
             alone: self.range.column.is_some() || count == 1 || total == 1,
             max_tokens: self.limits.max_tokens,
+            widest: self.limits.widest,
         }
     }
 

@@ -89,6 +89,7 @@ impl Interpreter {
             variables: vec![(String::from("HAFT_DRIVER"), driver.to_owned())],
             lifetime: Lifetime::Session,
             confinement,
+            reading: None,
             precious: Vec::new(),
             channel: Some(Arc::new(OwnedFd::from(theirs))),
             terminal: Terminal::None,

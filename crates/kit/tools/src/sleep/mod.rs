@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_shell::run::Tasks;
-use haft_tool::{CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
+use haft_tool::{CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -69,6 +69,7 @@ impl Tool for Sleep {
 
     fn traits(&self) -> Traits {
         Traits {
+            exposure: Exposure::Deferred,
             search_hint: "wait pause delay until background task",
             timeout: None,
             feature: Some("sleep"),

@@ -99,6 +99,7 @@ impl Tool for TaskInput {
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["BashInput"],
+            synonyms: &[("id", "task_id"), ("bash_id", "task_id")],
             search_hint: "answer prompt type input terminal interactive password confirm",
             max_result_chars: None,
             timeout: None,

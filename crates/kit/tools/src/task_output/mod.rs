@@ -123,6 +123,7 @@ impl Tool for TaskOutput {
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["BashOutput"],
+            synonyms: &[("id", "task_id"), ("bash_id", "task_id")],
             search_hint: "background task output status wait",
             max_result_chars: None,
             timeout: None,
@@ -161,7 +162,8 @@ impl Tool for TaskOutput {
                 other = self.others.output(id, patience) => other,
                 () = cx.cancel.cancelled() => None,
             };
-            return other
+            let found = other.or_else(|| earlier(&self.tasks, id, self.shown_chars));
+            return found
                 .map(|it| it.outcome(id))
                 .ok_or_else(|| unknown(id, &self.tasks, self.others.as_ref()));
         }
@@ -208,6 +210,22 @@ pub(crate) fn fresh(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Outpu
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let output = read.fresh.text;
     Some(Output { task_id: id, task_type, status, ended, output, output_path: file, elapsed_ms })
+}
+
+/// What is left of a task that ended with an earlier process of this session.
+fn earlier(tasks: &Tasks, id: &str, shown_chars: usize) -> Option<Output> {
+    let (file, output) = tasks.earlier(id, shown_chars)?;
+    Some(Output {
+        task_id: id.to_owned(),
+        task_type: String::from("bash"),
+        status: String::from("killed"),
+        ended: Some(String::from(
+            "it does not run any more: it ended, at the latest, with an earlier run of this session",
+        )),
+        output,
+        output_path: Some(file),
+        elapsed_ms: 0,
+    })
 }
 
 /// The state of a task as the model reads it.

@@ -63,6 +63,7 @@ impl Tool for TaskStop {
     fn traits(&self) -> Traits {
         Traits {
             aliases: &["KillShell"],
+            synonyms: &[("id", "task_id"), ("bash_id", "task_id")],
             search_hint: "stop kill end background task process",
             ..Traits::default()
         }

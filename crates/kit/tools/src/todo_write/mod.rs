@@ -81,7 +81,11 @@ impl Tool for TodoWrite {
     }
 
     fn traits(&self) -> Traits {
-        Traits { search_hint: "plan track to-do list tasks progress", ..Traits::default() }
+        Traits {
+            synonyms: &[("items", "todos"), ("tasks", "todos"), ("todo_list", "todos")],
+            search_hint: "plan track to-do list tasks progress",
+            ..Traits::default()
+        }
     }
 
     /// The list lives in the process. Two calls still run one after the other:

@@ -105,7 +105,15 @@ impl Tool for Write {
 
     fn traits(&self) -> Traits {
         Traits {
-            aliases: &["write_file"],
+            aliases: &["write_file", "FileWrite"],
+            synonyms: &[
+                ("path", "file_path"),
+                ("file", "file_path"),
+                ("filename", "file_path"),
+                ("contents", "content"),
+                ("text", "content"),
+                ("file_text", "content"),
+            ],
             search_hint: "create new file overwrite save",
             max_result_chars: None,
             ..Traits::default()
@@ -158,7 +166,9 @@ impl Tool for Write {
 
     fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
         match stage {
-            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Running(input) => {
+                Rendered { headline: self.describe(input), lines: report::planned("", &input.content) }
+            }
             Stage::Done(output) => match output.kind {
                 Kind::Create => report::render("Created", &output.file_path, &patch("", &output.content)),
                 Kind::Update => report::render("Wrote", &output.file_path, &output.structured_patch),
@@ -201,7 +211,7 @@ impl Job {
     }
 
     fn refused(&self, why: &str) -> ToolError {
-        ToolError::failed(format!("{} was not written: {why}.", self.input.file_path.display()))
+        ToolError::invalid(format!("{} was not written: {why}.", self.input.file_path.display()))
     }
 
     fn create(&self, locked: &Locked<'_>) -> Result<Output, FileError> {

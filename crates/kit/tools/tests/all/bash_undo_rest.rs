@@ -244,3 +244,80 @@ async fn objects_that_are_too_many_are_announced_before_the_command_and_the_rest
         assert_eq!(std::fs::read_to_string(work.join(".git").join(name)).unwrap(), text);
     }
 }
+
+/// Content, mode and the names that are one file with it, also those outside.
+fn linked_picture(top: &Path) -> BTreeMap<String, (u32, Vec<u8>, Vec<String>)> {
+    let mut found: Vec<(String, std::path::PathBuf, (u64, u64))> = Vec::new();
+    let mut open = vec![top.join("work"), top.join("outside")];
+    while let Some(dir) = open.pop() {
+        for path in std::fs::read_dir(dir).unwrap().map(|it| it.unwrap().path()) {
+            let meta = path.symlink_metadata().unwrap();
+            match meta.is_dir() {
+                true => open.push(path),
+                false => {
+                    let name = path.strip_prefix(top).unwrap().display().to_string();
+                    found.push((name, path, (meta.dev(), meta.ino())));
+                }
+            }
+        }
+    }
+    found.sort();
+    let names = |id| found.iter().filter(|it| it.2 == id).map(|it| it.0.clone()).collect();
+    let seen = |path: &Path| (path.metadata().unwrap().mode(), std::fs::read(path).unwrap());
+    let line = |(name, path, id): &(String, std::path::PathBuf, (u64, u64))| {
+        let (mode, content) = seen(path);
+        (name.clone(), (mode, content, names(*id)))
+    };
+    found.iter().map(line).collect()
+}
+
+/// Names that are one file stay one file, whatever a command did to one of them,
+/// and those that are not do not become one.
+#[tokio::test]
+async fn hard_links_come_back_as_hard_links() {
+    for command in [
+        "echo two > a",
+        "printf more >> b; chmod 600 a",
+        "sed -i s/one/two/ a",
+        "rm a",
+        "rm a b",
+        "rm a b; echo new > a; ln a b",
+        "rm -f c; ln a c",
+        "ln -f a c; chmod 751 c",
+        "echo two > shared",
+        "truncate -s 0 shared; chmod 600 shared",
+        "rm a; echo two > a",
+        "cp a t; mv t a",
+        "mv a d/a",
+        "rm -rf d",
+        "echo two >> d/x; chmod 600 d/y",
+        "ln shared new; echo three > new",
+        "ln shared tied; rm tied; echo four > shared",
+        "python3 -c \"import os; os.unlink('d/x'); open('d/x','w').write('z'); os.link('d/x', 'd/z')\"",
+    ] {
+        let undoable = Undoable::new(SnapshotLimits::default());
+        let work = undoable.rig.work.clone();
+        let top = work.parent().unwrap();
+        std::fs::create_dir_all(top.join("outside")).unwrap();
+        std::fs::create_dir_all(work.join("d")).unwrap();
+        for (name, text) in
+            [("work/a", "one\n"), ("work/c", "one\n"), ("work/d/x", "x\n"), ("outside/store", "kept\n")]
+        {
+            std::fs::write(top.join(name), text).unwrap();
+        }
+        std::fs::set_permissions(work.join("c"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        for (from, to) in [("work/a", "work/b"), ("work/d/x", "work/d/y"), ("outside/store", "work/shared")] {
+            std::fs::hard_link(top.join(from), top.join(to)).unwrap();
+        }
+        let before = linked_picture(top);
+        undoable.run("call", command).await;
+        let after = linked_picture(top);
+        assert_ne!(before, after, "{command}");
+        undoable.undo("call");
+        assert_eq!(linked_picture(top), before, "undo of {command}");
+        undoable.redo();
+        assert_eq!(linked_picture(top), after, "redo of {command}");
+        undoable.undo("call");
+        assert_eq!(linked_picture(top), before, "second undo of {command}");
+    }
+}

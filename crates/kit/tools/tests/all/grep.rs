@@ -157,6 +157,26 @@ async fn no_matches_says_what_was_not_looked_at() {
     assert_eq!(data["skipped"]["matching"], 4);
 }
 
+/// Few matches mention what ignore files keep out, many do not.
+#[tokio::test]
+async fn a_few_matches_mention_ignored_files_that_match() {
+    let rig = Rig::new(&[
+        (".git/HEAD", ""),
+        (".gitignore", "dist\n"),
+        ("src/a.ts", "port: rare common\n"),
+        ("src/b.ts", "common\n"),
+        ("src/c.ts", "common\n"),
+        ("dist/a.js", "port: rare common\n"),
+        ("dist/.map", "rare\n"),
+        (".env", "rare\n"),
+    ]);
+    let left_out = "src/a.ts\n[left out, but matching: 1 gitignored, 1 gitignored and hidden — include_ignored: true, include_hidden: true]";
+    check(&rig, json!({"pattern": "rare"}), left_out).await;
+    let one = "src/a.ts\n[left out, but matching: 1 gitignored — include_ignored: true]";
+    check(&rig, json!({"pattern": "port:"}), one).await;
+    check(&rig, json!({"pattern": "common"}), "src/a.ts\nsrc/b.ts\nsrc/c.ts").await;
+}
+
 #[tokio::test]
 async fn a_directory_that_ignores_itself_is_searched_when_named() {
     let rig = Rig::new(&[

@@ -8,16 +8,21 @@
     reason = "test code"
 )]
 
+mod agents;
 mod bash;
 mod bash_analysed_once;
 mod bash_limits;
 mod bash_undo;
 mod bash_undo_rest;
+mod cron;
 mod edit;
 mod encodings;
 mod file_rig;
 mod finding_corpus;
 mod finding_rig;
+mod git;
+mod git_hostile;
+mod git_rig;
 mod glob;
 mod grep;
 mod ls;
@@ -30,4 +35,9 @@ mod read;
 mod repl;
 mod search;
 mod shell_rig;
+mod web_corpus;
+mod web_fetch;
+mod web_pages;
+mod web_rig;
+mod web_search;
 mod write;

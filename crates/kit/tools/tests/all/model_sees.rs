@@ -37,8 +37,8 @@ fn without_ids(said: &str) -> String {
 
 #[tokio::test]
 async fn answers_and_errors() {
-    let limits = ReadLimits { max_tokens: 400, max_lines: 20 };
-    let long: String = (1..=30).map(|n| format!("entry {n}\n")).collect();
+    let limits = ReadLimits { max_tokens: 400, max_lines: 20, ..ReadLimits::default() };
+    let long: String = (1..=200).map(|n| format!("entry {n}\n")).collect();
     let notebook = json!({ "cells": [
         { "cell_type": "code", "id": "a", "metadata": {}, "source": "1 + 1", "outputs": [
             { "output_type": "execute_result", "data": { "text/plain": "2" } } ] },
@@ -76,8 +76,8 @@ async fn answers_and_errors() {
         ),
         ("Edit", edit("nothing like it at all", "x")),
         ("Read", json!({ "file_path": "long.txt" })),
-        ("Read", json!({ "file_path": "long.txt", "offset": 29 })),
-        ("Read", json!({ "file_path": "long.txt", "offset": 99 })),
+        ("Read", json!({ "file_path": "long.txt", "offset": 190 })),
+        ("Read", json!({ "file_path": "long.txt", "offset": 999 })),
         ("Write", json!({ "file_path": "long.txt", "content": "short\n" })),
         ("Read", json!({ "file_path": "wide.txt", "column": 2990 })),
         ("Read", json!({ "file_path": "latin.txt" })),

@@ -158,7 +158,7 @@ async fn read_through(rig: &Rig, path: &str, width_of: impl Fn(usize) -> usize) 
 
 #[tokio::test]
 async fn pages_add_up() {
-    let limits = ReadLimits { max_tokens: 500, max_lines: 100 };
+    let limits = ReadLimits { max_tokens: 500, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[("many", &lines(1, 950))], limits);
     let all = read_through(&rig, "many", |at| format!("line {}", at + 1).len()).await;
     assert_eq!(all.join("\n") + "\n", lines(1, 950));
@@ -170,7 +170,7 @@ async fn pages_add_up() {
 
 #[tokio::test]
 async fn one_long_line_is_read_by_column() {
-    let limits = ReadLimits { max_tokens: 2000, max_lines: 100 };
+    let limits = ReadLimits { max_tokens: 2000, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[], limits);
     for (name, text) in
         [("ascii", "x".repeat(60_000)), ("wide", "日é".repeat(8_000)), ("large", "y€".repeat(3_000_000))]
@@ -326,7 +326,7 @@ async fn notebooks_are_shown_with_their_outputs() {
 
 #[tokio::test]
 async fn hostile_notebooks_are_bounded() {
-    let limits = ReadLimits { max_tokens: 2000, max_lines: 100 };
+    let limits = ReadLimits { max_tokens: 2000, max_lines: 100, ..ReadLimits::default() };
     let rig = Rig::with_limits(&[], limits);
     let cell = |source: Value, outputs: Value| json!({ "cell_type": "code", "id": "x", "source": source, "outputs": outputs, "metadata": {} });
     let notebook = |cells: Value| json!({ "cells": cells, "metadata": {}, "nbformat": 4 }).to_string();

@@ -38,7 +38,12 @@ struct Inner {
 
 impl Tape {
     /// Begins one. A file that is there and is no cassette stays as it is.
-    pub fn create(path: &Path, header: &TapeHeader, places: TapePlaces) -> io::Result<Arc<Self>> {
+    pub fn create(
+        path: &Path,
+        header: &TapeHeader,
+        places: TapePlaces,
+        masker: Masker,
+    ) -> io::Result<Arc<Self>> {
         if let Some(first) = first_line(path)?
             && !first.contains("\"haft_cassette\"")
         {
@@ -46,11 +51,8 @@ impl Tape {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
         }
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        let tape = Self {
-            inner: Mutex::new(Inner { file, last: Value::Null, failed: None }),
-            places,
-            masker: Masker::of_env(std::env::vars()),
-        };
+        let tape =
+            Self { inner: Mutex::new(Inner { file, last: Value::Null, failed: None }), places, masker };
         tape.write(header);
         match tape.take_error() {
             Some(err) => Err(err),

@@ -1,6 +1,6 @@
 use haft_model::ToolDef;
 use haft_tool::ContextChange;
-use haft_types::{CallId, Message, Usage};
+use haft_types::{CallId, Message, MessageBlock, Role, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -84,19 +84,72 @@ pub struct Line {
 
 /// A message, and what the provider said about it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(from = "MessageRecord", into = "MessageRecord")]
 pub struct LoggedMessage {
     /// The message.
-    #[serde(flatten)]
     pub message: Message,
+    /// How its content is written.
+    pub form: ContentForm,
     /// Which model wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The provider's id of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// What it used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+}
+
+/// How the content of a message is written. Readers of the Agent SDKs expect what
+/// a person typed as a text.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ContentForm {
+    /// As one text, where it is nothing else.
+    Text,
+    /// As blocks.
+    #[default]
+    Blocks,
+}
+
+/// A message as it is in the file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct MessageRecord {
+    role: Role,
+    content: RecordedContent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum RecordedContent {
+    Text(String),
+    Blocks(Vec<MessageBlock>),
+}
+
+impl From<MessageRecord> for LoggedMessage {
+    fn from(MessageRecord { role, content, model, id, usage }: MessageRecord) -> Self {
+        let (content, form) = match content {
+            RecordedContent::Text(text) => (vec![MessageBlock::Text { text }], ContentForm::Text),
+            RecordedContent::Blocks(blocks) => (blocks, ContentForm::Blocks),
+        };
+        Self { message: Message { role, content }, form, model, id, usage }
+    }
+}
+
+impl From<LoggedMessage> for MessageRecord {
+    fn from(
+        LoggedMessage { message: Message { role, content }, form, model, id, usage }: LoggedMessage,
+    ) -> Self {
+        let content = match (form, <[MessageBlock; 1]>::try_from(content)) {
+            (ContentForm::Text, Ok([MessageBlock::Text { text }])) => RecordedContent::Text(text),
+            (_, Ok(one)) => RecordedContent::Blocks(one.into()),
+            (_, Err(blocks)) => RecordedContent::Blocks(blocks),
+        };
+        Self { role, content, model, id, usage }
+    }
 }
 
 /// What a prompt named.
@@ -232,6 +285,18 @@ pub enum State {
     MoreTools {
         /// Which.
         tools: Vec<ToolDef>,
+    },
+    /// An agent that another one started begins a run, in its own log.
+    RunBegan {
+        /// The run.
+        run: String,
+    },
+    /// The run has ended; what came of it.
+    RunEnded {
+        /// The run.
+        run: String,
+        /// The report.
+        report: serde_json::Value,
     },
     /// Written by a newer version.
     #[serde(other)]

@@ -12,7 +12,9 @@ mod writer;
 
 pub use call_lines::{CallLine, StageMicros, StartedLine, WriterLine};
 pub use clock::now;
-pub use entry::{Asked, AttachmentLine, Entry, Head, Line, LoggedMessage, Purpose, State, Stub, SystemLine};
+pub use entry::{
+    Asked, AttachmentLine, ContentForm, Entry, Head, Line, LoggedMessage, Purpose, State, Stub, SystemLine,
+};
 pub(crate) use file::read_from;
 pub use file::{LogFile, ReadReport, read};
 pub(crate) use recent::{Recent, recent};

@@ -1,4 +1,8 @@
 //! `CLAUDE.md` and `AGENTS.md`: what every session should know.
+//!
+//! **Invariant:** a file of a project brings nothing from outside of the project
+//! into the prompt, neither by an import nor by being a link; and nothing is read
+//! that a rule denies.
 
 use std::{
     fs::File,
@@ -42,22 +46,34 @@ pub struct Memory {
     pub files: Vec<MemoryFile>,
 }
 
+/// Whether a file may be read, by its real path: no rule denies it, and no kernel
+/// makes it up.
+pub type MayRead<'a> = &'a dyn Fn(&Path) -> bool;
+
 impl Memory {
-    /// Reads what there is. A file that cannot be read is not there.
-    pub fn load(places: &MemoryPlaces) -> Self {
+    /// Reads what there is, and says what was not read although a file asks for it.
+    /// A file that is not there is no problem.
+    pub fn load(places: &MemoryPlaces, may_read: MayRead<'_>) -> (Self, Vec<String>) {
         let mut files = Vec::new();
+        let mut reader = MemoryReader {
+            home: places.home.as_deref(),
+            root: None,
+            may_read,
+            open: Vec::new(),
+            refused: Vec::new(),
+        };
         for dir in &places.user {
-            files.extend(read_first(dir, &["CLAUDE.md", "AGENTS.md"], places));
+            files.extend(reader.read_first(dir, &["CLAUDE.md", "AGENTS.md"]));
         }
-        for dir in project_dirs(&places.cwd) {
-            files.extend(read_first(
-                &dir,
-                &["CLAUDE.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md", "AGENTS.md"],
-                places,
-            ));
-            files.extend(read_first(&dir, &["CLAUDE.local.md"], places));
+        let dirs = project_dirs(&places.cwd);
+        reader.root =
+            dirs.first().and_then(|root| root.canonicalize().ok()).or_else(|| dirs.first().cloned());
+        for dir in dirs {
+            let names = ["CLAUDE.md", ".claude/CLAUDE.md", ".haft/CLAUDE.md", "AGENTS.md"];
+            files.extend(reader.read_first(&dir, &names));
+            files.extend(reader.read_first(&dir, &["CLAUDE.local.md"]));
         }
-        Self { files }
+        (Self { files }, reader.refused)
     }
 
     /// As a part of the prompt.
@@ -85,63 +101,91 @@ fn project_dirs(cwd: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-fn read_first(dir: &Path, names: &[&str], places: &MemoryPlaces) -> Option<MemoryFile> {
-    names.iter().find_map(|name| {
-        let path = dir.join(name);
-        let text = expanded(&path, places, &mut vec![path.clone()])?;
-        (!text.trim().is_empty()).then_some(MemoryFile { path, text })
-    })
+/// Reads files and what they import.
+struct MemoryReader<'a> {
+    /// What `~` means.
+    home: Option<&'a Path>,
+    /// Where the files of a project end; none for the person's own files, which
+    /// may import from anywhere.
+    root: Option<PathBuf>,
+    may_read: MayRead<'a>,
+    /// The files we are inside of.
+    open: Vec<PathBuf>,
+    refused: Vec<String>,
 }
 
-/// A file's text with comments dropped and imports in place. `open` are the
-/// files we are inside of.
-fn expanded(path: &Path, places: &MemoryPlaces, open: &mut Vec<PathBuf>) -> Option<String> {
-    let text = without_comments(&read_regular(path)?);
-    let mut out = String::new();
-    let mut in_code = false;
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-        }
-        match import(line).filter(|_| !in_code) {
-            Some(name) => {
-                out.push_str(&imported(name, path, places, open).unwrap_or_else(|| line.to_owned()))
-            }
-            None => out.push_str(line),
-        }
-        out.push('\n');
+impl MemoryReader<'_> {
+    fn read_first(&mut self, dir: &Path, names: &[&str]) -> Option<MemoryFile> {
+        names.iter().find_map(|name| {
+            let path = dir.join(name);
+            let text = self.expanded(&path)?;
+            (!text.trim().is_empty()).then_some(MemoryFile { path, text })
+        })
     }
-    Some(out)
+
+    /// A file's text with comments dropped and imports in place.
+    fn expanded(&mut self, path: &Path) -> Option<String> {
+        if MAX_DEPTH < self.open.len() || self.open.iter().any(|open| open == path) {
+            return None;
+        }
+        let text = without_comments(&self.read_regular(path)?);
+        self.open.push(path.to_owned());
+        let mut out = String::new();
+        let mut in_code = false;
+        for line in text.lines() {
+            if line.trim_start().starts_with("```") {
+                in_code = !in_code;
+            }
+            match import(line).filter(|_| !in_code).and_then(|name| self.imported(name, path)) {
+                Some(text) => out.push_str(text.trim_end()),
+                None => out.push_str(line),
+            }
+            out.push('\n');
+        }
+        self.open.pop();
+        Some(out)
+    }
+
+    fn imported(&mut self, name: &str, from: &Path) -> Option<String> {
+        let path = match (name.strip_prefix("~/"), self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => from.parent()?.join(name),
+        };
+        self.expanded(&path)
+    }
+
+    /// Only regular files: a FIFO named `CLAUDE.md` must not stop the session.
+    fn read_regular(&mut self, path: &Path) -> Option<String> {
+        let real = path.canonicalize().ok()?;
+        if !std::fs::metadata(&real).ok()?.is_file() {
+            return None;
+        }
+        if self.root.as_ref().is_some_and(|root| !real.starts_with(root)) {
+            self.refuse(path, "it lies outside of the project");
+            return None;
+        }
+        if !(self.may_read)(&real) {
+            self.refuse(path, "it must not be read");
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(&real).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn refuse(&mut self, path: &Path, why: &str) {
+        let place = match self.open.last() {
+            Some(from) => format!("{}: the import of {}", from.display(), path.display()),
+            None => path.display().to_string(),
+        };
+        self.refused.push(format!("{place} is left out of the prompt: {why}"));
+    }
 }
 
 /// A line that is nothing but `@path`.
 fn import(line: &str) -> Option<&str> {
     let name = line.trim().strip_prefix('@')?;
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
-}
-
-fn imported(name: &str, from: &Path, places: &MemoryPlaces, open: &mut Vec<PathBuf>) -> Option<String> {
-    let path = match (name.strip_prefix("~/"), &places.home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => from.parent()?.join(name),
-    };
-    if MAX_DEPTH < open.len() || open.contains(&path) {
-        return None;
-    }
-    open.push(path.clone());
-    let text = expanded(&path, places, open);
-    open.pop();
-    text.map(|text| text.trim_end().to_owned())
-}
-
-/// Only regular files: a FIFO named `CLAUDE.md` must not stop the session.
-fn read_regular(path: &Path) -> Option<String> {
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn without_comments(text: &str) -> String {
@@ -191,7 +235,8 @@ mod tests {
             cwd: root.join("repo/sub"),
             home: Some(root.join("home")),
         };
-        let memory = Memory::load(&places);
+        let (memory, refused) = Memory::load(&places, &|_| true);
+        assert_eq!(refused, [""; 0]);
         let texts: Vec<&str> = memory.files.iter().map(|file| file.text.as_str()).collect();
         assert_eq!(
             texts,
@@ -202,5 +247,50 @@ mod tests {
                 "mine\n"
             ]
         );
+    }
+
+    /// Whatever way a file of a project names something elsewhere, it is not in
+    /// the prompt, and a word says so.
+    #[test]
+    fn nothing_from_outside_comes_in() {
+        for (memory, says) in [
+            ("@~/key", "outside of the project"),
+            ("@../key", "outside of the project"),
+            ("@/proc/self/environ", "outside of the project"),
+            ("@sub/../../key", "outside of the project"),
+            ("@leads-out", "outside of the project"),
+            ("@linked/key", "outside of the project"),
+            ("@inner.md", "outside of the project"),
+            ("@denied.md", "must not be read"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path();
+            write(root, "key", "SECRET-4711");
+            write(root, "repo/.git/HEAD", "");
+            write(root, "repo/sub/x", "");
+            write(root, "repo/CLAUDE.md", memory);
+            write(root, "repo/inner.md", "@~/key");
+            write(root, "repo/denied.md", "SECRET-4711");
+            std::os::unix::fs::symlink(root.join("key"), root.join("repo/leads-out")).unwrap();
+            std::os::unix::fs::symlink(root, root.join("repo/linked")).unwrap();
+            let places =
+                MemoryPlaces { user: Vec::new(), cwd: root.join("repo"), home: Some(root.to_owned()) };
+            let (loaded, refused) = Memory::load(&places, &|path| !path.ends_with("denied.md"));
+            let text = loaded.text().unwrap_or_default();
+            assert!(!text.contains("SECRET-4711") && !text.contains("PATH="), "{memory}: {text}");
+            assert!(refused.join("\n").contains(says), "{memory}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_memory_file_that_is_a_link_out_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        write(root, "key", "SECRET-4711");
+        write(root, "repo/.git/HEAD", "");
+        std::os::unix::fs::symlink("../key", root.join("repo/CLAUDE.md")).unwrap();
+        let places = MemoryPlaces { user: Vec::new(), cwd: root.join("repo"), home: None };
+        let (loaded, refused) = Memory::load(&places, &|_| true);
+        assert_eq!((loaded.files.len(), refused.len()), (0, 1));
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-pub use memory::{Memory, MemoryFile, MemoryPlaces};
+pub use memory::{MayRead, Memory, MemoryFile, MemoryPlaces};
 
 /// What the model is told before anything else.
 const BASE: &str = include_str!("base.md");
@@ -25,6 +25,9 @@ pub struct Environment {
     pub today: String,
     /// Other directories of the workspace.
     pub additional_directories: Vec<String>,
+    /// What else is worth knowing from the start, a line each.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Environment {
@@ -37,6 +40,7 @@ impl Environment {
             platform: std::env::consts::OS.to_owned(),
             today: now.split('T').next().unwrap_or_default().to_owned(),
             additional_directories: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -51,6 +55,9 @@ impl Environment {
         for dir in &self.additional_directories {
             text.push_str(&format!("\nAlso part of the workspace: {dir}"));
         }
+        for note in &self.notes {
+            text.push_str(&format!("\n{note}"));
+        }
         text
     }
 }
@@ -63,6 +70,8 @@ pub enum Base {
     Haft,
     /// This instead; empty for none.
     Replaced(String),
+    /// That of an agent another one started; it is told where it runs.
+    Child(String),
 }
 
 /// Everything the prompt is made of.
@@ -95,6 +104,10 @@ impl Prompt {
                 parts.push(BASE.trim_end().to_owned());
                 parts.push(self.environment.text());
             }
+            Base::Child(text) => {
+                parts.push(text.trim_end().to_owned());
+                parts.push(self.environment.text());
+            }
             Base::Replaced(text) if text.is_empty() => (),
             Base::Replaced(text) => parts.push(text.clone()),
         }
@@ -104,7 +117,7 @@ impl Prompt {
         if !self.deferred_tools.is_empty() {
             let names = self.deferred_tools.join(", ");
             parts.push(format!(
-                "# More tools\nThese tools exist too. Load the ones you need with ToolSearch before you call them: {names}"
+                "# More tools\nLoad what you need of these with ToolSearch before you call it: {names}"
             ));
         }
         parts.extend(self.append.clone().filter(|text| !text.trim().is_empty()));

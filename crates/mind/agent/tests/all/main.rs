@@ -13,3 +13,4 @@ mod log;
 mod prefix;
 mod survival;
 mod turns;
+mod windows;

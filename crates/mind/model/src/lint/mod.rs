@@ -307,7 +307,7 @@ impl LintState {
             }
             // Only the wire knows what an item is; it has been looked up.
             Cure::Item(_) => None,
-            Cure::MaxTokens(_) => Some("max_tokens".to_owned()),
+            Cure::MaxTokens(_) | Cure::Room { .. } => Some("max_tokens".to_owned()),
         }
     }
 }

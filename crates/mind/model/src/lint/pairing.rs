@@ -24,6 +24,7 @@ pub(crate) fn order(messages: Vec<Arc<Message>>, report: &mut LintReport) -> Vec
     }
     let mut drafts = merge(messages.iter().map(|message| Draft::of(message)), report);
     pair(&mut drafts, report);
+    pair_server_calls(&mut drafts, report);
     strip_trailing_thinking(&mut drafts);
     let mut drafts = merge(drafts, report);
     speak_first_and_last(&mut drafts, report);
@@ -38,6 +39,58 @@ fn is_thinking(block: &MessageBlock) -> bool {
     matches!(block, MessageBlock::Thinking { .. } | MessageBlock::RedactedThinking { .. })
 }
 
+/// The id of a call that the provider runs itself.
+fn server_call(block: &MessageBlock) -> Option<&str> {
+    let MessageBlock::Other(block) = block else { return None };
+    let kind = block["type"].as_str()?;
+    if kind == "server_tool_use" || kind == "mcp_tool_use" { block["id"].as_str() } else { None }
+}
+
+/// The id of the call that the provider answered itself.
+fn server_result(block: &MessageBlock) -> Option<&str> {
+    let MessageBlock::Other(block) = block else { return None };
+    if block["type"].as_str()?.ends_with("_tool_result") { block["tool_use_id"].as_str() } else { None }
+}
+
+/// Whether a call of the provider's own has no result in its message, or such a
+/// result no call. A conversation never ends with one that waits: the person has
+/// the last word in every request.
+fn has_loose_server_blocks(blocks: &[MessageBlock]) -> bool {
+    if !blocks.iter().any(|block| matches!(block, MessageBlock::Other(_))) {
+        return false;
+    }
+    let calls: HashSet<&str> = blocks.iter().filter_map(server_call).collect();
+    let results: HashSet<&str> = blocks.iter().filter_map(server_result).collect();
+    calls != results
+}
+
+/// Leaves out calls of the provider's own whose result never came, and results
+/// without a call: a request that holds one is refused for good.
+fn pair_server_calls(drafts: &mut [Draft], report: &mut LintReport) {
+    for draft in drafts.iter_mut().filter(|draft| has_loose_server_blocks(&draft.blocks)) {
+        let ids = |of: fn(&MessageBlock) -> Option<&str>| -> HashSet<String> {
+            draft.blocks.iter().filter_map(of).map(str::to_owned).collect()
+        };
+        let (calls, results) = (ids(server_call), ids(server_result));
+        draft.blocks.retain(|block| {
+            let loose = match (server_call(block), server_result(block)) {
+                (Some(id), _) => !results.contains(id),
+                (_, Some(id)) => !calls.contains(id),
+                _ => false,
+            };
+            if loose {
+                let place = "messages".to_owned();
+                report.add(
+                    RepairKind::ResultOrphaned,
+                    place,
+                    "a call the provider never finished was left out",
+                );
+            }
+            !loose
+        });
+    }
+}
+
 /// Whether everything already is as it should be.
 fn is_sound(messages: &[Arc<Message>]) -> bool {
     let mut seen: HashSet<&CallId> = HashSet::new();
@@ -45,6 +98,9 @@ fn is_sound(messages: &[Arc<Message>]) -> bool {
     let mut wanted = Role::User;
     for message in messages {
         if message.role != wanted || message.content.is_empty() {
+            return false;
+        }
+        if has_loose_server_blocks(&message.content) {
             return false;
         }
         let results = message.content.iter().take_while(|block| is_result(block)).count();

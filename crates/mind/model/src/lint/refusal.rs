@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::failure::room_left;
+
 /// What would make the request be taken.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Cure {
@@ -22,8 +24,16 @@ pub(crate) enum Cure {
     Field(String),
     /// Do not ask for a beta feature; an empty name means all of them.
     Beta(String),
-    /// Ask for a shorter answer.
+    /// Ask for a shorter answer: the model writes no longer ones.
     MaxTokens(u64),
+    /// Ask for a shorter answer this time: behind this input there is no more
+    /// room in the window.
+    Room {
+        /// How long the answer may be.
+        answer: u64,
+        /// The window the provider spoke of.
+        window: u64,
+    },
 }
 
 impl Cure {
@@ -59,7 +69,6 @@ struct Patterns {
     inner: Regex,
     item: Regex,
     tool: Regex,
-    exceed: Regex,
     most_output: Regex,
     beta: Regex,
 }
@@ -74,7 +83,6 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
             r"Unexpected value\(s\) `([^`]+)` for the `anthropic-beta` header|invalid beta flag",
         )
         .ok()?,
-        exceed: Regex::new(r"exceed context limit: (\d+) \+ \d+ > (\d+)").ok()?,
         most_output: Regex::new(r"max_tokens: \d+ > (\d+)|supports at most (\d+) completion tokens").ok()?,
     })
 });
@@ -83,10 +91,8 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
 /// be left out.
 pub(crate) fn diagnose(message: &str) -> Option<Cure> {
     let patterns = PATTERNS.as_ref()?;
-    if let Some(found) = patterns.exceed.captures(message) {
-        let input: u64 = found[1].parse().ok()?;
-        let window: u64 = found[2].parse().ok()?;
-        return window.checked_sub(input).filter(|room| *room > 0).map(Cure::MaxTokens);
+    if let Some((answer, window)) = room_left(message) {
+        return Some(Cure::Room { answer, window });
     }
     if let Some(found) = patterns.most_output.captures(message) {
         let most = found.get(1).or(found.get(2))?.as_str().parse().ok()?;
@@ -169,7 +175,7 @@ mod tests {
             ("speed: Extra inputs are not permitted", Some(Cure::Field("speed".to_owned()))),
             (
                 "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease",
-                Some(Cure::MaxTokens(11_760)),
+                Some(Cure::Room { answer: 11_760, window: 200_000 }),
             ),
             ("max_tokens: 200000 > 64000, which is the maximum allowed", Some(Cure::MaxTokens(64_000))),
             ("prompt is too long: 211539 tokens > 200000 maximum", None),

@@ -2,12 +2,13 @@
 //!
 //! **Invariant:** a call is handed out when its block has ended *and* it is
 //! known that the answer did not end there by its limit: when another block
-//! begins, or when the reason to stop is known. Until then it is held.
+//! begins, or when the reason to stop is known. Until then it is held; one whose
+//! input is a whole object is shown before ([`Event::CallWritten`]).
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_types::{CallId, MessageBlock, ToolUse, Usage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{parse_arguments, salvage},
@@ -180,6 +181,12 @@ impl Assembler {
             }
             BlockKind::Call { id, name } => {
                 self.release();
+                if let Ok(input) = serde_json::from_str::<Map<String, Value>>(&text) {
+                    let mut input = Value::Object(input);
+                    self.coerce(&name, &mut input);
+                    let call = ToolUse { id: id.clone(), name: name.clone(), input };
+                    self.out.push(Event::CallWritten(call));
+                }
                 self.held = Some(AssembledCall { id, name, json: text });
             }
             BlockKind::Other(mut block) => {
@@ -196,11 +203,7 @@ impl Assembler {
         let Some(AssembledCall { id, name, json }) = self.held.take() else { return };
         match parse_arguments(&json) {
             Ok(mut input) => {
-                let tool =
-                    self.tools.tools().iter().find(|tool| tool.def.name == name).filter(|_| self.coerces);
-                if let (Some(tool), Value::Object(fields)) = (tool, &mut input) {
-                    coerce(fields, &tool.schema);
-                }
+                self.coerce(&name, &mut input);
                 self.handed_out += 1;
                 self.out.push(Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input })));
             }
@@ -211,6 +214,13 @@ impl Assembler {
                     problem: CallProblem::Malformed { error: bad.error },
                 }));
             }
+        }
+    }
+
+    fn coerce(&self, name: &str, input: &mut Value) {
+        let tool = self.tools.tools().iter().find(|tool| tool.def.name == name).filter(|_| self.coerces);
+        if let (Some(tool), Value::Object(fields)) = (tool, input) {
+            coerce(fields, &tool.schema);
         }
     }
 

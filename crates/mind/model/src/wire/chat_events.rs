@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Event, ModelError, StopReason, ToolSet,
     dialect::{recover, showable},
+    failure,
 };
 
 const THINKING: usize = 0;
@@ -282,10 +283,13 @@ fn text_of(content: &Value) -> String {
 /// An error instead of a chunk.
 pub(crate) fn chunk_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().or(error.as_str()).unwrap_or("no message").to_owned();
+    if error["code"] == "context_length_exceeded" {
+        return ModelError::TooLong { message, tokens: None, window: None };
+    }
     let kind = error["type"].as_str().or(error["code"].as_str()).unwrap_or_default();
     match kind {
         "rate_limit_error" | "rate_limit_exceeded" => ModelError::RateLimited { message, retry_after: None },
-        "invalid_request_error" => ModelError::Invalid { message },
+        "invalid_request_error" => failure::of_refusal(message),
         "authentication_error" | "permission_error" => ModelError::Auth { message },
         _ => ModelError::Server { status: 500, message },
     }

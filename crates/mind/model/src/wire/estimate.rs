@@ -162,9 +162,7 @@ impl Meter {
     /// The longest answer that may be asked for.
     pub(crate) fn limit(&self, info: &ModelInfo, linted: &Linted, size: Size) -> u64 {
         let request = &linted.request;
-        // The longer window was asked for by name.
-        let window = if request.model.ends_with("[1m]") { info.window.max(1_000_000) } else { info.window };
-        let room = self.room(&request.model, size, window);
+        let room = self.room(&request.model, size, info.window);
         let told = linted.max_tokens.unwrap_or(u64::MAX);
         let wanted = u64::from(request.max_tokens).min(info.max_output).min(told);
         // Where there is no room at all, the provider shall say so.

@@ -10,7 +10,7 @@ use super::{
     assembler::{as_text, count},
     surrogates,
 };
-use crate::{Event, ModelError, StopReason, ToolSet};
+use crate::{Event, ModelError, StopReason, ToolSet, failure};
 
 /// Reads the events of one answer.
 pub(crate) struct MessagesDecoder {
@@ -178,7 +178,7 @@ fn stream_error(error: &Value) -> ModelError {
     let message = error["message"].as_str().unwrap_or("no message").to_owned();
     match error["type"].as_str().unwrap_or_default() {
         "rate_limit_error" => ModelError::RateLimited { message, retry_after: None },
-        "invalid_request_error" => ModelError::Invalid { message },
+        "invalid_request_error" => failure::of_refusal(message),
         "authentication_error" | "permission_error" => ModelError::Auth { message },
         "not_found_error" => ModelError::UnknownModel { message },
         "overloaded_error" => ModelError::Server { status: 529, message },

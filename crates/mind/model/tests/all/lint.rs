@@ -7,7 +7,8 @@ use std::sync::{
 
 use base64::Engine as _;
 use haft_model::{
-    ImageLimit, MediaPort, Repair, RepairKind, Request, ShrunkImage, Thinking, ToolDef, ToolSet,
+    Catalog, ImageLimit, LintRules, Linter, MediaPort, Repair, RepairKind, Request, ShrunkImage, Thinking,
+    ToolDef, ToolSet,
 };
 use haft_testkit::{Forced, Piece, Script, Turn, signature_of};
 use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
@@ -81,6 +82,42 @@ async fn calls_without_results_and_results_without_calls() {
     let again = ask(&provider, conversation).await.unwrap();
     assert_eq!(again.repairs, []);
     assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
+/// A call the provider runs itself, and its answer, live and die together.
+#[test]
+fn calls_of_the_provider_are_whole_or_not_there() {
+    let other = |value: serde_json::Value| MessageBlock::Other(value);
+    let search = || other(json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}));
+    let found = || other(json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}));
+    let said = |blocks: Vec<MessageBlock>| Message::assistant(blocks);
+    let go_on = || user(vec![text("go on")]);
+    for (what, messages, want) in [
+        (
+            "whole",
+            vec![said(vec![search(), found(), text("x")]), go_on()],
+            "server_tool_use web_search_tool_result text",
+        ),
+        ("cut", vec![said(vec![text("x"), search()]), go_on()], "text"),
+        ("alone", vec![said(vec![search()]), go_on()], ""),
+        ("orphan", vec![said(vec![found(), text("x")]), go_on()], "text"),
+        ("paused", vec![said(vec![text("x"), search()])], "text"),
+    ] {
+        let messages = [user(vec![text("go")])].into_iter().chain(messages).map(Arc::new);
+        let mut request = Request::new("claude-opus-4-5", []);
+        request.messages = messages.collect();
+        let info = Catalog::built_in().get("claude-opus-4-5");
+        let (linted, _) = Linter::new().lint(&request, &info, &LintRules::messages());
+        let sent = &linted.request.messages;
+        let kinds: Vec<String> = sent
+            .iter()
+            .filter(|message| message.role == Role::Assistant)
+            .flat_map(|message| &message.content)
+            .map(|block| serde_json::to_value(block).unwrap()["type"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(kinds.join(" "), want, "{what}");
+        assert_eq!(sent.last().unwrap().role, Role::User, "{what}");
+    }
 }
 
 #[tokio::test]

@@ -96,6 +96,23 @@ async fn a_cut_call_is_never_offered() {
     }
 }
 
+/// The last call of an answer is known when its block ends, not when the answer
+/// does.
+#[tokio::test]
+async fn the_last_call_is_shown_before_the_answer_ends() {
+    let call = Piece::tool("Bash", json!({"command": "ls"}));
+    let mock = mock([Turn::of([call, Piece::Stall(haft_testkit::Stall::Forever)])]).await;
+    let mut events = anthropic(&mock, quick()).stream(say("go"));
+    while let Some(event) = futures_util::StreamExt::next(&mut events).await {
+        match event.unwrap() {
+            Event::CallWritten(call) => return assert_eq!(call.input, json!({"command": "ls"})),
+            Event::Block(_) => panic!("the answer may still be cut here"),
+            _ => (),
+        }
+    }
+    panic!("the call was not shown");
+}
+
 #[tokio::test]
 async fn broken_input_is_an_error_for_the_model() {
     for (json, want) in [

@@ -5,13 +5,48 @@ use crate::{
     config::{Endpoint, ServerConfig},
 };
 
+/// Longer commands are not repeated.
+const MOST_PASTED: usize = 300;
+
+/// One word of a command line as a shell reads it, so that pasting the line runs
+/// that command and nothing else. Our own, as the rest of the advice: a library
+/// for it would be one more.
+fn shell_word(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./:=@%+,".contains(it);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    match word.chars().any(char::is_control) {
+        // Line breaks and the like would act when they are pasted.
+        true => {
+            let escaped: String = word.chars().map(escaped).collect();
+            format!("$'{escaped}'")
+        }
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+fn escaped(it: char) -> String {
+    match it {
+        '\\' | '\'' => format!("\\{it}"),
+        control if control.is_control() => format!("\\u{:04x}", control as u32),
+        plain => String::from(plain),
+    }
+}
+
 /// What to do next, in one sentence or two.
 pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) -> String {
     let name = &config.name;
     let by_hand = match &config.endpoint {
         Endpoint::Stdio(it) => {
-            let words: Vec<&str> = std::iter::once(&it.program).chain(&it.args).map(String::as_str).collect();
-            format!("run it by hand and see: {}", haft_types::text::one_line(&words.join(" "), 300))
+            let words: Vec<String> =
+                std::iter::once(&it.program).chain(&it.args).map(|word| shell_word(word)).collect();
+            let line = words.join(" ");
+            // Half a command is not for pasting.
+            match MOST_PASTED < line.chars().count() {
+                true => String::from("run its command by hand and see"),
+                false => format!("run it by hand and see: {line}"),
+            }
         }
         _ => String::from("ask whoever runs it"),
     };
@@ -50,5 +85,25 @@ pub(super) fn advice(config: &ServerConfig, err: &ConnectError, is_noisy: bool) 
         Fault::Status(_) => String::from("check `url` and `headers`"),
         Fault::Elsewhere => String::from("if you trust where it leads, write that address as `url`"),
         Fault::Login => format!("log in with `haft mcp login {name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_pasted_as_they_are_meant() {
+        for (word, want) in [
+            ("node", "node"),
+            ("--port=80", "--port=80"),
+            ("", "''"),
+            ("sleep 1; exit 3", "'sleep 1; exit 3'"),
+            ("it's $HOME", r"'it'\''s $HOME'"),
+            ("a\nexit", r"$'a\u000aexit'"),
+            ("~", "'~'"),
+        ] {
+            assert_eq!(shell_word(word), want);
+        }
     }
 }

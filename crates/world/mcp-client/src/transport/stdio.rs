@@ -52,16 +52,6 @@ pub enum InheritEnv {
     Basics,
 }
 
-/// Credentials of ours, not of the servers.
-const OWN_CREDENTIALS: &[&str] = &[
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "OPENAI_API_KEY",
-];
-
 const BASICS: &[&str] = &[
     "HOME",
     "LANG",
@@ -80,7 +70,7 @@ const BASICS: &[&str] = &[
 impl InheritEnv {
     fn keeps(self, name: &str) -> bool {
         match self {
-            Self::WithoutOwnCredentials => !OWN_CREDENTIALS.contains(&name) && !name.starts_with("OTEL_"),
+            Self::WithoutOwnCredentials => true,
             Self::Basics => {
                 let prefixed = ["LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix));
                 prefixed || BASICS.contains(&name)
@@ -94,7 +84,8 @@ impl StdioCommand {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();
         let variables = self.variables.clone().unwrap_or_else(Variables::of_process);
-        let kept = variables.iter().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
+        let kept =
+            variables.inherited().filter(|(name, _)| name.to_str().is_none_or(|it| self.inherit.keeps(it)));
         command.envs(kept).env("CLAUDECODE", "1").envs(&self.env);
         if let Some(cwd) = &self.cwd {
             command.current_dir(cwd);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_mcp_auth::{Authorize, HttpEndpoint, Pass, Refused, Renewal, explain};
 use haft_net::{BodyError, Hops};
-use haft_types::text;
+use haft_types::{Variables, text};
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE},
@@ -190,6 +190,8 @@ async fn run_helper(server: &str, url: &str, helper: &str) -> Result<Vec<(String
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", helper])
+        .env_clear()
+        .envs(Variables::of_process().inherited())
         .env("CLAUDE_CODE_MCP_SERVER_NAME", server)
         .env("CLAUDE_CODE_MCP_SERVER_URL", url)
         .stdin(std::process::Stdio::null())

@@ -157,8 +157,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             return Some(unreadable(&cut_off));
         }
         let text = line.trim_ascii();
-        let begins =
-            self.held.text.is_empty() && values.is_empty() && matches!(text.first(), Some(b'{' | b'['));
+        let begins = self.held.text.is_empty() && values.is_empty() && begins_like_json(text);
         if begins || !self.held.text.is_empty() {
             return self.hold(&line);
         }
@@ -182,7 +181,27 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
+/// Whether a line may be the beginning of JSON over several lines: what follows
+/// the first bracket tells `{"id"` from `[INFO] started` and `{ port: 1 }`.
+fn begins_like_json(text: &[u8]) -> bool {
+    let Some((first, rest)) = text.split_first() else { return false };
+    match (first, rest.trim_ascii_start().first()) {
+        (b'{' | b'[', None) => true,
+        (b'{', Some(next)) => matches!(next, b'"' | b'}'),
+        (b'[', Some(next)) => matches!(next, b'{' | b'[' | b']'),
+        _ => false,
+    }
+}
+
+/// What was begun like a message and is none. Only what has a word of a message
+/// in it was meant as one.
 fn unreadable(text: &[u8]) -> Line {
+    let is_meant = [&b"\"jsonrpc\""[..], b"\"id\"", b"\"method\"", b"\"result\"", b"\"error\""]
+        .iter()
+        .any(|word| memchr::memmem::find(text, word).is_some());
+    if !is_meant {
+        return Line::Noise(String::from_utf8_lossy(text.trim_ascii()).into_owned());
+    }
     let (head, tail) = (&text[..text.len().min(END_BYTES)], &text[text.len().saturating_sub(END_BYTES)..]);
     Line::Unreadable { id: salvage_id(head, tail), problem: "the message is not valid JSON" }
 }
@@ -279,6 +298,25 @@ mod tests {
             (
                 "{\"id\":3,\"result\":{\n{\"id\":1,\"result\":{}}\n",
                 vec![unreadable(Some(3)), one().remove(0)],
+            ),
+            // Log lines that begin like JSON, alone and between the lines of a message.
+            (
+                "[INFO] started\n{ port: 3000, mode: 'x' }\n[12:00:01] [warn] {low}\n[main {\n{\"id\":1,\"result\":{}}\n",
+                vec![
+                    Line::Noise("[INFO] started".into()),
+                    Line::Noise("{ port: 3000, mode: 'x' }".into()),
+                    Line::Noise("[12:00:01] [warn] {low}".into()),
+                    Line::Noise("[main {".into()),
+                    one().remove(0),
+                ],
+            ),
+            (
+                "[\n  \"a\",\n  nope\n]\n{\"id\":1,\"result\":{}}\n",
+                vec![Line::Noise("[\n  \"a\",\n  nope\n]".into()), one().remove(0)],
+            ),
+            (
+                "[{\"level\":30,\n{\"id\":1,\"result\":{}}\n",
+                vec![Line::Noise("[{\"level\":30,".into()), one().remove(0)],
             ),
             (
                 "Content-Length: 20\r\n\r\n{\"id\":1,\"result\":{}}\n",

@@ -7,7 +7,8 @@ use serde_json::Value;
 ///
 /// Text that fails is tried once more with the damage repaired that servers
 /// are known to do: bytes that are not UTF-8, half of a surrogate pair, raw
-/// control characters in strings, `NaN` and `Infinity`. Bytes that are zero,
+/// control characters in strings, `NaN` and `Infinity`, values nested deeper than
+/// anybody reads. Bytes that are zero,
 /// which no JSON has, are dropped first: that reads UTF-16 as far as it is
 /// ASCII.
 pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
@@ -27,6 +28,9 @@ pub(crate) fn parse_values(text: &[u8]) -> Vec<Value> {
     if !several.is_empty() {
         return several;
     }
+    if let Some(shallow) = shallow(text) {
+        return parse_values(&shallow);
+    }
     match repair(text) {
         Some(repaired) => leading_values(repaired.as_bytes()),
         None => Vec::new(),
@@ -45,6 +49,41 @@ const WIDE_PROBE: usize = 4;
 
 fn leading_values(text: &[u8]) -> Vec<Value> {
     serde_json::Deserializer::from_slice(text).into_iter().map_while(Result::ok).collect()
+}
+
+/// How deep values may be nested. The parser's own limit is 128, and one value
+/// beyond it would cost the whole message.
+const MAX_NESTING: usize = 120;
+
+/// What stands for a value that is nested too deep.
+const TOO_DEEP: &[u8] = b"\"[nested too deep]\"";
+
+/// The text without what is nested too deep, so that one strange value costs
+/// itself and not the message it is in; `None` if there is no such value.
+fn shallow(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut out, mut depth, mut in_string, mut escaped, mut cut) =
+        (Vec::new(), 0_usize, false, false, false);
+    for byte in text {
+        let mut shown = depth <= MAX_NESTING;
+        match (in_string, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_string = !in_string,
+            (false, b'{' | b'[') => {
+                depth += 1;
+                if depth == MAX_NESTING + 1 {
+                    out.extend_from_slice(TOO_DEEP);
+                    (shown, cut) = (false, true);
+                }
+            }
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => (),
+        }
+        if shown {
+            out.push(*byte);
+        }
+    }
+    cut.then_some(out)
 }
 
 /// The text with known damage repaired; `None` if there was none.
@@ -143,6 +182,23 @@ mod tests {
         ] {
             assert_eq!(parse_values(text), want, "{:?}", String::from_utf8_lossy(text));
         }
+    }
+
+    #[test]
+    fn a_value_that_is_nested_too_deep_costs_itself_alone() {
+        for (open, close, levels) in
+            [("[", "]", 500), ("{\"a\":", "}", 160), ("[{\"a]\\\"[\":", "}]", 20_000)]
+        {
+            let deep = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            let text = format!("{{\"id\":7,\"result\":{{\"deep\":{deep},\"more\":[1,{{}}]}}}}");
+            let values = parse_values(text.as_bytes());
+            let [value] = &values[..] else { panic!("{} values", values.len()) };
+            assert_eq!((&value["id"], &value["result"]["more"]), (&json!(7), &json!([1, {}])));
+            assert!(value["result"]["deep"].to_string().contains("[nested too deep]"));
+        }
+        // As deep as the parser itself goes, nothing is changed.
+        let fine = format!("{}1{}", "[".repeat(110), "]".repeat(110));
+        assert_eq!(parse_values(fine.as_bytes())[0].to_string(), fine);
     }
 
     #[test]

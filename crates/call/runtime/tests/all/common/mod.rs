@@ -53,6 +53,13 @@ pub struct ProbeInput {
     pub ask: bool,
 }
 
+impl ProbeInput {
+    /// A tool may panic wherever it is asked something.
+    fn panic_in(&self, place: &str) {
+        assert!(self.panic.as_deref() != Some(place), "asked to panic in a question");
+    }
+}
+
 #[derive(Clone)]
 pub struct Probe {
     pub now: Arc<AtomicUsize>,
@@ -88,16 +95,27 @@ impl Tool for Probe {
         }
     }
 
+    fn canonicalize(&self, input: &mut ProbeInput, _cx: &CallContext) {
+        input.panic_in("canonicalize");
+    }
+
     fn is_read_only(&self, input: &ProbeInput) -> bool {
-        assert!(input.panic.as_deref() != Some("is_read_only"), "asked to panic in a question");
+        input.panic_in("is_read_only");
         input.read_only
     }
 
     fn is_concurrency_safe(&self, input: &ProbeInput) -> bool {
+        input.panic_in("is_concurrency_safe");
         input.safe
     }
 
+    fn path<'a>(&self, input: &'a ProbeInput) -> Option<&'a std::path::Path> {
+        input.panic_in("path");
+        None
+    }
+
     fn validate(&self, input: &ProbeInput, _cx: &CallContext) -> Result<(), ToolError> {
+        input.panic_in("validate");
         if input.size == 13 {
             return Err(ToolError::invalid("size must not be 13; take another number"));
         }
@@ -105,6 +123,7 @@ impl Tool for Probe {
     }
 
     fn check_permissions(&self, input: &ProbeInput, _cx: &CallContext) -> Verdict {
+        input.panic_in("check_permissions");
         if input.ask { Verdict::Ask(String::from("the probe wants to be asked for")) } else { Verdict::Allow }
     }
 

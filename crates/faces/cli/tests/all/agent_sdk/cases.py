@@ -2,6 +2,7 @@
 
 import asyncio
 
+import agents  # noqa: F401
 import basics  # noqa: F401
 import decisions  # noqa: F401
 import examples  # noqa: F401

@@ -178,7 +178,10 @@ async def run_one(limit, name, turns, files, function):
             problem = None
         except BaseException:
             problem = traceback.format_exc()
-        noise = "".join(case.stderr).strip()
+        # What a person is told on purpose is no noise.
+        told = ("not in force until you trust", "waiting for what runs in the background")
+        lines = "".join(case.stderr).splitlines()
+        noise = "\n".join(line for line in lines if not any(it in line for it in told)).strip()
         LINK.tell(op="done", case=name, problem=problem, stderr=noise)
 
 

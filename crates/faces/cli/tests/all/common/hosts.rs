@@ -88,14 +88,14 @@ pub fn node() -> Option<PathBuf> {
     installed(&dir, &NODE_SDK.join(" "), make).then_some(dir)
 }
 
-fn home(name: &str) -> PathBuf {
+pub fn home(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
 
 /// Makes it unless it is there; one process at a time.
-fn installed(dir: &Path, what: &str, make: impl Fn() -> bool) -> bool {
+pub fn installed(dir: &Path, what: &str, make: impl Fn() -> bool) -> bool {
     let ready = dir.join("ready");
     let lock = File::create(dir.with_extension("lock")).unwrap();
     lock.lock().unwrap();
@@ -109,7 +109,7 @@ fn installed(dir: &Path, what: &str, make: impl Fn() -> bool) -> bool {
     made
 }
 
-fn runs(command: &mut Blocking) -> bool {
+pub fn runs(command: &mut Blocking) -> bool {
     command.output().is_ok_and(|it| it.status.success())
 }
 

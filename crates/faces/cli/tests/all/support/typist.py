@@ -12,10 +12,16 @@ import termios
 import time
 
 keys = json.loads(sys.argv[1])
+looked, look = os.pipe()
 pid, terminal = pty.fork()
 if pid == 0:
+    # Not before it is known how the terminal is.
+    os.read(looked, 1)
+    os.close(looked)
+    os.close(look)
     os.execvp(sys.argv[2], sys.argv[2:])
 before, shown, seen, deadline = termios.tcgetattr(terminal)[3], "", 0, time.monotonic() + 60
+os.write(look, b"x")
 while True:
     if keys and keys[0][0] in shown[seen:]:
         seen = shown.index(keys[0][0], seen) + len(keys[0][0])

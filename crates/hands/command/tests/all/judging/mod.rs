@@ -114,7 +114,7 @@ impl Judge<'_> {
         let inside = forms.iter().all(|path| is_inside(path, self.cwd));
         match effect.access {
             Access::Read | Access::List | Access::Enter => inside,
-            Access::Obey => lexical(path) == self.cwd,
+            Access::Obey(_) => lexical(path) == self.cwd,
             Access::Connect => false,
             Access::Write | Access::Delete => {
                 if matches!(effect.target, Target::Pattern(_)) || forms.iter().any(|path| is_protected(path))

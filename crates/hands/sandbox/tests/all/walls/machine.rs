@@ -248,8 +248,20 @@ fn refusals_are_told_from_other_trouble() {
         assert_eq!(blocked(&policy, &work, &output), want, "{output}");
     }
     let closed = Policy { network: Network::Off, ..policy };
-    assert_eq!(
-        blocked(&closed, &work, "curl: (6) Could not resolve host: x"),
-        ["connect (the network is off)"]
-    );
+    for (output, is_wall) in [
+        ("curl: (6) Could not resolve host: x", true),
+        ("curl: (7) Failed to connect to 10.1.2.3 port 80 after 0 ms: Couldn't connect to server", true),
+        ("psql: error: connection to server at \"db.internal.example\" (10.0.0.9), port 5432 failed", true),
+        ("Error: connect ECONNREFUSED 192.168.7.7:6379", true),
+        ("ssh: connect to host build.example.org port 22: Connection refused", true),
+        ("dial tcp [2001:db8::5]:443: connect: permission denied", true),
+        // Nobody listens on this machine: that is no wall.
+        ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", false),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432", false),
+        ("Connection refused", false),
+        ("GET https://example.org 200", false),
+    ] {
+        let want: &[&str] = if is_wall { &["connect (the network is off)"] } else { &[] };
+        assert_eq!(blocked(&closed, &work, output), want, "{output}");
+    }
 }

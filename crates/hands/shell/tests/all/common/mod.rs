@@ -47,6 +47,7 @@ impl Rig {
             variables: Vec::new(),
             lifetime: haft_shell::own::Lifetime::Session,
             confinement: None,
+            reading: None,
             precious: Vec::new(),
             channel: None,
             terminal: haft_shell::run::Terminal::None,

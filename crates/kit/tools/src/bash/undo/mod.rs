@@ -5,23 +5,30 @@
 //! is kept, or the call says that it is not.
 
 mod commits;
+mod links;
 mod record;
 mod scope;
 mod tree;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use haft_command::{CommandReading, Place};
+use haft_shell::{
+    own::{Leftover, end_orphans_of},
+    run::Shell,
+};
 use haft_tool::{BoxFuture, CallId, ToolError};
+use haft_types::SessionId;
 use haft_workspace::{
-    AttributeChange, Attributes, Beside, FileChange, FileState, Files, Journal, OpenFile, Origin, Workspace,
+    AttributeChange, Attributes, Beside, FileChange, FileError, FileState, Files, Journal, OpenFile, Origin,
+    Workspace,
 };
 
 use super::ports::{Coverage, Snapshots, Upcoming};
@@ -116,21 +123,46 @@ impl Snapshots for JournalSnapshots {
     }
 }
 
+/// How long each orphan of a killed session may take to end.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Writes down what commands changed whose session was killed while they ran.
-/// Call it before the journal is read or another command runs.
-pub fn recover(workspace: &Workspace) {
-    let Ok(journal) = workspace.journal() else { return };
+/// Call it before the journal is read or another command runs. What those
+/// commands left running is ended first and handed back: a record is closed when
+/// nobody writes any more. One that cannot be closed waits for the next time.
+pub fn recover(workspace: &Workspace) -> Vec<Leftover> {
+    let Ok(journal) = workspace.journal() else { return Vec::new() };
+    let registries = Shell::registries(workspace.state_dir());
+    let mut ended = Vec::new();
     for left in record::left(journal) {
+        let sessions: BTreeSet<&str> = left
+            .pending
+            .iter()
+            .filter_map(|it| it.0.origin.session.as_ref())
+            .map(SessionId::as_str)
+            .collect();
+        let mut all_settled = true;
+        for session in sessions {
+            let orphans = end_orphans_of(&registries, session, ORPHAN_PATIENCE);
+            all_settled &= orphans.all_ended;
+            ended.extend(orphans.found);
+        }
+        if !all_settled {
+            continue;
+        }
         for (pending, tree) in &left.pending {
             let taken =
                 Taker { workspace, journal, limits: SnapshotLimits::default(), known: &mut Known::default() }
                     .take(&pending.starts, pending.left_out.clone());
             if let Ok(now) = taken {
-                write_down(workspace, pending, tree, now.tree);
+                all_settled &= write_down(workspace, pending, tree, now.tree).is_ok();
             }
         }
-        left.remove();
+        if all_settled {
+            left.remove();
+        }
     }
+    ended
 }
 
 impl Inner {
@@ -141,6 +173,7 @@ impl Inner {
             Err(why) => return Coverage::Partial(format!("this cannot be undone: {why}")),
         };
         let roots = workspace.roots();
+        let inside = roots.clone();
         let scope = scope::scope(&reading.analysis);
         let mut starts = scope.named.clone();
         if scope.anywhere {
@@ -168,7 +201,12 @@ impl Inner {
         }
         notes.extend(notes_of(&taken));
         let names = |it: &PathBuf| scope.named.iter().any(|named| it.starts_with(named));
-        let urgent = taken.left_out.iter().any(names);
+        let elsewhere: Vec<&PathBuf> =
+            scope.trees.iter().filter(|tree| !inside.iter().any(|root| tree.starts_with(root))).collect();
+        notes.extend(elsewhere.iter().map(|tree| {
+            format!("what it changes in {} cannot be undone: that is outside the workspace", tree.display())
+        }));
+        let urgent = taken.left_out.iter().any(names) || !elsewhere.is_empty();
         let pending = Pending { origin, starts, left_out: taken.left_out, since: now_millis() };
         let call = pending.origin.call.clone();
         state.begin(call, pending, taken.tree, record);
@@ -222,8 +260,11 @@ impl Inner {
         // What a command made too large is still compared with what was there.
         taker.limits.entries = taker.limits.entries.saturating_mul(4);
         taker.limits.bytes = taker.limits.bytes.saturating_mul(4);
-        if let Ok(taken) = taker.take(&window.pending.starts, window.pending.left_out.clone()) {
-            write_down(workspace, &window.pending, &window.tree, taken.tree);
+        if let Ok(taken) = taker.take(&window.pending.starts, window.pending.left_out.clone())
+            && write_down(workspace, &window.pending, &window.tree, taken.tree).is_err()
+        {
+            // The record stays: the next session writes down what this one could not.
+            return;
         }
         if let Some(record) = self.record.get().and_then(Option::as_ref) {
             record.end(window.number);
@@ -362,12 +403,12 @@ impl Taker<'_> {
 }
 
 /// The difference goes into the journal, but for what other calls did meanwhile.
-fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tree) {
-    let mut changes = differences(before, &after);
+fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tree) -> Result<(), FileError> {
+    let mut changes = differences(before, &after, GitChanges::of(&pending.origin));
     if changes.is_empty() {
-        return;
+        return Ok(());
     }
-    let Ok(journal) = workspace.journal() else { return };
+    let Ok(journal) = workspace.journal() else { return Ok(()) };
     let meanwhile = journal.entries().unwrap_or_default();
     for entry in
         meanwhile.iter().filter(|it| pending.since <= it.time && it.origin.call != pending.origin.call)
@@ -377,13 +418,16 @@ fn write_down(workspace: &Workspace, pending: &Pending, before: &Tree, after: Tr
         changes.retain(|change| made.get(change.path.as_path()).is_none_or(|after| **after != change.after));
     }
     if changes.is_empty() {
-        return;
+        return Ok(());
     }
-    let beside =
-        Beside { attributes: attributes(before, &after, &changes), commits: commits::made(before, &after) };
-    if let Ok(entry) = journal.record(&pending.origin, changes) {
-        journal.record_beside(&entry.id, &beside).ok();
-    }
+    let beside = Beside {
+        attributes: attributes(before, &after, &changes),
+        links: links::linked_names(before, &after, &changes),
+        commits: commits::made(before, &after),
+    };
+    let entry = journal.record(&pending.origin, changes)?;
+    journal.record_beside(&entry.id, &beside).ok();
+    Ok(())
 }
 
 /// Times, owners and the like of what changed, and of the directories around it.
@@ -404,13 +448,28 @@ fn attributes(before: &Tree, after: &Tree, changes: &[FileChange]) -> Vec<Attrib
     paths.into_iter().filter_map(change).collect()
 }
 
-fn differences(before: &Tree, after: &Tree) -> Vec<FileChange> {
+/// Whether changes in git's own directory are taken back, too.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum GitChanges {
+    /// Only when the whole repository is gone: git moves on by itself.
+    Gone,
+    /// What the tool for git did, but for objects, which nothing loses.
+    All,
+}
+
+impl GitChanges {
+    fn of(origin: &Origin) -> Self {
+        if origin.tool == <crate::git::Git as haft_tool::Tool>::NAME { Self::All } else { Self::Gone }
+    }
+}
+
+fn differences(before: &Tree, after: &Tree, git_changes: GitChanges) -> Vec<FileChange> {
     let mut changes = Vec::new();
     for (path, old) in before {
         let found = after.get(path);
         let new = found.map_or(FileState::Absent, |node| node.state.clone());
         let given_away = found.is_some_and(|it| it.attributes.differs_from(&old.attributes));
-        if new != old.state || given_away {
+        if new != old.state || given_away || links::is_relinked(old, found) {
             changes.push(FileChange { path: path.clone(), before: old.state.clone(), after: new });
         }
     }
@@ -426,6 +485,7 @@ fn differences(before: &Tree, after: &Tree) -> Vec<FileChange> {
         .filter_map(|it| it.path.parent().map(Path::to_owned))
         .collect();
     changes.retain(|change| match git_directory(&change.path) {
+        Some(git) if git_changes == GitChanges::All => !change.path.starts_with(git.join("objects")),
         Some(git) => gone.iter().any(|it| it == git),
         None => true,
     });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_command::{Access, Analysis, Class, Target};
+use haft_command::{Access, Analysis, Class, Origin, Part, Target};
 
 /// Where to look before and after a command.
 #[derive(Debug, Default)]
@@ -11,7 +11,16 @@ pub(crate) struct Scope {
     pub(crate) named: Vec<PathBuf>,
     /// Whether it may change anything in the workspace besides.
     pub(crate) anywhere: bool,
+    /// Directories among the words of a command that changes what it names:
+    /// outside the workspace, all of one is too much to keep.
+    pub(crate) trees: Vec<PathBuf>,
 }
+
+/// Commands that change or remove what they name, without being understood.
+const CHANGERS: &[&str] = &[
+    "chattr", "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "rm", "rmdir",
+    "rsync", "shred", "srm", "tee", "truncate", "unlink",
+];
 
 /// What a command line may change, as far as it says so.
 pub(crate) fn scope(analysis: &Analysis) -> Scope {
@@ -28,10 +37,37 @@ pub(crate) fn scope(analysis: &Analysis) -> Scope {
                 Target::Unknown(_) => scope.anywhere = true,
             }
         }
+        if part.class == Class::Other && changes_what_it_names(part) {
+            scope.add_mentioned(part);
+        }
     }
+    scope.trees.sort();
+    scope.trees.dedup();
     scope.named.sort();
     scope.named.dedup();
     scope
+}
+
+fn changes_what_it_names(part: &Part) -> bool {
+    let name = |words: &Vec<String>| {
+        words.first().and_then(|word| word.rsplit('/').next()).is_some_and(|name| CHANGERS.contains(&name))
+    };
+    part.faces.refuse.iter().any(name)
+}
+
+impl Scope {
+    /// Files that the words name are kept as if they were known to be written.
+    fn add_mentioned(&mut self, part: &Part) {
+        let mentions = part.effects.iter().filter(|it| it.origin == Origin::Mention);
+        for effect in mentions {
+            let Target::Path(path) = &effect.target else { continue };
+            match path.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => self.trees.push(haft_paths::lexical(path)),
+                Ok(_) => self.named.extend(places(path)),
+                Err(_) => {}
+            }
+        }
+    }
 }
 
 /// The part of a pattern in front of its first wildcard.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use haft_workspace::{Attributes, FileState};
+use haft_workspace::{Attributes, FileObject, FileState};
 use serde::{Deserialize, Serialize};
 
 /// Everything below some starting points, by path.
@@ -33,6 +33,14 @@ pub(crate) struct FileStamp {
     len: u64,
     modified: (i64, i64),
     changed: (i64, i64),
+    /// How many names it has.
+    #[serde(default = "one_name")]
+    links: u64,
+}
+
+/// What records of earlier versions do not say.
+fn one_name() -> u64 {
+    1
 }
 
 impl FileStamp {
@@ -42,7 +50,18 @@ impl FileStamp {
             len: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
+            links: meta.nlink(),
         }
+    }
+
+    /// Which file this is, whatever its name.
+    pub(crate) fn object(&self) -> FileObject {
+        self.id
+    }
+
+    /// Whether it has other names.
+    pub(crate) fn is_linked(&self) -> bool {
+        1 < self.links
     }
 
     /// Whether only what is not content may be different: names and modes.

@@ -25,6 +25,8 @@ use work::{Answer, Document, Task, choose};
 
 use super::{
     Failure, Job, MediaWork, NotebookFile,
+    fetched::FetchedPages,
+    media_work::parts_dir,
     output::{Dimensions, ImageFile, Output, Parts, PdfFile},
     page::{fit, tokens},
     parse_pages,
@@ -159,10 +161,10 @@ impl Job {
     /// Puts pictures of pages where programs find them too. Where that cannot be
     /// done, they are in the result alone.
     fn keep(&self, file: &OpenFile, pages: &[Page]) -> PathBuf {
-        let parent = self.files.workspace().state_dir().join("parts");
+        let parent = parts_dir(self.files.workspace().state_dir(), self.files.session());
         let done = (|| {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
-            remove_old(&parent);
+            parent.parent().into_iter().for_each(remove_old);
             let stamp = file.stamp();
             let name = format!("{:?}{:?}{:?}", file.path(), stamp.id, stamp.changed);
             let dir = parent.join(ContentHash::of(name.as_bytes()).short());
@@ -252,6 +254,40 @@ pub(super) fn shrunk(
     let frame = Frame { side: u32::try_from(side).unwrap_or(u32::MAX), bytes, small: bytes };
     let picture = framed(work, image, frame, &|| false).ok()?;
     Some((picture.media_type, STANDARD.decode(picture.base64).ok()?))
+}
+
+/// The first pages of a document that is only in memory.
+pub(super) fn first_pages(
+    work: &MediaWork,
+    bytes: Vec<u8>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<FetchedPages, String> {
+    let ask = |task: Task, bytes: Vec<u8>| match work {
+        MediaWork::Thread => thread::run(task, bytes, PATIENCE, cancelled),
+        MediaWork::Process(worker) => process::ask(worker, &task, Source::Bytes(bytes), cancelled),
+    };
+    let other = || String::from("it was answered for something else");
+    let Answer::Pages(mut document) = ask(Task::Pages(None), bytes.clone())? else { return Err(other()) };
+    if document.pages.is_empty() {
+        let first = vec![1..=document.count.min(work::PAGES_PER_CALL)];
+        let Answer::Pages(again) = ask(Task::Pages(Some(first)), bytes)? else { return Err(other()) };
+        document = again;
+    }
+    let mut found = FetchedPages { count: document.count, texts: Vec::new(), pictures: Vec::new() };
+    for page in document.pages {
+        found.pictures.extend(page.picture.map(|it| (it.media_type, it.base64)));
+        found.texts.push((page.number, page.text));
+    }
+    Ok(found)
+}
+
+/// A picture that is only in memory, made to fit: MIME type and base64.
+pub(super) fn fitted(
+    work: &MediaWork,
+    bytes: Vec<u8>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<(String, String), String> {
+    framed(work, bytes, SHOWN, cancelled).map(|it| (it.media_type, it.base64))
 }
 
 /// As many pages as fit into the budget, and the ones that follow.

@@ -52,7 +52,7 @@ pub(super) fn perform(task: Task, bytes: Vec<u8>) -> Result<Answer, String> {
 const PAGES_WITHOUT_ASKING: usize = 10;
 
 /// Pages of one call.
-const PAGES_PER_CALL: usize = 20;
+pub(super) const PAGES_PER_CALL: usize = 20;
 
 /// The pages to show, or why that is not possible.
 pub(super) fn choose(asked: Option<&[RangeInclusive<usize>]>, count: usize) -> Result<Vec<usize>, String> {

@@ -105,6 +105,7 @@ fn environment(cwd: &Path) -> Environment {
         platform: String::from("linux"),
         today: String::from("2026-01-01"),
         additional_directories: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

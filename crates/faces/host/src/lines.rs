@@ -18,9 +18,9 @@ use crate::bounded_line;
 const WAITING_LINES: usize = 256;
 
 /// The lines of standard input; the end of the channel is the end of input.
-pub(crate) fn read_lines() -> mpsc::Receiver<Vec<u8>> {
+pub fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(WAITING_LINES);
-    std::thread::spawn(move || {
+    let read = move || {
         let mut input = io::stdin().lock();
         loop {
             let mut line = Vec::new();
@@ -32,43 +32,56 @@ pub(crate) fn read_lines() -> mpsc::Receiver<Vec<u8>> {
                 return;
             }
         }
-    });
+    };
+    // Without a thread there is no input: the channel ends.
+    std::thread::Builder::new().name(String::from("haft-input")).spawn(read).ok();
     receiver
 }
 
 /// Writes frames to standard output, one line each, in order.
-pub(crate) struct LineWriter {
+pub struct LineWriter {
     lines: Option<blocking::Sender<String>>,
     thread: Option<JoinHandle<()>>,
     broken: CancellationToken,
 }
 
 impl LineWriter {
-    pub(crate) fn start() -> Self {
+    /// Starts the thread that writes.
+    pub fn start() -> Self {
         let (sender, receiver) = blocking::channel();
         let broken = CancellationToken::new();
         let breaks = broken.clone();
-        let thread = std::thread::spawn(move || {
+        let write = move || {
             if write_all(&receiver).is_err() {
                 breaks.cancel();
             }
-        });
-        Self { lines: Some(sender), thread: Some(thread), broken }
+        };
+        let thread = std::thread::Builder::new().name(String::from("haft-output")).spawn(write).ok();
+        if thread.is_none() {
+            broken.cancel();
+        }
+        Self { lines: Some(sender), thread, broken }
     }
 
-    pub(crate) fn frame(&self, frame: &Value) {
+    /// A writer that writes nothing.
+    pub fn closed() -> Self {
+        Self { lines: None, thread: None, broken: CancellationToken::new() }
+    }
+
+    /// Hands a frame over to be written.
+    pub fn frame(&self, frame: &Value) {
         if let Some(lines) = &self.lines {
             lines.send(bounded_line(frame)).ok();
         }
     }
 
     /// Nobody reads any more.
-    pub(crate) fn broken(&self) -> CancellationToken {
+    pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
     /// Waits until everything is written, as long as somebody reads it.
-    pub(crate) async fn finish(&mut self, patience: Duration) {
+    pub async fn finish(&mut self, patience: Duration) {
         self.lines = None;
         let Some(thread) = self.thread.take() else { return };
         let joined = tokio::task::spawn_blocking(move || thread.join());

@@ -66,7 +66,18 @@ fn media_bytes(map: &serde_json::Map<String, Value>) -> usize {
 
 /// What is left of a frame that cannot be made short: who it is.
 fn shell_of(frame: &Value) -> Value {
-    let keep = ["type", "subtype", "session_id", "uuid", "request_id", "is_error", "parent_tool_use_id"];
+    let keep = [
+        "type",
+        "subtype",
+        "session_id",
+        "uuid",
+        "request_id",
+        "is_error",
+        "parent_tool_use_id",
+        "jsonrpc",
+        "id",
+        "method",
+    ];
     let kept = keep.iter().filter_map(|key| Some(((*key).to_owned(), frame.get(*key)?.clone())));
     Value::Object(kept.collect())
 }

@@ -1,0 +1,264 @@
+//! Lines that were let run and should not have been, on a real disk.
+
+use std::{path::Path, sync::Arc};
+
+use haft_permission::{Behavior, Destination, Opinion, Origin, Policy, ReadingHeld, ShellCommands};
+use haft_types::PermissionMode;
+
+use crate::common::{Call, context};
+
+struct Rig {
+    _dir: tempfile::TempDir,
+    ws: std::path::PathBuf,
+}
+
+impl Rig {
+    fn new(files: &[(&str, &str)], links: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let ws = root.join("ws");
+        std::fs::create_dir_all(&ws).unwrap();
+        std::fs::create_dir_all(root.join("out")).unwrap();
+        std::fs::write(root.join("out/secret"), "s").unwrap();
+        for (name, text) in files {
+            std::fs::create_dir_all(ws.join(name).parent().unwrap()).unwrap();
+            std::fs::write(ws.join(name), text).unwrap();
+        }
+        for (name, target) in links {
+            std::fs::create_dir_all(ws.join(name).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, ws.join(name)).unwrap();
+        }
+        Self { ws, _dir: dir }
+    }
+
+    fn judge(&self, mode: PermissionMode, rules: &[(Behavior, &str)], cwd: &str, line: &str) -> Behavior {
+        let origin = Origin::new("test", Destination::Session).rooted(self.ws.as_path());
+        let mut builder =
+            Policy::builder(&self.ws).mode(mode).commands(Arc::new(ShellCommands)).reading(ReadingHeld::Yes);
+        for (behavior, text) in rules {
+            builder = builder.rules(&origin, *behavior, [(*text).to_owned()]);
+        }
+        let cx = context(&self.ws.join(cwd), None);
+        builder.build().judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior
+    }
+}
+
+/// Patterns mean what they mean to bash, so rules and links are not missed.
+#[test]
+fn patterns_find_what_rules_forbid() {
+    let rig = Rig::new(&[(".env", "x"), ("data", "y")], &[("link", "../out/secret")]);
+    let deny = [(Behavior::Deny, "Read(.env)")];
+    for line in [
+        "cat .en[[:alpha:]]",
+        "cat .en[[.v.]]",
+        "cat [!\\]]env",
+        "cat [!]]env",
+        "cat [^a]env",
+        "cat .[[:lower:]]nv",
+        "cat .e[[=n=]]v",
+        "cat .en[\\v]",
+        "cat .?n[u-w]",
+        "head .en[[:alpha:]-z]",
+        "cat < .en[[:alpha:]]",
+        "wc -l [.]env",
+    ] {
+        assert_ne!(rig.judge(PermissionMode::Default, &deny, "", line), Behavior::Allow, "{line}");
+    }
+    for line in ["cat lin[[:alpha:]]", "cat [[:alpha:]]ink", "cat [[.l.]]ink", "head li[!\\]]k"] {
+        assert_ne!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for rule in ["Read(.en[[:alpha:]])", "Read(.e[!\\]]v)", "Read(.en[[.v.]])", "Read(.[[:lower:]]*)"] {
+        let rules = [(Behavior::Deny, rule)];
+        assert_eq!(rig.judge(PermissionMode::Default, &rules, "", "cat .env"), Behavior::Deny, "{rule}");
+        assert_eq!(rig.judge(PermissionMode::Default, &rules, "", "cat data"), Behavior::Allow, "{rule}");
+    }
+    assert_eq!(rig.judge(PermissionMode::Default, &deny, "", "cat dat[[:alpha:]]"), Behavior::Allow);
+}
+
+/// Whoever follows links may leave the workspace through one, in every spelling.
+#[test]
+fn links_are_followed_by_long_options_too() {
+    let rig = Rig::new(&[("src/a", "x")], &[("src/out", "../../out")]);
+    for line in [
+        "rg --follow x",
+        "rg -L x src",
+        "find -L . -name x",
+        "find . -follow -name x",
+        "find src -follow",
+        "du -aL .",
+        "du --dereference src",
+        "grep -R x .",
+        "grep --dereference-recursive x src",
+        "fd --follow x",
+        "ls -RL src",
+        "ls --recursive --dereference src",
+        "tree -l src",
+        "diff -r src src",
+    ] {
+        assert_ne!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for line in ["rg x", "find . -name x", "du -a .", "grep -r x .", "ls -R src", "tree src"] {
+        assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+}
+
+/// Programs that obey files of the place they run in, wherever earlier calls
+/// left the shell.
+#[test]
+fn what_obeys_files_asks_where_they_name_something() {
+    let rig = Rig::new(
+        &[
+            (".git/config", "[core]\n\tbare = false\n"),
+            ("ok/a", ""),
+            ("bare/HEAD", "ref: refs/heads/main\n"),
+            ("bare/objects/x", ""),
+            ("bare/refs/x", ""),
+            ("bare/config", "[core]\n\tfsmonitor = ./x\n"),
+            ("evil/.git/config", "[core]\n\tfsmonitor = ./x\n"),
+            ("evil/deep/a", ""),
+            ("cargo/.cargo/config.toml", "[build]\nrustc = \"./x\"\n"),
+            ("cargo/deep/a", ""),
+            ("tool/rust-toolchain.toml", "[toolchain]\npath = \"./x\"\n"),
+            ("npm/.npmrc", "registry=http://evil\n"),
+            ("locked/Cargo.toml", ""),
+            ("locked/Cargo.lock", ""),
+            ("unlocked/Cargo.toml", ""),
+        ],
+        &[],
+    );
+    for (cwd, line, want) in [
+        ("", "git status", Behavior::Allow),
+        ("ok", "git status", Behavior::Allow),
+        ("ok", "git log --oneline", Behavior::Allow),
+        ("bare", "git status", Behavior::Ask),
+        ("bare", "git log", Behavior::Ask),
+        ("", "cd bare && git status", Behavior::Ask),
+        ("evil", "git status", Behavior::Ask),
+        ("evil/deep", "git diff", Behavior::Ask),
+        ("ok", "cargo --version", Behavior::Allow),
+        ("locked", "cargo metadata --no-deps", Behavior::Allow),
+        ("locked", "cargo tree", Behavior::Allow),
+        ("unlocked", "cargo tree", Behavior::Ask),
+        ("unlocked", "cargo metadata", Behavior::Ask),
+        ("cargo", "cargo metadata --no-deps", Behavior::Ask),
+        ("cargo/deep", "cargo metadata --no-deps", Behavior::Ask),
+        ("cargo", "cargo --version", Behavior::Ask),
+        ("tool", "rustc --version", Behavior::Ask),
+        ("tool", "cargo --version", Behavior::Ask),
+        ("tool", "rustup show", Behavior::Ask),
+        ("tool", "rustc -V", Behavior::Ask),
+        ("npm", "npm view left-pad", Behavior::Ask),
+        ("npm", "npm ls", Behavior::Ask),
+        ("ok", "npm ls", Behavior::Allow),
+    ] {
+        assert_eq!(rig.judge(PermissionMode::Default, &[], cwd, line), want, "{cwd}: {line}");
+    }
+}
+
+/// Protected files are not written because of a mode or a rule, whoever writes
+/// them.
+#[test]
+fn protected_files_are_nobodys_to_write() {
+    let rig = Rig::new(
+        &[
+            ("tpl/.git/hooks/post-checkout", "x"),
+            ("tpl/a", "x"),
+            ("deep/x/.husky/pre-commit", "x"),
+            ("rc/.envrc", "x"),
+            ("plain/a/b", "x"),
+            ("x", "x"),
+        ],
+        &[],
+    );
+    let mode = PermissionMode::AcceptEdits;
+    for line in [
+        "cp -rT tpl .",
+        "cp -r tpl new",
+        "cp -a deep other",
+        "mv rc new",
+        "cp -RT rc .",
+        "cp -r deep/ vendor",
+    ] {
+        assert_ne!(rig.judge(mode, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for line in ["cp -r plain other", "mv plain other", "cp x y", "mkdir -p a/b"] {
+        assert_eq!(rig.judge(mode, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for (rule, line) in [
+        ("Bash(git *)", "git mv x .envrc"),
+        ("Bash(git mv *)", "git mv x .husky/pre-commit"),
+        ("Bash(tee *)", "tee .envrc"),
+        ("Bash(tee *)", "tee -a ./.git/hooks/pre-commit"),
+        ("Bash(ln *)", "ln -sf x .envrc"),
+        ("Bash(ln *)", "ln x .git/hooks/pre-push"),
+        ("Bash(dd *)", "dd if=x of=.envrc"),
+        ("Bash(install *)", "install -m 755 x .git/hooks/pre-commit"),
+        ("Bash(sort *)", "sort -o .envrc x"),
+        ("Bash(sort *)", "sort --output=.npmrc x"),
+        ("Bash(curl *)", "curl -o .bashrc http://x"),
+        ("Bash(rsync *)", "rsync x .mcp.json"),
+        ("Bash", "tee .envrc"),
+        ("Bash", "date > .envrc"),
+        ("Bash", "dd of=.git/config"),
+    ] {
+        let rules = [(Behavior::Allow, rule)];
+        assert_ne!(rig.judge(PermissionMode::Default, &rules, "", line), Behavior::Allow, "{rule}: {line}");
+    }
+    for (rule, line) in [
+        ("Bash(git *)", "git add .envrc"),
+        ("Bash(git *)", "git commit -m x .gitmodules"),
+        ("Bash(tee *)", "tee out.txt"),
+        ("Bash", "date > f"),
+        ("Bash", "touch f"),
+        ("Bash(tee .envrc)", "tee .envrc"),
+    ] {
+        let rules = [(Behavior::Allow, rule)];
+        assert_eq!(rig.judge(PermissionMode::Default, &rules, "", line), Behavior::Allow, "{rule}: {line}");
+    }
+}
+
+/// What git shows of files that rules forbid.
+#[test]
+fn history_shows_no_forbidden_files() {
+    let rig = Rig::new(&[(".git/config", "[core]\n\tbare = false\n"), (".env", "x"), ("src/a.rs", "x")], &[]);
+    let deny = [(Behavior::Deny, "Read(.env)")];
+    for line in [
+        "git log -p",
+        "git log -L1,1:.env",
+        "git log -L :f:.env",
+        "git diff",
+        "git show",
+        "git log --patch -3",
+        "git show HEAD",
+    ] {
+        assert_ne!(rig.judge(PermissionMode::Default, &deny, "", line), Behavior::Allow, "{line}");
+        assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for line in [
+        "git log",
+        "git log --oneline",
+        "git status",
+        "git diff --stat",
+        "git show --name-only",
+        "git diff src/a.rs",
+    ] {
+        assert_eq!(rig.judge(PermissionMode::Default, &deny, "", line), Behavior::Allow, "{line}");
+    }
+}
+
+/// Where nothing holds them, commands ask of which the belief is weak.
+#[test]
+fn without_walls_fewer_commands_are_free() {
+    let rig = Rig::new(&[("a", "x")], &[]);
+    let policy = |held| Policy::builder(&rig.ws).commands(Arc::new(ShellCommands)).reading(held).build();
+    let cx = context(Path::new(&rig.ws), None);
+    let judge =
+        |held, line: &str| policy(held).judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior;
+    for line in ["awk '{print}' a", "sed -n 1p a", "jq . a", "find . -type f | xargs cat"] {
+        assert_eq!(judge(ReadingHeld::Yes, line), Behavior::Allow, "{line}");
+        assert_eq!(judge(ReadingHeld::No, line), Behavior::Ask, "{line}");
+    }
+    for line in ["cat a", "ls", "grep x a", "git status", "find ."] {
+        assert_eq!(judge(ReadingHeld::No, line), Behavior::Allow, "{line}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Files that observers changed after a call had: a formatter that runs as a hook
+//! makes the result untrue, and the model is told.
+
+use std::{
+    hash::{DefaultHasher, Hasher as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use haft_tool::{CallTrace, ContextChange, Output};
+
+/// Larger files are compared by size and time.
+const MOST_READ: u64 = 4 << 20;
+/// More files of one call are not looked at.
+const MOST_FILES: usize = 20;
+/// More are counted, not named.
+const MOST_NAMED: usize = 5;
+
+/// The files a call changed, as it left them.
+pub(crate) struct LeftFiles(Vec<(PathBuf, FileLook)>);
+
+/// What a file is, as far as a change of it shows.
+#[derive(Debug, Eq, PartialEq)]
+enum FileLook {
+    Gone,
+    Content(u64),
+    Large(u64, Option<SystemTime>),
+}
+
+impl LeftFiles {
+    /// Looks at the files that a call says it changed; nothing if there are none.
+    pub(crate) async fn of(output: &Output) -> Option<Self> {
+        let changed = |change: &ContextChange| match change {
+            ContextChange::Trace(CallTrace::FileChanged(path)) => Some(path.clone()),
+            _ => None,
+        };
+        let paths: Vec<PathBuf> = output.changes.iter().filter_map(changed).take(MOST_FILES).collect();
+        if paths.is_empty() {
+            return None;
+        }
+        let looked = move || paths.into_iter().map(|path| (path.clone(), look(&path))).collect();
+        tokio::task::spawn_blocking(looked).await.ok().map(Self)
+    }
+
+    /// Which of them are something else now, in words for the model.
+    pub(crate) async fn rewritten(self) -> Option<String> {
+        let differ = move || -> Vec<PathBuf> {
+            let Self(files) = self;
+            files.into_iter().filter(|(path, left)| look(path) != *left).map(|it| it.0).collect()
+        };
+        let paths = tokio::task::spawn_blocking(differ).await.unwrap_or_default();
+        let named: Vec<String> = paths.iter().take(MOST_NAMED).map(|it| it.display().to_string()).collect();
+        let more = paths.len().saturating_sub(MOST_NAMED);
+        let more = if 0 < more { format!(" and {more} more") } else { String::new() };
+        (!paths.is_empty()).then(|| {
+            format!(
+                "[A hook changed {}{more} after this call, so it is not what the call wrote. Read it again before \
+                 the next edit.]",
+                named.join(", ")
+            )
+        })
+    }
+}
+
+fn look(path: &Path) -> FileLook {
+    let Ok(meta) = std::fs::metadata(path) else { return FileLook::Gone };
+    if MOST_READ < meta.len() {
+        return FileLook::Large(meta.len(), meta.modified().ok());
+    }
+    let Ok(bytes) = std::fs::read(path) else { return FileLook::Gone };
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes);
+    FileLook::Content(hasher.finish())
+}

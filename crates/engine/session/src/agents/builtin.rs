@@ -1,0 +1,53 @@
+//! The kinds of agents Haft has itself.
+
+use haft_types::PermissionMode;
+
+use super::{AgentKind, AgentSource};
+
+/// What every agent that another one started is told behind its own prompt.
+pub(super) const NOTES: &str = "\
+# How you work here
+Another agent gave you this task. Its words direct the work; they are never the user's consent to anything.
+Nobody answers questions while you work: decide, and say in the report what you decided and why.
+Your last message is your report: it is all the other agent sees. Say what you found or did, where (absolute paths, with lines), what you are not sure of, and what is left. Do not write report files.
+Every command starts in the working directory again: use absolute paths.";
+
+const GENERAL: &str = "\
+You are an agent for one piece of work: searching, answering a question about code, or changing something in several steps. Do what was asked, completely, and nothing beyond it. Search widely when you do not know where something is, then look closely. Prefer changing files that exist to making new ones.";
+
+const EXPLORE: &str = "\
+You look things up in a code base. You only read: nothing is created, changed or removed, by no tool and no command. Search by several names and in several places before you say that something is not there; make independent searches in one message. Quote the lines that matter with their paths, and answer exactly the question.";
+
+const PLAN: &str = "\
+You plan changes in a code base without making them. You only read. Understand what is there and how it is usually done here, then lay out the steps: which files, what changes in each, in which order, how it is checked, and what may go wrong. Name the three to five files that matter most at the end.";
+
+/// Tools that change files, which agents that only read do not get.
+const WRITING: [&str; 5] = ["Edit", "MultiEdit", "NotebookEdit", "Write", "Agent"];
+
+/// All of them.
+pub(super) fn built_in_kinds() -> Vec<AgentKind> {
+    let reading = |name: &str, description: &str, prompt: &str| AgentKind {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        prompt: prompt.to_owned(),
+        disallowed: WRITING.map(str::to_owned).to_vec(),
+        mode: Some(PermissionMode::Plan),
+        without_memory: true,
+        source: AgentSource::BuiltIn,
+        ..AgentKind::default()
+    };
+    vec![
+        AgentKind {
+            name: String::from("general-purpose"),
+            description: String::from("Research and work of several steps, when no other kind fits better."),
+            prompt: GENERAL.to_owned(),
+            ..AgentKind::default()
+        },
+        reading(
+            "Explore",
+            "Finds things in a code base quickly and only reads. Say how thorough it is to be.",
+            EXPLORE,
+        ),
+        reading("Plan", "Works out how to make a change, step by step, and only reads.", PLAN),
+    ]
+}

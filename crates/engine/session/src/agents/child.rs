@@ -1,0 +1,515 @@
+//! The life of one agent: its beginning, its work, its report.
+
+use std::sync::Arc;
+
+use haft_agent::{
+    Agent, AgentSettings, Base, Conversation, EndReason, Exhausted, LateInput, Prompt, Restored, RunLimits,
+    TurnEnd, UserInput, log::State,
+};
+use haft_hooks::SubagentStart;
+use haft_model::Effort;
+use haft_runtime::{CallSession, KeptTool, Pipeline, SessionHooks};
+use haft_shell::run::Tasks;
+use haft_tools::agent::{AgentReport, AgentStatus};
+use haft_types::{MessageBlock, Usage};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AgentDesk, AgentKind, AgentMemory, AgentWorld, ChildFacts, ParentCalls,
+    builtin::NOTES,
+    nursery::{Birth, BirthFrom},
+    record::{AgentLogs, AgentMeta},
+    rights::MayStart,
+    watch::ChildWatch,
+};
+use crate::{Happening, hooks::run_hooks};
+
+/// What an agent is told that stopped without having said anything.
+const SAY_SOMETHING: &str =
+    "You ended without a report. Write it now: what you found or did, and what is left. Call no tools.";
+
+/// What an agent is told that used all of its turns.
+const OUT_OF_TURNS: &str = "You have no turns left. Write your report now with what you have: what you found or did, what you are not sure of, and what is left. Call no tools.";
+
+/// What an agent is told that can only look.
+const PLANNING: &str = "<system-reminder>\nOnly reading is possible: nothing can be changed, by no tool and no command. What would change something is refused.\n</system-reminder>";
+
+/// Of what an agent learned before, so much is put into its prompt.
+const MOST_LEARNED: usize = 16 << 10;
+
+/// Lives the life of an agent. Whatever happens, there is one report.
+pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Birth) {
+    let facts = Arc::clone(&birth.facts);
+    let watch = ChildWatch::new(&desk, &facts, &world.asked);
+    let Some(cancel) = desk.tree().nodes.get(&facts.id).map(|it| it.cancel.clone()) else { return };
+    let life = lived(world, Arc::clone(&desk), birth, Arc::clone(&watch), cancel);
+    // A task of its own: what breaks in it is a report, too.
+    let report = match tokio::spawn(Box::pin(life)).await {
+        Ok(report) => report,
+        Err(err) => {
+            let why = format!("it broke off inside Haft: {err}");
+            AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) }
+        }
+    };
+    desk.ended(&facts.id, report);
+}
+
+async fn lived(
+    world: Arc<AgentWorld>,
+    desk: Arc<AgentDesk>,
+    birth: Birth,
+    watch: Arc<ChildWatch>,
+    cancel: CancellationToken,
+) -> AgentReport {
+    let facts = Arc::clone(&birth.facts);
+    let stopped = |why: &str| AgentReport {
+        why: Some(why.to_owned()),
+        ..empty_report(&facts, &watch, AgentStatus::Interrupted)
+    };
+    tokio::select! {
+        slot = Arc::clone(&desk.slots).acquire_owned() => {
+            if let Some(node) = desk.tree().nodes.get_mut(&facts.id) {
+                node.slot = slot.ok();
+            }
+        }
+        () = cancel.cancelled() => return stopped(&stopped_words(&desk, &facts)),
+    }
+    let mut child = match Child::begin(&world, &desk, &birth, &watch).await {
+        Ok(child) => child,
+        Err(why) => {
+            return AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) };
+        }
+    };
+    let first = child.first_input(&world, &birth).await;
+    let report = child.work(&world, first, &cancel).await;
+    child.finish(report).await
+}
+
+fn stopped_words(desk: &AgentDesk, facts: &ChildFacts) -> String {
+    let by = desk.tree().nodes.get(&facts.id).and_then(|it| it.stopped_by);
+    by.map_or("it was stopped", super::tree::StoppedBy::words).to_owned()
+}
+
+fn empty_report(facts: &ChildFacts, watch: &ChildWatch, status: AgentStatus) -> AgentReport {
+    let work = watch.work();
+    AgentReport {
+        agent_id: facts.id.to_string(),
+        run_id: facts.run_id.clone(),
+        kind: facts.kind.clone(),
+        name: facts.name.clone(),
+        description: facts.description.clone(),
+        prompt: facts.prompt.clone(),
+        status,
+        model: facts.model.clone(),
+        duration_ms: watch.elapsed_ms(),
+        tools_used: work.tools_used,
+        files_changed: work.files_changed.into_iter().collect(),
+        denials: work.denials,
+        log: facts.log.clone(),
+        ..AgentReport::default()
+    }
+}
+
+/// An agent that works.
+struct Child {
+    agent: Agent,
+    desk: Arc<AgentDesk>,
+    facts: Arc<ChildFacts>,
+    watch: Arc<ChildWatch>,
+    logs: Option<AgentLogs>,
+    meta: AgentMeta,
+    usage_before: Usage,
+    usd_before: f64,
+    /// Messages of earlier runs.
+    messages_before: usize,
+    /// Requests of this run.
+    turns: u32,
+    tasks: Option<Arc<Tasks>>,
+}
+
+impl Child {
+    async fn begin(
+        world: &Arc<AgentWorld>,
+        desk: &Arc<AgentDesk>,
+        birth: &Birth,
+        watch: &Arc<ChildWatch>,
+    ) -> Result<Self, String> {
+        let (facts, kind) = (&birth.facts, &birth.kind);
+        let parent = match facts.parent.child() {
+            None => Some(world.calls.clone()),
+            Some(_) => desk.tree().nodes.get(&facts.parent).and_then(|it| it.calls.clone()),
+        };
+        let parent = parent.ok_or("the agent that started it is gone")?;
+        let logs = desk.logs();
+        let earlier = match (&birth.from, logs.clone()) {
+            (BirthFrom::ItsLog(_), Some(logs)) => {
+                let id = facts.id.clone();
+                tokio::task::spawn_blocking(move || logs.meta(&id)).await.ok().flatten()
+            }
+            _ => None,
+        };
+        let calls = calls(world, desk, birth, &parent)?;
+        if let Some(earlier) = &earlier {
+            // It goes on with what it had, whoever speaks to it now.
+            let pool = calls.pool.get();
+            let had = |name: &str| earlier.tools.iter().any(|it| it == name);
+            let kept = pool.narrowed(|name, _| if had(name) { KeptTool::Yes } else { KeptTool::No });
+            calls.pool.set(kept);
+        }
+        let mut meta = AgentMeta::of(facts, kind.source.is_built_in(), &birth.cwd);
+        meta.tools = calls.pool.get().names().map(str::to_owned).collect();
+        if let Some(earlier) = earlier {
+            meta.prompt = earlier.prompt;
+            meta.cwd = earlier.cwd;
+        }
+        let (conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
+        world.held.insert(facts.id.clone(), conversation.held());
+        world.questions.introduce(facts.id.clone(), format!("{} ({})", facts.kind, facts.description));
+        let settings = settings(desk, birth);
+        let prompt = prompt(world, kind, &calls, &birth.cwd).await;
+        let messages_before = conversation.messages().len();
+        let own_calls = ParentCalls::of(&calls);
+        let provider = Arc::clone(&world.provider);
+        let mut agent = Agent::told_to(watch.listener(), provider, calls, conversation, settings, prompt);
+        if let Some(mut restored) = restored {
+            agent.restore_spending(restored.usage, restored.usd);
+            agent.tools.state.apply(&restored.changes);
+            agent.restore_kept(restored.kept.clone());
+            agent.restore_requests(&mut restored);
+        }
+        agent.paid_by(world.ledger.clone());
+        agent.inbox = birth.inbox.clone();
+        if let Some(node) = desk.tree().nodes.get_mut(&facts.id) {
+            node.calls = Some(own_calls);
+        }
+        agent.keep(State::RunBegan { run: facts.run_id.clone() });
+        let (usage_before, usd_before) = (agent.spending().usage, agent.spending().usd);
+        let (desk, facts, watch) = (Arc::clone(desk), Arc::clone(facts), Arc::clone(watch));
+        Ok(Self {
+            agent,
+            desk,
+            facts,
+            watch,
+            logs,
+            meta,
+            usage_before,
+            usd_before,
+            messages_before,
+            turns: 0,
+            tasks: world.tasks.clone(),
+        })
+    }
+
+    /// The task, with what hooks and the definition add to it.
+    async fn first_input(&mut self, world: &AgentWorld, birth: &Birth) -> UserInput {
+        if let BirthFrom::ItsLog(input) = &birth.from {
+            return (**input).clone();
+        }
+        let (facts, kind) = (&self.facts, &birth.kind);
+        let event = SubagentStart { agent_id: facts.id.clone(), agent_type: kind.name.clone() };
+        let outcome = run_hooks(&self.agent.tools, event.into()).await;
+        for context in outcome.additional_context {
+            self.agent.remind(context);
+        }
+        if self.agent.tools.pipeline.gate.permissions().policy().plans() {
+            self.agent.remind(PLANNING);
+        }
+        let text = |text: String| MessageBlock::Text { text };
+        let mut content = vec![text(birth.order.prompt.clone())];
+        for name in &kind.skills {
+            let skill = world.skills.iter().find(|it| it.name == *name);
+            match skill.and_then(|it| it.text("")) {
+                Some(body) => content.push(text(format!("<command-name>{name}</command-name>\n{body}"))),
+                None => self.desk.tell(
+                    facts,
+                    Happening::Notice(format!(
+                        "the agent {} begins without the skill {name}: there is none of that name",
+                        kind.name
+                    )),
+                ),
+            }
+        }
+        content.extend(kind.reminder.clone().map(text));
+        UserInput { content, ..UserInput::default() }
+    }
+
+    /// Works until there is nothing more to do.
+    async fn work(
+        &mut self,
+        world: &AgentWorld,
+        first: UserInput,
+        cancel: &CancellationToken,
+    ) -> AgentReport {
+        let mut next = Some(first);
+        let end = loop {
+            let Some(input) = next.take() else { break None };
+            let end = self.run(world, input, cancel).await;
+            self.turns += end.turns;
+            if end.reason != EndReason::Completed || cancel.is_cancelled() {
+                break Some(end);
+            }
+            // What its own agents report is part of its work: it rests until then.
+            if !self.desk.tree().in_background(&self.facts.id).is_empty() {
+                if let Some(node) = self.desk.tree().nodes.get_mut(&self.facts.id) {
+                    node.slot = None;
+                }
+                tokio::select! {
+                    () = self.desk.child_news(&self.facts.id, &self.agent.inbox) => (),
+                    () = cancel.cancelled() => (),
+                }
+                let slot = Arc::clone(&self.desk.slots).acquire_owned().await.ok();
+                if let Some(node) = self.desk.tree().nodes.get_mut(&self.facts.id) {
+                    node.slot = slot;
+                }
+            }
+            let mut heard = self.agent.inbox.take();
+            next = heard.pop();
+            heard.into_iter().for_each(|input| self.agent.overhear(input));
+            if next.is_none() {
+                break Some(end);
+            }
+        };
+        match end {
+            Some(end) => self.report(end, cancel).await,
+            None => empty_report(&self.facts, &self.watch, AgentStatus::Failed),
+        }
+    }
+
+    /// Works on one message, and hears of its commands in the background
+    /// meanwhile.
+    async fn run(&mut self, world: &AgentWorld, input: UserInput, cancel: &CancellationToken) -> TurnEnd {
+        let inbox = self.agent.inbox.clone();
+        let run = self.agent.run(input, cancel);
+        tokio::pin!(run);
+        let Some(tasks) = &world.tasks else { return run.await };
+        loop {
+            tokio::select! {
+                biased;
+                end = &mut run => return end,
+                () = tasks.news(&self.facts.id) => {
+                    for notice in tasks.drain(&self.facts.id) {
+                        let text = format!(
+                            "<system-reminder>\nThis comes from a task in the background.\n\
+                             <task-notification>\n{}\n</task-notification>\n</system-reminder>",
+                            notice.text()
+                        );
+                        inbox.push(UserInput { content: vec![MessageBlock::Text { text }], ..UserInput::default() });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn report(&mut self, end: TurnEnd, cancel: &CancellationToken) -> AgentReport {
+        let (mut status, mut why) = ending(&end.reason);
+        if status == AgentStatus::Interrupted {
+            why = Some(stopped_words(&self.desk, &self.facts));
+        }
+        let said = |it: &Self| it.agent.conversation.last_said(it.messages_before);
+        match status {
+            AgentStatus::Completed if said(self).trim().is_empty() => {
+                self.turns += 1;
+                if self.agent.final_words(SAY_SOMETHING, cancel).await.is_none() {
+                    status = AgentStatus::NoFinalText;
+                }
+            }
+            AgentStatus::MaxTurns => {
+                self.turns += 1;
+                self.agent.final_words(OUT_OF_TURNS, cancel).await;
+            }
+            _ => (),
+        }
+        let spent = *self.agent.spending();
+        AgentReport {
+            status,
+            why,
+            text: said(self),
+            usage: less(spent.usage, self.usage_before),
+            usd: spent.usd - self.usd_before,
+            turns: self.turns,
+            ..empty_report(&self.facts, &self.watch, status)
+        }
+    }
+
+    /// Writes the report down, where it is safe before anybody is told.
+    async fn finish(mut self, mut report: AgentReport) -> AgentReport {
+        report.left_running = self.left_running();
+        let json = serde_json::to_value(&report).unwrap_or(Value::Null);
+        self.agent.keep(State::RunEnded { run: self.facts.run_id.clone(), report: json });
+        // A tool that finds tools holds the pool it is in.
+        self.agent.tools.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
+        self.meta.finished = true;
+        self.meta.status = Some(report.status);
+        if let Some(logs) = self.logs.clone() {
+            let entries = self.agent.conversation.take_mirrored();
+            let mut lines: Vec<Value> =
+                entries.iter().filter_map(|it| serde_json::to_value(it).ok()).collect();
+            if logs.mirror {
+                lines.insert(0, AgentLogs::meta_line(&self.facts.id, &self.meta));
+                self.desk.tell(&self.facts, Happening::Logged(logs.path(&self.facts.id), lines));
+            }
+            let (id, meta) = (self.facts.id.clone(), self.meta.clone());
+            let written = tokio::task::spawn_blocking(move || logs.write_meta(&id, &meta)).await;
+            if let Ok(Err(err)) = written {
+                let text = format!("what the agent {} was could not be written down: {err}", self.facts.id);
+                self.desk.tell(&self.facts, Happening::Notice(text));
+            }
+        }
+        report
+    }
+
+    /// Commands of its own that still run.
+    fn left_running(&self) -> Vec<String> {
+        let all = self.tasks.iter().flat_map(|tasks| tasks.list());
+        let own = all.filter(|it| it.about.agent == self.facts.id && it.status.name() == "running");
+        own.map(|it| format!("{} ({})", it.id, haft_types::text::one_line(&it.command, 80))).collect()
+    }
+}
+
+/// How an agent ended, and why where that needs words.
+fn ending(reason: &EndReason) -> (AgentStatus, Option<String>) {
+    match reason {
+        EndReason::Completed => (AgentStatus::Completed, None),
+        EndReason::Exhausted(Exhausted::Turns(most)) => {
+            (AgentStatus::MaxTurns, Some(format!("its limit is {most} requests")))
+        }
+        EndReason::Exhausted(Exhausted::Budget(most)) => (
+            AgentStatus::TruncatedByBudget,
+            Some(format!("what is left of ${most} does not pay for another request")),
+        ),
+        EndReason::Exhausted(_) => (AgentStatus::TruncatedByBudget, None),
+        EndReason::Interrupted => (AgentStatus::Interrupted, None),
+        EndReason::Stopped(why) => (AgentStatus::Stopped, Some(why.clone())),
+        EndReason::NoProgress(why) => (AgentStatus::Incomplete, Some(why.clone())),
+        EndReason::OutputTruncated => {
+            (AgentStatus::Incomplete, Some(String::from("its answers were cut by the output limit")))
+        }
+        EndReason::NoStructuredOutput(tried) => (AgentStatus::Incomplete, Some(tried.join("; "))),
+        EndReason::Refused => (AgentStatus::Incomplete, Some(String::from("the model declined"))),
+        EndReason::Failed(error) => (AgentStatus::Failed, Some(error.to_string())),
+    }
+}
+
+fn less(after: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: after.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: after.output_tokens.saturating_sub(before.output_tokens),
+        cache_creation_input_tokens: after
+            .cache_creation_input_tokens
+            .saturating_sub(before.cache_creation_input_tokens),
+        cache_read_input_tokens: after.cache_read_input_tokens.saturating_sub(before.cache_read_input_tokens),
+        ..after
+    }
+}
+
+/// What the calls of an agent pass through: the parent's tools and rights, and
+/// what the definition leaves of them.
+fn calls(
+    world: &AgentWorld,
+    desk: &AgentDesk,
+    birth: &Birth,
+    parent: &ParentCalls,
+) -> Result<CallSession, String> {
+    let (facts, kind) = (&birth.facts, &birth.kind);
+    let may_start = if facts.depth < desk.limits.depth { MayStart::Yes } else { MayStart::No };
+    let (pool, unknown) = kind.pool(&parent.pool.get(), may_start);
+    if pool.get().names().next().is_none() && kind.tools.as_ref().is_some_and(|it| !it.is_empty()) {
+        return Err(format!("it has no tools: none of {} is there", unknown.join(", ")));
+    }
+    if !unknown.is_empty() {
+        let text =
+            format!("the agent {} does without tools that are not there: {}", kind.name, unknown.join(", "));
+        desk.tell(facts, Happening::Detail(text));
+    }
+    let may_bypass = world.premises.may_bypass();
+    let rights = kind.rights(&pool.get(), parent.pipeline.gate.mode(), may_bypass);
+    let mut calls = parent.session(&birth.cwd).child(facts.id.clone(), rights.clone());
+    calls.pool = pool;
+    if !kind.hooks.is_empty() {
+        let above = parent.pipeline.gate.hooks();
+        let (session, transcript) = above.session();
+        let hooks = SessionHooks::new(above.get().and(kind.hooks.clone()), session, transcript);
+        let gate = parent.pipeline.gate.child(rights).with_hooks(hooks);
+        let mut pipeline = Pipeline::new(gate, parent.pipeline.results.clone());
+        pipeline.grace = parent.pipeline.grace;
+        calls.pipeline = Arc::new(pipeline);
+    }
+    Ok(calls)
+}
+
+async fn conversation(
+    world: &AgentWorld,
+    birth: &Birth,
+    logs: Option<AgentLogs>,
+    meta: AgentMeta,
+) -> Result<(Conversation, Option<Restored>), String> {
+    let Some(logs) = logs else {
+        return Ok((Conversation::of_child(world.premises.session_id.clone(), &birth.cwd), None));
+    };
+    let (facts, masker) = (Arc::clone(&birth.facts), world.masker.clone());
+    let goes_on = matches!(birth.from, BirthFrom::ItsLog(_));
+    let opened = tokio::task::spawn_blocking(move || match goes_on {
+        false => logs.begin(&facts, &meta, masker).map(|it| (it, None)),
+        true => logs.resume(&facts, &meta, masker).map(|(it, restored)| (it, Some(restored))),
+    });
+    match opened.await {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(err)) => Err(format!("its log cannot be written: {err}")),
+        Err(err) => Err(format!("its log cannot be opened: {err}")),
+    }
+}
+
+fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
+    let mut settings = desk.main_settings();
+    settings.model.clone_from(&birth.facts.model);
+    settings.limits = RunLimits { max_turns: birth.kind.max_turns, ..RunLimits::default() };
+    settings.late_input = LateInput::GoOn;
+    settings.task_budget = None;
+    let effort = birth.order.effort.as_deref().or(birth.kind.effort.as_deref());
+    if let Some(effort) = effort.and_then(effort_of) {
+        settings.effort = Some(effort);
+    }
+    settings
+}
+
+fn effort_of(name: &str) -> Option<Effort> {
+    let all = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
+    all.into_iter().find(|it| it.as_str() == name.trim().to_ascii_lowercase())
+}
+
+async fn prompt(world: &AgentWorld, kind: &AgentKind, calls: &CallSession, cwd: &std::path::Path) -> Prompt {
+    let mut prompt = world.prompt.clone();
+    prompt.base = Base::Child(format!("{}\n\n{NOTES}", kind.prompt.trim()));
+    prompt.environment.cwd = cwd.display().to_string();
+    if kind.without_memory {
+        prompt.memory = haft_agent::Memory::default();
+    }
+    prompt.deferred_tools = calls.pool.get().deferred().map(|(name, _)| name.to_owned()).collect();
+    prompt.append = match kind.memory {
+        Some(memory) => Some(learned(world, kind, memory).await),
+        None => None,
+    };
+    (prompt.servers, prompt.starting) = (std::collections::BTreeMap::new(), Vec::new());
+    prompt
+}
+
+/// What a kind of agent learned before, and where it keeps more.
+async fn learned(world: &AgentWorld, kind: &AgentKind, memory: AgentMemory) -> String {
+    let places = world.premises.store.places();
+    let safe: String =
+        kind.name.chars().map(|it| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' }).collect();
+    let dir = match memory {
+        AgentMemory::User => places.user.first().cloned().unwrap_or_default().join("agent-memory"),
+        AgentMemory::Project => places.project.join(".claude/agent-memory"),
+        AgentMemory::Local => places.project.join(".claude/agent-memory-local"),
+    };
+    let dir = dir.join(safe);
+    let known = tokio::fs::read(dir.join("MEMORY.md")).await.unwrap_or_default();
+    let known = String::from_utf8_lossy(&known[..known.len().min(MOST_LEARNED)]).into_owned();
+    let known = if known.trim().is_empty() { String::from("(nothing yet)") } else { known };
+    format!(
+        "# What you learned before\nYou keep what will help you next time in {}: short, in MEMORY.md. This is in it:\n\n{known}",
+        dir.display()
+    )
+}

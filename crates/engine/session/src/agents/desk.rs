@@ -1,0 +1,566 @@
+//! What tools and the session reach of the agents.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
+
+use haft_agent::{AgentSettings, Inbox, UserInput};
+use haft_model::Catalog;
+use haft_tool::{BoxFuture, CallContext};
+use haft_tools::agent::{AgentReport, LaunchedAgent, ListedKind, SpawnAgent, SpawnOrder, Spawned};
+use haft_types::{AgentId, CallId};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    AgentKind, AgentLogs, AgentShelf, ChildFacts, TreeLimits,
+    delivery::{Letter, MailBody, MailItem, notice},
+    nursery::Birth,
+    record::AgentMeta,
+    tree::{AgentNode, AgentTree, ChildSignal, ReportWaiter, SpawnRefusal, StoppedBy},
+};
+use crate::{EventSender, Happening};
+
+/// The agents of a session, for tools and for the session itself.
+pub(crate) struct AgentDesk {
+    pub(super) events: EventSender,
+    pub(super) limits: TreeLimits,
+    shelf: RwLock<Arc<AgentShelf>>,
+    tree: Mutex<AgentTree>,
+    models: AgentModels,
+    /// How the main agent asks, for those that follow it.
+    main_settings: Mutex<AgentSettings>,
+    /// Where logs are, while there are any.
+    logs: Mutex<Option<AgentLogs>>,
+    births: mpsc::UnboundedSender<Birth>,
+    pub(super) slots: Arc<Semaphore>,
+    /// Ends with the session.
+    pub(super) session: CancellationToken,
+    /// No agent can begin any more, and nothing of the session is kept for one.
+    pub(super) nursery_closed: CancellationToken,
+    /// Reports are there for the main agent.
+    news: Notify,
+    /// An agent has ended.
+    ended: Notify,
+}
+
+/// Which models agents have.
+pub(crate) enum AgentModels {
+    /// There is none: no agents either.
+    None,
+    /// Those of a list; this one where neither call nor definition says.
+    Known { catalog: Arc<Catalog>, usual: Option<String> },
+}
+
+/// Stops an agent whose call is gone.
+struct WaitingCall<'a> {
+    desk: &'a AgentDesk,
+    id: AgentId,
+    parent: AgentId,
+}
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        let mut tree = self.desk.tree();
+        if let Some(node) = tree.nodes.get_mut(&self.id)
+            && node.waiter == ReportWaiter::Call
+            && node.is_live()
+        {
+            // The call is gone, but what was said until now is not lost.
+            node.waiter = ReportWaiter::Mention;
+            tree.stop(&self.id, StoppedBy::Interrupt);
+        }
+        if let Some(parent) = tree.nodes.get_mut(&self.parent) {
+            parent.waits = parent.waits.saturating_sub(1);
+        }
+    }
+}
+
+impl AgentDesk {
+    /// A desk, and what it wants to be born.
+    pub(crate) fn new(
+        events: EventSender,
+        limits: TreeLimits,
+        shelf: AgentShelf,
+        models: AgentModels,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Birth>) {
+        let (births, receiver) = mpsc::unbounded_channel();
+        let desk = Self {
+            events,
+            limits,
+            models,
+            shelf: RwLock::new(Arc::new(shelf)),
+            tree: Mutex::default(),
+            main_settings: Mutex::new(AgentSettings::new("")),
+            logs: Mutex::default(),
+            births,
+            slots: Arc::new(Semaphore::new(limits.live)),
+            session: CancellationToken::new(),
+            nursery_closed: CancellationToken::new(),
+            news: Notify::new(),
+            ended: Notify::new(),
+        };
+        (Arc::new(desk), receiver)
+    }
+
+    pub(super) fn tree(&self) -> MutexGuard<'_, AgentTree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kinds as they are now.
+    pub(crate) fn shelf(&self) -> Arc<AgentShelf> {
+        Arc::clone(&self.shelf.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other kinds from now on.
+    pub(crate) fn set_shelf(&self, shelf: AgentShelf) {
+        *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shelf);
+    }
+
+    /// The main agent asks like this from now on.
+    pub(crate) fn follow(&self, settings: &AgentSettings) {
+        *self.main_settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+    }
+
+    /// The main agent has another model from now on.
+    pub(crate) fn follow_model(&self, model: &str) {
+        model.clone_into(&mut self.main_settings.lock().unwrap_or_else(PoisonError::into_inner).model);
+    }
+
+    pub(super) fn main_settings(&self) -> AgentSettings {
+        self.main_settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Agents are logged there from now on, or nowhere.
+    pub(crate) fn set_logs(&self, logs: Option<AgentLogs>) {
+        *self.logs.lock().unwrap_or_else(PoisonError::into_inner) = logs;
+    }
+
+    pub(super) fn logs(&self) -> Option<AgentLogs> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A prompt begins; one of the person begins the count of agents anew.
+    pub(crate) fn begin_prompt(&self, settings: &AgentSettings, is_of_person: bool) {
+        self.follow(settings);
+        if is_of_person {
+            self.tree().begin_prompt();
+        }
+    }
+
+    /// Whether agents work for the main agent, or have a report for it.
+    pub(crate) fn is_busy(&self) -> bool {
+        let tree = self.tree();
+        let waits = tree.mail.iter().any(|it| it.waiter == ReportWaiter::Mail);
+        waits || !tree.in_background(&AgentId::Main).is_empty()
+    }
+
+    /// Waits until there is a report for the main agent.
+    pub(crate) async fn news(&self) {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            if !self.tree().mail.is_empty() {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// Reports for the main agent: those that are a reason for a turn, and those
+    /// that are not.
+    pub(crate) fn take_mail(&self) -> (Option<UserInput>, Option<UserInput>) {
+        let mail = std::mem::take(&mut self.tree().mail);
+        let (waking, other): (Vec<_>, Vec<_>) =
+            mail.into_iter().partition(|it| it.waiter == ReportWaiter::Mail);
+        (notice(&waking), notice(&other))
+    }
+
+    /// Puts a report into the mail of the main agent, without a reason for a
+    /// turn.
+    pub(crate) fn mention(&self, report: Arc<AgentReport>, call: CallId) {
+        let what = MailBody::Report(report, call);
+        self.tree().mail.push(MailItem { waiter: ReportWaiter::Mention, what });
+    }
+
+    /// Puts a message that nobody read into the mail of the main agent.
+    pub(super) fn mention_letter(&self, letter: Letter) {
+        let what = MailBody::Letter(letter);
+        self.tree().mail.push(MailItem { waiter: ReportWaiter::Mention, what });
+    }
+
+    /// An agent that has ended reads a message when it goes on.
+    pub(super) fn keep_for(&self, id: &AgentId, letter: &Letter) {
+        if let Some(node) = self.tree().nodes.get(id) {
+            node.inbox.push(letter.input());
+        }
+    }
+
+    /// Something was put into a mailbox.
+    pub(super) fn tell_news(&self) {
+        self.ended.notify_waiters();
+        self.news.notify_waiters();
+    }
+
+    /// Calls that wait for agents go on without them: one, or all.
+    pub(crate) fn move_to_background(&self, call: Option<&CallId>) {
+        let mut tree = self.tree();
+        let meant = tree.nodes.values_mut().filter(|node| {
+            node.is_live()
+                && node.waiter == ReportWaiter::Call
+                && call.is_none_or(|call| node.facts.call == *call)
+        });
+        let mut moved = Vec::new();
+        for node in meant {
+            node.waiter = ReportWaiter::Mail;
+            node.facts = Arc::new(ChildFacts { in_background: true, ..(*node.facts).clone() });
+            node.signal.send_replace(ChildSignal::Moved);
+            moved.push(Arc::clone(&node.facts));
+        }
+        drop(tree);
+        for facts in moved {
+            self.tell(&facts, Happening::ChildMoved(Arc::clone(&facts)));
+        }
+        self.tell_running();
+    }
+
+    pub(super) fn tell(&self, facts: &ChildFacts, what: Happening) {
+        self.events.tell_of(facts.id.clone(), Some(facts.call.clone()), what);
+    }
+
+    pub(super) fn tell_running(&self) {
+        let running = self.tree().all_in_background();
+        self.events.tell(Happening::ChildrenRunning(running));
+    }
+
+    /// Stops an agent, by its id or name, with everybody below it. Its report
+    /// goes to its parent unless a call of that parent stopped it.
+    pub(crate) fn stop(&self, id_or_name: &str, by: StoppedBy) -> Option<Arc<ChildFacts>> {
+        let mut tree = self.tree();
+        let id = tree.find(id_or_name)?;
+        let facts = Arc::clone(&tree.nodes.get(&id)?.facts);
+        if by == StoppedBy::Parent
+            && let Some(node) = tree.nodes.get_mut(&id)
+            && node.waiter != ReportWaiter::Call
+        {
+            node.waiter = ReportWaiter::Nobody;
+        }
+        tree.stop(&id, by);
+        Some(facts)
+    }
+
+    /// Stops every agent that works in the background. The model hears of it
+    /// with its next request.
+    pub(crate) fn stop_background(&self, by: StoppedBy) {
+        let mut tree = self.tree();
+        for facts in tree.in_background(&AgentId::Main) {
+            if let Some(node) = tree.nodes.get_mut(&facts.id) {
+                node.waiter = ReportWaiter::Mention;
+            }
+            tree.stop(&facts.id, by);
+        }
+    }
+
+    /// Whether an agent that was stopped has not written its report yet.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let tree = self.tree();
+        let is_stopping = |node: &super::tree::AgentNode| {
+            node.is_live() && node.stopped_by.is_some() && node.waiter == ReportWaiter::Mention
+        };
+        tree.nodes.values().any(is_stopping)
+    }
+
+    /// The session ends: every agent is stopped, and given a moment to write its
+    /// report.
+    pub(crate) async fn close(&self, patience: Duration) {
+        {
+            let mut tree = self.tree();
+            let live: Vec<AgentId> =
+                tree.nodes.values().filter(|it| it.is_live()).map(|it| it.facts.id.clone()).collect();
+            live.iter().for_each(|id| tree.stop(id, StoppedBy::Session));
+        }
+        let all_ended = async {
+            loop {
+                let ended = self.ended.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
+                if self.tree().nodes.values().all(|it| !it.is_live()) {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        tokio::time::timeout(patience, all_ended).await.ok();
+        self.session.cancel();
+        if self.is_available() {
+            tokio::time::timeout(patience, self.nursery_closed.cancelled()).await.ok();
+        }
+    }
+
+    /// What an agent said last.
+    pub(crate) fn last_text(&self, id: &str) -> Option<String> {
+        let tree = self.tree();
+        let node = tree.nodes.get(&tree.find(id)?)?;
+        Some(node.report.as_ref().map_or_else(|| node.last_text.clone(), |it| it.text.clone()))
+    }
+
+    /// A run has ended: its report goes where it is waited for.
+    pub(super) fn ended(&self, id: &AgentId, report: AgentReport) {
+        let report = Arc::new(report);
+        let mut tree = self.tree();
+        let Some(node) = tree.nodes.get_mut(id).filter(|it| it.is_live()) else { return };
+        node.report = Some(Arc::clone(&report));
+        node.slot = None;
+        node.calls = None;
+        let facts = Arc::clone(&node.facts);
+        let waiter = node.waiter;
+        let signal = node.signal.clone();
+        if matches!(waiter, ReportWaiter::Mail | ReportWaiter::Mention) {
+            let what = MailBody::Report(Arc::clone(&report), facts.call.clone());
+            let item = MailItem { waiter, what };
+            match &facts.parent {
+                AgentId::Main => tree.mail.push(item),
+                parent => {
+                    let told = notice(&[item]);
+                    if let (Some(parent), Some(told)) = (tree.nodes.get(parent), told) {
+                        parent.inbox.push(told);
+                    }
+                }
+            }
+        }
+        drop(tree);
+        self.tell(&facts, Happening::ChildEnded(Arc::clone(&facts), Arc::clone(&report)));
+        if waiter != ReportWaiter::Call {
+            self.tell_running();
+        }
+        signal.send_replace(ChildSignal::Ended(report));
+        self.tell_news();
+    }
+
+    /// Waits until something may have changed for an agent whose own agents
+    /// work in the background.
+    pub(super) async fn child_news(&self, id: &AgentId, inbox: &Inbox) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !inbox.is_empty() || self.tree().in_background(id).is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn order(&self, order: SpawnOrder, cx: &CallContext) -> Result<(Arc<ChildFacts>, Birth), SpawnRefusal> {
+        let shelf = self.shelf();
+        let Some(kind) = shelf.find(&order.kind).cloned() else {
+            let known: Vec<&str> = shelf.kinds().iter().map(|it| it.name.as_str()).collect();
+            return Err(SpawnRefusal(format!(
+                "there is no kind of agent {:?}; there are: {}",
+                order.kind,
+                known.join(", ")
+            )));
+        };
+        if order.worktree || kind.worktree {
+            let why = "agents with a worktree of their own are not there yet: start it without isolation, or in another checkout";
+            return Err(SpawnRefusal(why.to_owned()));
+        }
+        let depth = self.tree().admit(&cx.agent_id, &kind.name, self.limits)?;
+        let in_background = match (kind.background, order.background) {
+            (Some(true), _) => true,
+            (_, Some(wanted)) => wanted,
+            // The main agent goes on meanwhile; an agent that was started has nothing else to do.
+            (_, None) => cx.agent_id.is_main(),
+        };
+        let id = AgentId::new(format!("a{}", &uuid::Uuid::new_v4().simple().to_string()[..16]));
+        let facts = Arc::new(ChildFacts {
+            run_id: uuid::Uuid::new_v4().to_string(),
+            kind: kind.name.clone(),
+            name: order.name.clone(),
+            description: order.description.clone(),
+            prompt: order.prompt.clone(),
+            call: cx.call_id.clone(),
+            parent: cx.agent_id.clone(),
+            depth,
+            in_background,
+            model: self.model_for(&order, &kind, &cx.agent_id),
+            log: self.logs().map(|logs| logs.path(&id)),
+            id,
+        });
+        Ok((Arc::clone(&facts), Birth::new(facts, kind, order, Arc::clone(&cx.cwd))))
+    }
+
+    /// The call's model, the definition's, the usual one of agents, the parent's.
+    fn model_for(&self, order: &SpawnOrder, kind: &AgentKind, parent: &AgentId) -> String {
+        let of_parent = match self.tree().nodes.get(parent) {
+            Some(node) => node.facts.model.clone(),
+            None => self.main_settings().model,
+        };
+        let AgentModels::Known { catalog, usual } = &self.models else { return of_parent };
+        let named = [order.model.as_ref(), kind.model.as_ref(), usual.as_ref()];
+        let named = named.into_iter().flatten().find(|it| *it != "inherit");
+        named.map_or(of_parent, |name| catalog.resolve(name).to_owned())
+    }
+
+    /// Knows an agent of an earlier process again: it can be gone on with.
+    pub(super) fn remember(&self, id: AgentId, meta: &AgentMeta, report: Arc<AgentReport>) {
+        let facts = ChildFacts {
+            run_id: meta.run_id.clone(),
+            kind: meta.agent_type.clone(),
+            name: meta.name.clone(),
+            description: meta.description.clone(),
+            prompt: meta.prompt.clone(),
+            call: CallId::from(meta.tool_use_id.as_str()),
+            parent: meta.parent_agent_id.as_deref().map_or(AgentId::Main, AgentId::new),
+            depth: meta.spawn_depth,
+            in_background: meta.in_background,
+            model: meta.model.clone(),
+            log: report.log.clone(),
+            id,
+        };
+        let ended = ChildSignal::Ended(Arc::clone(&report));
+        self.tree().insert(AgentNode {
+            facts: Arc::new(facts),
+            waiter: ReportWaiter::Nobody,
+            report: Some(report),
+            signal: watch::channel(ended).0,
+            cancel: self.session.child_token(),
+            stopped_by: None,
+            inbox: Inbox::default(),
+            calls: None,
+            kinds: None,
+            slot: None,
+            waits: 0,
+            last_text: String::new(),
+        });
+    }
+
+    /// Takes an agent into the tree and lets it begin.
+    pub(super) fn begin(
+        &self,
+        facts: &Arc<ChildFacts>,
+        kind: &AgentKind,
+        birth: Birth,
+    ) -> watch::Receiver<ChildSignal> {
+        let (signal, receiver) = watch::channel(ChildSignal::Working);
+        let mut tree = self.tree();
+        let inherited = tree.nodes.get(&facts.parent).and_then(|parent| parent.kinds.clone());
+        tree.insert(AgentNode {
+            facts: Arc::clone(facts),
+            waiter: if facts.in_background { ReportWaiter::Mail } else { ReportWaiter::Call },
+            report: None,
+            signal,
+            cancel: self.session.child_token(),
+            stopped_by: None,
+            inbox: birth.inbox.clone(),
+            calls: None,
+            kinds: narrower(inherited, kind.may_start()),
+            slot: None,
+            waits: 0,
+            last_text: String::new(),
+        });
+        drop(tree);
+        if facts.in_background {
+            self.tell_running();
+        }
+        self.tell(facts, Happening::ChildStarted(Arc::clone(facts)));
+        // A nursery that is gone closes the session, and every agent with it.
+        self.births.send(birth).ok();
+        receiver
+    }
+
+    async fn wait(
+        &self,
+        facts: &Arc<ChildFacts>,
+        mut signal: watch::Receiver<ChildSignal>,
+        cx: &CallContext,
+    ) -> Result<Spawned, String> {
+        let _waiting = WaitingCall { desk: self, id: facts.id.clone(), parent: facts.parent.clone() };
+        // An agent that waits for another does not work.
+        if let Some(parent) = self.tree().nodes.get_mut(&facts.parent) {
+            parent.waits += 1;
+            parent.slot = None;
+        }
+        let mut is_interrupted = false;
+        let spawned = loop {
+            match signal.borrow_and_update().clone() {
+                ChildSignal::Working => (),
+                ChildSignal::Moved => break Spawned::Launched(Box::new(launched(facts))),
+                ChildSignal::Ended(report) => break Spawned::Ended(Box::new((*report).clone())),
+            }
+            tokio::select! {
+                changed = signal.changed() => if changed.is_err() {
+                    return Err(String::from("the session ended before the agent did"));
+                },
+                () = cx.cancel.cancelled(), if !is_interrupted => {
+                    is_interrupted = true;
+                    self.tree().stop(&facts.id, StoppedBy::Interrupt);
+                }
+            }
+        };
+        self.take_slot(&facts.parent).await;
+        Ok(spawned)
+    }
+
+    /// An agent that waited works again, when there is room for it.
+    async fn take_slot(&self, id: &AgentId) {
+        let wants = |node: &&mut AgentNode| node.is_live() && node.waits <= 1 && node.slot.is_none();
+        if self.tree().nodes.get_mut(id).filter(wants).is_none() {
+            return;
+        }
+        if let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await
+            && let Some(node) = self.tree().nodes.get_mut(id).filter(wants)
+        {
+            node.slot = Some(slot);
+        }
+    }
+}
+
+/// Kinds that both allow.
+fn narrower(above: Option<Vec<String>>, own: Option<Vec<String>>) -> Option<Vec<String>> {
+    match (above, own) {
+        (Some(above), Some(own)) => Some(own.into_iter().filter(|it| above.contains(it)).collect()),
+        (above, own) => above.or(own),
+    }
+}
+
+fn launched(facts: &ChildFacts) -> LaunchedAgent {
+    LaunchedAgent {
+        agent_id: facts.id.to_string(),
+        run_id: facts.run_id.clone(),
+        kind: facts.kind.clone(),
+        name: facts.name.clone(),
+        description: facts.description.clone(),
+        prompt: facts.prompt.clone(),
+        model: facts.model.clone(),
+        log: facts.log.clone(),
+    }
+}
+
+impl SpawnAgent for AgentDesk {
+    fn is_available(&self) -> bool {
+        matches!(self.models, AgentModels::Known { .. })
+    }
+
+    fn kinds(&self) -> Vec<ListedKind> {
+        self.shelf().listed()
+    }
+
+    fn canonical(&self, written: &str) -> Option<String> {
+        self.shelf().find(written).map(|it| it.name.clone())
+    }
+
+    fn spawn<'a>(&'a self, order: SpawnOrder, cx: &'a CallContext) -> BoxFuture<'a, Result<Spawned, String>> {
+        Box::pin(async move {
+            let (facts, birth) = self.order(order, cx).map_err(|refusal| refusal.0)?;
+            let kind = Arc::clone(&birth.kind);
+            let signal = self.begin(&facts, &kind, birth);
+            match facts.in_background {
+                true => Ok(Spawned::Launched(Box::new(launched(&facts)))),
+                false => self.wait(&facts, signal, cx).await,
+            }
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! What faces are told about agents that others started.
+
+use std::path::PathBuf;
+
+use haft_types::{AgentId, CallId};
+
+/// An agent that another one started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildFacts {
+    /// The agent.
+    pub id: AgentId,
+    /// This run of it.
+    pub run_id: String,
+    /// Its kind.
+    pub kind: String,
+    /// The name it is reached by, if it has one.
+    pub name: Option<String>,
+    /// What it does, in a few words.
+    pub description: String,
+    /// The task.
+    pub prompt: String,
+    /// The call that started it.
+    pub call: CallId,
+    /// Who started it.
+    pub parent: AgentId,
+    /// How far below the main agent it is.
+    pub depth: u32,
+    /// Whether nobody waits for it.
+    pub in_background: bool,
+    /// Its model.
+    pub model: String,
+    /// Its log, if there is one.
+    pub log: Option<PathBuf>,
+}
+
+/// How far an agent is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChildProgress {
+    /// What it does right now, in words.
+    pub doing: String,
+    /// The tool it called last.
+    pub last_tool: String,
+    /// Calls so far.
+    pub tool_uses: u64,
+    /// Tokens so far.
+    pub tokens: u64,
+    /// How long it works.
+    pub duration_ms: u64,
+}

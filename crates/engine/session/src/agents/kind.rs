@@ -1,0 +1,280 @@
+//! Kinds of agents: what files, hosts and Haft itself describe.
+
+use std::{path::PathBuf, sync::Arc};
+
+use haft_hooks::{HookDefinition, HookSource, parse_definitions};
+use haft_types::PermissionMode;
+use serde_json::Value;
+
+use crate::extensions::{FrontMatter, LineProblem};
+
+/// A kind of agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentKind {
+    /// What it is called.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Its system prompt.
+    pub prompt: String,
+    /// Only these tools, if it says so.
+    pub tools: Option<Vec<String>>,
+    /// Never these.
+    pub disallowed: Vec<String>,
+    /// Its model, if it names one.
+    pub model: Option<String>,
+    /// How hard it tries.
+    pub effort: Option<String>,
+    /// The mode it works in.
+    pub mode: Option<PermissionMode>,
+    /// Requests at most.
+    pub max_turns: Option<u32>,
+    /// Whether its runs are in the background, whatever a call says.
+    pub background: Option<bool>,
+    /// Whether its runs have a worktree of their own.
+    pub worktree: bool,
+    /// Skills it begins with.
+    pub skills: Vec<String>,
+    /// Hooks of its runs.
+    pub hooks: Vec<HookDefinition>,
+    /// Where it keeps what it learns.
+    pub memory: Option<AgentMemory>,
+    /// Whether it is not told what the user and the project want every session
+    /// to know.
+    pub without_memory: bool,
+    /// Said again at the end of its first message.
+    pub reminder: Option<String>,
+    /// Where it is described.
+    pub source: AgentSource,
+    /// The file.
+    pub file: Option<PathBuf>,
+}
+
+/// Where a kind keeps what it learns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AgentMemory {
+    /// With the person, for all projects.
+    User,
+    /// In the project, for everybody.
+    Project,
+    /// In the project, for this person.
+    Local,
+}
+
+/// Who describes a kind.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum AgentSource {
+    /// The organisation.
+    Managed,
+    /// The program that embeds the session, or a flag.
+    Host,
+    /// A file of the project.
+    Project,
+    /// A file of the person.
+    User,
+    /// A plugin.
+    Plugin(String),
+    /// Haft itself.
+    #[default]
+    BuiltIn,
+}
+
+impl AgentSource {
+    /// In a word or two, for people.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Managed => String::from("managed"),
+            Self::Host => String::from("host"),
+            Self::Project => String::from("project"),
+            Self::User => String::from("user"),
+            Self::Plugin(name) => format!("plugin {name}"),
+            Self::BuiltIn => String::from("built in"),
+        }
+    }
+
+    /// Whether its definitions may let an agent do more than its parent's mode
+    /// does: whoever runs the session answers for that, files do not.
+    pub(crate) fn may_loosen(&self) -> bool {
+        matches!(self, Self::Managed | Self::Host)
+    }
+
+    /// Whether its hooks run: a project's own files are no yes to commands, and
+    /// plugins have hooks of their own.
+    fn may_hook(&self) -> bool {
+        matches!(self, Self::Managed | Self::Host | Self::User)
+    }
+}
+
+/// A file that does not describe an agent as it should.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AgentProblem {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong, and what follows.
+    pub reason: String,
+    /// Whether the agent is not there because of it.
+    pub is_lost: bool,
+}
+
+impl std::fmt::Display for AgentProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lost = if self.is_lost { "the agent is not there" } else { "the agent works all the same" };
+        write!(f, "{}:{}: {} ({lost})", self.file.display(), self.line, self.reason)
+    }
+}
+
+/// Every field a definition may have.
+const FIELDS: [&str; 22] = [
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "permissionMode",
+    "maxTurns",
+    "effort",
+    "autoCompactWindow",
+    "background",
+    "isolation",
+    "skills",
+    "mcpServers",
+    "hooks",
+    "memory",
+    "initialPrompt",
+    "omitClaudeMd",
+    "color",
+    "criticalSystemReminder_EXPERIMENTAL",
+    "observer",
+    "observerMessage",
+    "metadata",
+];
+
+impl AgentKind {
+    /// The kind a file describes, if it does, and what is wrong with the file.
+    pub(crate) fn of_file(
+        mut front: FrontMatter,
+        file: PathBuf,
+        source: AgentSource,
+    ) -> (Option<Self>, Vec<AgentProblem>) {
+        let kind = Self::of_front(&mut front, source).map(|kind| Self { file: Some(file.clone()), ..kind });
+        let is_lost = kind.is_none();
+        let problems = front.problems.into_iter().map(|LineProblem { line, reason }| AgentProblem {
+            file: file.clone(),
+            line,
+            reason,
+            is_lost,
+        });
+        (kind, problems.collect())
+    }
+
+    fn of_front(front: &mut FrontMatter, source: AgentSource) -> Option<Self> {
+        let name = front.text("name");
+        let description = front.text("description");
+        let (Some(name), Some(description)) = (name, description) else {
+            let missing = if front.get("name").is_none() { "name" } else { "description" };
+            front.problem(1, format!("`{missing}` is missing: the agent is left out"));
+            return None;
+        };
+        let mut kind = Self { name, description, prompt: front.body.clone(), source, ..Self::default() };
+        let unknown: Vec<(String, usize)> =
+            front.unknown(&FIELDS).map(|(key, line)| (key.to_owned(), line)).collect();
+        for (key, line) in unknown {
+            front.problem(line, format!("`{key}` is no field of an agent; it is passed over"));
+        }
+        kind.take_tools(front);
+        kind.take_limits(front);
+        kind.take_hooks(front);
+        kind.skills = front.names("skills").unwrap_or_default();
+        kind.without_memory = front.switch("omitClaudeMd").unwrap_or(false);
+        kind.reminder = front.text("criticalSystemReminder_EXPERIMENTAL");
+        kind.memory = match front.text("memory").as_deref() {
+            None => None,
+            Some("user") => Some(AgentMemory::User),
+            Some("project") => Some(AgentMemory::Project),
+            Some("local") => Some(AgentMemory::Local),
+            Some(other) => {
+                let line = front.line_of("memory");
+                front.problem(line, format!("memory {other:?} is none of user, project, local"));
+                None
+            }
+        };
+        Some(kind)
+    }
+
+    fn take_tools(&mut self, front: &mut FrontMatter) {
+        self.tools = front.names("tools").filter(|list| !list.iter().any(|it| it == "*"));
+        self.disallowed = front.names("disallowedTools").unwrap_or_default();
+        self.model = front.text("model").filter(|it| it != "inherit");
+        self.effort = front.text("effort");
+        if let Some(Value::Object(_) | Value::Array(_)) = front.get("mcpServers")
+            && has_inline_server(front.get("mcpServers"))
+        {
+            let line = front.line_of("mcpServers");
+            let reason = "servers that are described here are not started; name servers of the session";
+            front.problem(line, reason.to_owned());
+        }
+    }
+
+    fn take_limits(&mut self, front: &mut FrontMatter) {
+        self.background = front.switch("background");
+        let number = front.text("maxTurns").map(|it| it.parse::<u32>().ok().filter(|it| 0 < *it));
+        if number == Some(None) {
+            let line = front.line_of("maxTurns");
+            front.problem(line, String::from("maxTurns is no number above 0; no limit holds"));
+        }
+        self.max_turns = number.flatten();
+        match front.text("isolation").as_deref() {
+            None | Some("none") => (),
+            Some("worktree") => self.worktree = true,
+            Some(other) => {
+                let reason = format!("isolation {other:?} is not known; the agent is not started");
+                let line = front.line_of("isolation");
+                front.problem(line, reason);
+                // Never less isolated than somebody wanted.
+                self.worktree = true;
+            }
+        }
+        let Some(mode) = front.text("permissionMode") else { return };
+        let line = front.line_of("permissionMode");
+        match mode.parse::<PermissionMode>().ok() {
+            None => front.problem(line, format!("permissionMode {mode:?} is not known; it is passed over")),
+            Some(_) if matches!(self.source, AgentSource::Plugin(_)) => {
+                front.problem(line, String::from("permissionMode of a plugin's agent does not count"));
+            }
+            Some(mode) => self.mode = Some(mode),
+        }
+    }
+
+    fn take_hooks(&mut self, front: &mut FrontMatter) {
+        let Some(hooks) = front.get("hooks").cloned() else { return };
+        let line = front.line_of("hooks");
+        if !self.source.may_hook() {
+            let reason = "hooks in an agent file of a project or plugin are not run; put them into settings";
+            return front.problem(line, reason.to_owned());
+        }
+        let source = Arc::new(HookSource::Named(format!("the agent {}", self.name)));
+        let mut hooks = hooks;
+        // An agent's own stop is the stop of a sub-agent.
+        if let Some(table) = hooks.as_object_mut()
+            && let Some(stop) = table.remove("Stop")
+        {
+            table.entry("SubagentStop").or_insert(stop);
+        }
+        let (definitions, problems) = parse_definitions(&hooks, &source);
+        self.hooks = definitions;
+        for problem in problems {
+            front.problem(line, problem.to_string());
+        }
+    }
+}
+
+/// Whether a list of servers describes one instead of naming it.
+fn has_inline_server(servers: Option<&Value>) -> bool {
+    match servers {
+        Some(Value::Array(list)) => list.iter().any(Value::is_object),
+        Some(Value::Object(table)) => !table.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,43 @@
+//! Agents that other agents start.
+//!
+//! `shelf` knows the kinds, `desk` is what tools reach, `tree` holds who works
+//! for whom, `nursery` and `child` make and run them, `record` keeps their logs,
+//! `delivery` brings reports to parents.
+//!
+//! **Invariant:** an agent never has more rights than the one that started it,
+//! at any moment: its permissions are a live view on its parent's.
+//!
+//! **Invariant:** every run that began has exactly one report, and the report
+//! reaches the one that started it exactly once, also when the process dies in
+//! between.
+//!
+//! **Invariant:** whether somebody waits for an agent changes nothing but where
+//! its report goes.
+
+mod builtin;
+mod child;
+mod delivery;
+mod desk;
+mod facts;
+mod kind;
+mod nursery;
+mod post;
+mod record;
+mod rights;
+mod shelf;
+mod tasks;
+mod tree;
+mod watch;
+
+pub(crate) use self::{
+    desk::{AgentDesk, AgentModels},
+    nursery::{AgentWorld, Birth, ParentCalls, start_nursery},
+    record::AgentLogs,
+    shelf::{AgentFiles, AgentShelf},
+    tree::{StoppedBy, TreeLimits},
+};
+pub use self::{
+    facts::{ChildFacts, ChildProgress},
+    kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
+};
+pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent};

@@ -1,0 +1,151 @@
+//! Every kind of agent a session knows, by precedence.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_tools::agent::ListedKind;
+
+use super::{AgentKind, AgentProblem, AgentSource, builtin::built_in_kinds};
+use crate::{EventSender, HostAgent, extensions::FrontMatter};
+
+/// Every kind of agent of a session; the first of a name counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AgentShelf {
+    kinds: Vec<Arc<AgentKind>>,
+    problems: Vec<AgentProblem>,
+}
+
+/// Files with agents, from those that win.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AgentFiles {
+    kinds: Vec<Arc<AgentKind>>,
+    problems: Vec<AgentProblem>,
+}
+
+impl AgentFiles {
+    /// Reads the agents below a directory. A file that cannot be understood is
+    /// named, and the others count.
+    pub(crate) fn take(&mut self, files: Vec<(PathBuf, PathBuf)>, source: &AgentSource) {
+        for (_, path) in files {
+            let front = match FrontMatter::read(&path) {
+                Ok(front) => front,
+                Err(reason) => {
+                    let reason = format!("it cannot be read: {reason}");
+                    self.problems.push(AgentProblem { file: path, line: 1, reason, is_lost: true });
+                    continue;
+                }
+            };
+            let (kind, problems) = AgentKind::of_file(front, path, source.clone());
+            self.problems.extend(problems);
+            self.kinds.extend(kind.map(|mut kind| {
+                if let AgentSource::Plugin(plugin) = source {
+                    kind.name = format!("{plugin}:{}", kind.name);
+                }
+                Arc::new(kind)
+            }));
+        }
+    }
+}
+
+impl AgentShelf {
+    /// Those of files, of the host, and Haft's own.
+    pub(crate) fn of(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
+        let mut shelf = Self { kinds: Vec::new(), problems: files.problems.clone() };
+        let of = |wanted: fn(&AgentSource) -> bool| files.kinds.iter().filter(move |it| wanted(&it.source));
+        shelf.kinds.extend(of(|it| *it == AgentSource::Managed).cloned());
+        for (name, agent) in host {
+            let (kind, problems) = agent.kind(name);
+            shelf.problems.extend(problems);
+            shelf.kinds.extend(kind.map(Arc::new));
+        }
+        shelf.kinds.extend(of(|it| *it == AgentSource::Project).cloned());
+        shelf.kinds.extend(of(|it| *it == AgentSource::User).cloned());
+        shelf.kinds.extend(of(|it| matches!(it, AgentSource::Plugin(_))).cloned());
+        shelf.kinds.extend(built_in_kinds().into_iter().map(Arc::new));
+        let mut seen = HashSet::new();
+        shelf.kinds.retain(|it| seen.insert(it.name.clone()));
+        shelf
+    }
+
+    /// Tells what is wrong with files, one line each.
+    pub(crate) fn tell_problems(&self, events: &EventSender) {
+        for problem in &self.problems {
+            events.notice(problem.to_string());
+        }
+    }
+
+    /// Haft's own kinds, as the model is told about them.
+    pub(crate) fn default_kinds() -> Vec<ListedKind> {
+        Self::of(&AgentFiles::default(), &[]).listed()
+    }
+
+    /// All kinds, those that win first.
+    pub(crate) fn kinds(&self) -> &[Arc<AgentKind>] {
+        &self.kinds
+    }
+
+    /// What is wrong with files.
+    pub(crate) fn problems(&self) -> &[AgentProblem] {
+        &self.problems
+    }
+
+    /// The kind that a text means: its name, or the same letters.
+    pub(crate) fn find(&self, written: &str) -> Option<&Arc<AgentKind>> {
+        let exact = self.kinds.iter().find(|it| it.name == written);
+        exact.or_else(|| {
+            let wanted =
+                if plain(written) == "claude" { String::from("generalpurpose") } else { plain(written) };
+            self.kinds.iter().find(|it| plain(&it.name) == wanted)
+        })
+    }
+
+    /// As the model is told about them.
+    pub(crate) fn listed(&self) -> Vec<ListedKind> {
+        let kinds = self.kinds.iter().map(|kind| ListedKind {
+            name: kind.name.clone(),
+            description: kind.description.clone(),
+            tools: kind.tools_in_words(),
+        });
+        let mut kinds: Vec<ListedKind> = kinds.collect();
+        kinds.sort_by(|a, b| a.name.cmp(&b.name));
+        kinds
+    }
+}
+
+impl AgentKind {
+    fn tools_in_words(&self) -> String {
+        match (&self.tools, self.disallowed.as_slice()) {
+            (Some(tools), _) if tools.is_empty() => String::from("none"),
+            (Some(tools), _) => tools.join(", "),
+            (None, []) => String::from("all"),
+            (None, without) => format!("all but {}", without.join(", ")),
+        }
+    }
+}
+
+impl HostAgent {
+    /// The kind that a host describes, with everything it says.
+    fn kind(&self, name: &str) -> (Option<AgentKind>, Vec<AgentProblem>) {
+        let mut fields = self.definition.as_object().cloned().unwrap_or_default();
+        fields.remove("prompt");
+        fields.insert(String::from("name"), name.into());
+        fields.insert(String::from("description"), self.description.clone().into());
+        if let Some(tools) = &self.tools {
+            fields.insert(String::from("tools"), tools.clone().into());
+        }
+        if let Some(model) = &self.model {
+            fields.insert(String::from("model"), model.clone().into());
+        }
+        let front = FrontMatter::of_fields(fields, self.prompt.clone());
+        let file = Path::new("the host").join(name);
+        let (kind, problems) = AgentKind::of_file(front, file, AgentSource::Host);
+        (kind.map(|kind| AgentKind { file: None, ..kind }), problems)
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.chars().filter(|it| it.is_alphanumeric() || *it == ':').flat_map(char::to_lowercase).collect()
+}

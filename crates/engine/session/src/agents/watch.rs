@@ -1,0 +1,136 @@
+//! Listens to an agent that another one started.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use haft_agent::{AgentEvent, AgentListener};
+use haft_model::Event as ModelEvent;
+use haft_runtime::{DeniedBy, Report};
+use haft_tool::{CallTrace, ContextChange, ErrorKind};
+use haft_tools::agent::DeniedToAgent;
+use haft_types::{MessageBlock, Usage};
+
+use super::{AgentDesk, ChildFacts, ChildProgress};
+use crate::{DeniedCall, Happening, questions::AskedCalls};
+
+/// Passes on what an agent does, and keeps what its report will say.
+pub(super) struct ChildWatch {
+    desk: Arc<AgentDesk>,
+    facts: Arc<ChildFacts>,
+    asked: Arc<AskedCalls>,
+    started: Instant,
+    seen: Mutex<SeenWork>,
+}
+
+/// What an agent did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenWork {
+    pub(super) tools_used: BTreeMap<String, u64>,
+    pub(super) files_changed: BTreeSet<PathBuf>,
+    pub(super) denials: Vec<DeniedToAgent>,
+    tokens: u64,
+    answer: Usage,
+}
+
+impl ChildWatch {
+    pub(super) fn new(desk: &Arc<AgentDesk>, facts: &Arc<ChildFacts>, asked: &Arc<AskedCalls>) -> Arc<Self> {
+        Arc::new(Self {
+            desk: Arc::clone(desk),
+            facts: Arc::clone(facts),
+            asked: Arc::clone(asked),
+            started: Instant::now(),
+            seen: Mutex::default(),
+        })
+    }
+
+    pub(super) fn listener(self: &Arc<Self>) -> AgentListener {
+        let me = Arc::clone(self);
+        Arc::new(move |event| me.hear(event))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, SeenWork> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen until now.
+    pub(super) fn work(&self) -> SeenWork {
+        self.seen().clone()
+    }
+
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn hear(&self, event: AgentEvent) {
+        let progress = self.note(&event);
+        if let AgentEvent::Result(it) = &event {
+            self.tell_denied(&it.report);
+        }
+        self.desk.tell(&self.facts, Happening::Agent(event));
+        if let Some(progress) = progress {
+            let facts = Arc::clone(&self.facts);
+            self.desk.tell(&self.facts, Happening::ChildProgress(facts, Box::new(progress)));
+        }
+    }
+
+    fn note(&self, event: &AgentEvent) -> Option<ChildProgress> {
+        let mut seen = self.seen();
+        match event {
+            AgentEvent::Model(ModelEvent::Usage(usage)) => seen.answer = *usage,
+            AgentEvent::Model(ModelEvent::Stopped(_)) => {
+                let it = std::mem::take(&mut seen.answer);
+                seen.tokens += it.input_tokens
+                    + it.output_tokens
+                    + it.cache_creation_input_tokens
+                    + it.cache_read_input_tokens;
+            }
+            AgentEvent::Block(it) => match &it.block {
+                MessageBlock::Text { text } => {
+                    let text = text.clone();
+                    drop(seen);
+                    if let Some(node) = self.desk.tree().nodes.get_mut(&self.facts.id) {
+                        node.last_text = text;
+                    }
+                }
+                MessageBlock::ToolUse(call) => {
+                    *seen.tools_used.entry(call.name.clone()).or_default() += 1;
+                    return Some(ChildProgress {
+                        doing: format!("Running {}", call.name),
+                        last_tool: call.name.clone(),
+                        tool_uses: seen.tools_used.values().sum(),
+                        tokens: seen.tokens,
+                        duration_ms: self.elapsed_ms(),
+                    });
+                }
+                _ => (),
+            },
+            AgentEvent::Result(it) => {
+                let changed = it.report.changes.iter().filter_map(|change| match change {
+                    ContextChange::Trace(CallTrace::FileChanged(path)) => Some(path.clone()),
+                    _ => None,
+                });
+                seen.files_changed.extend(changed);
+                if let Some(ErrorKind::Denied | ErrorKind::GateFailed) = it.report.error {
+                    let reason = it.report.content.to_text();
+                    seen.denials.push(DeniedToAgent { tool: it.report.name.clone(), reason });
+                }
+            }
+            _ => (),
+        }
+        None
+    }
+
+    /// Tells that a call was denied, where neither a person nor a hook said so.
+    fn tell_denied(&self, report: &Report) {
+        let was_asked = self.asked.take(&report.id);
+        let by = report.denied_by.filter(|by| *by != DeniedBy::Hook);
+        if let (Some(by), Some(ErrorKind::Denied), false) = (by, report.error, was_asked) {
+            let denied = Box::new(DeniedCall { report: report.clone(), by });
+            self.desk.tell(&self.facts, Happening::CallDenied(denied));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Names of tools that nobody has, in flags and rules: a misspelt deny forbids
+//! nothing, so it is named.
+
+use std::sync::Arc;
+
+use haft_permission::{Behavior, Destination, Names, Policy};
+use haft_tool::DynTool;
+use haft_types::nearest;
+
+use crate::{EventSender, SessionSpec};
+
+/// Tells which names of the spec and of deny and ask rules no tool has. Tools of
+/// servers come later and are not judged; nor are rules of settings files about
+/// tools of other programs, unless they look like a slip.
+pub(super) fn tell_unknown(
+    policy: &Policy,
+    spec: &SessionSpec,
+    all: &[Arc<dyn DynTool>],
+    events: &EventSender,
+) {
+    let names = Names::built_in();
+    let mut known: Vec<String> = ELSEWHERE.map(str::to_owned).to_vec();
+    for tool in all.iter().chain(&spec.tools.own) {
+        known.push(tool.name().to_owned());
+        known.extend(tool.aliases());
+    }
+    let is_known = |name: &str| known.iter().any(|it| it == name || it == names.canonical(name));
+    let meant =
+        |name: &str| nearest(name, known.iter().map(String::as_str), 1).first().map(|it| (*it).to_owned());
+    for name in spec.tools.only.iter().flatten().filter(|it| !is_pattern(it) && !is_known(it)) {
+        let hint = meant(name).map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+        events.notice(format!("--tools: there is no tool {name}{hint}"));
+    }
+    for rule in policy.rules_as_written().iter().filter(|it| it.behavior != Behavior::Allow) {
+        let name = rule.text.split('(').next().unwrap_or_default().trim();
+        if name.is_empty() || is_pattern(name) || is_known(name) {
+            continue;
+        }
+        let meant = meant(name);
+        let is_slip = meant.as_ref().is_some_and(|it| it.len().abs_diff(name.len()) <= 2);
+        let is_flag = matches!(rule.origin.destination, Some(Destination::CliArg | Destination::Session));
+        if is_slip || is_flag {
+            let hint = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+            let effect = if rule.behavior == Behavior::Deny { "forbids" } else { "asks before" };
+            events.notice(format!(
+                "the {} rule {} ({}) {effect} nothing: there is no tool {name}{hint}",
+                rule.behavior, rule.text, rule.origin.label
+            ));
+        }
+    }
+}
+
+/// Tools that are made elsewhere, or that come with what a session is given.
+const ELSEWHERE: [&str; 7] =
+    ["ToolSearch", "StructuredOutput", "Skill", "Agent", "WebFetch", "WebSearch", "AskUserQuestion"];
+
+fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?']) || name.starts_with("mcp__")
+}

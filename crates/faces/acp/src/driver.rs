@@ -1,0 +1,472 @@
+//! One session of an editor: requests in, updates out.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use haft_agent::{AgentEvent, SettingsOrder};
+use haft_model::Event;
+use haft_session::{
+    CloseHow, Command, EventStream, Happening, Introduction, Prompt, PromptState, QuestionAnswer,
+    QuestionSubject, Reply, SessionEvent, SessionHandle, SessionQuestion, Settled, SlashCommand,
+};
+use haft_types::{AgentId, MessageBlock, Usage, text};
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    ask::{
+        elicitation_request, permission_request, read_elicited, read_permission, read_trust, trust_request,
+    },
+    client::ClientAbilities,
+    config_options::{EFFORT, MODE, MODEL, SessionChoices},
+    editor::EditorPeer,
+    project::{CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, turn_answer, usage_update},
+    wire::{AcpError, CANCELLED, INTERNAL_ERROR},
+};
+
+/// Updates that may come at any time; others belong into a prompt.
+const ANY_TIME: [&str; 6] = [
+    "session_info_update",
+    "config_option_update",
+    "current_mode_update",
+    "available_commands_update",
+    "usage_update",
+    "notice",
+];
+
+/// Most updates that wait for the next prompt; the log has them all.
+const MOST_HELD: usize = 5_000;
+
+/// Something an editor wants of a session. `id` is the request to be answered.
+pub(crate) enum EditorOrder {
+    /// Answers with what the session is, after its whole conversation if that is
+    /// wanted. `named` says the answer carries the session's id.
+    Introduce { id: Value, replays: bool, named: bool },
+    /// Works on a prompt.
+    Prompt { id: Value, blocks: Vec<MessageBlock> },
+    /// Stops what is being worked on.
+    Cancel,
+    /// The editor does not wait for this request any more.
+    CancelRequest(Value),
+    /// Another mode.
+    SetMode { id: Value, mode: String },
+    /// Another choice.
+    SetOption { id: Value, option: String, value: Value },
+    /// Ends the session.
+    Close { id: Option<Value>, how: CloseHow },
+}
+
+/// A session, and who speaks for it towards the editor.
+pub(crate) struct SessionDriver {
+    pub(crate) editor: EditorPeer,
+    pub(crate) id: String,
+    pub(crate) handle: SessionHandle,
+    pub(crate) events: EventStream,
+    pub(crate) orders: mpsc::UnboundedReceiver<EditorOrder>,
+    pub(crate) abilities: ClientAbilities,
+    pub(crate) choices: SessionChoices,
+    pub(crate) commands: Vec<SlashCommand>,
+}
+
+/// What changes while a session is driven.
+struct DrivenSession {
+    teller: UpdateTeller,
+    journal: JournalView,
+    /// Requests that wait for the end of a prompt, by the name of the prompt.
+    prompts: HashMap<String, Value>,
+    /// Prompts whose requests were cancelled one by one.
+    unwanted: HashSet<String>,
+    /// Questions the editor was asked, by id.
+    asking: HashMap<String, JoinHandle<()>>,
+    /// What happened outside of a prompt.
+    held: Vec<Value>,
+    /// Names of commands the editor knows.
+    known_commands: Vec<String>,
+    last_usage: Usage,
+    usd: Option<f64>,
+    titled: bool,
+    cancelling: bool,
+    closing: Vec<Value>,
+}
+
+impl SessionDriver {
+    /// What a session says about itself, taken in before it is driven.
+    pub(crate) fn choices(
+        handle: &SessionHandle,
+        introduction: &Introduction,
+        may_bypass: bool,
+    ) -> Result<SessionChoices, AcpError> {
+        let catalog = handle.premises().catalog().map_err(|err| AcpError::internal(err.to_string()))?;
+        let model = introduction.models.first().map(|(_, id)| id.clone()).unwrap_or_default();
+        Ok(SessionChoices {
+            mode: introduction.mode,
+            may_bypass,
+            models: introduction.models.clone(),
+            model,
+            effort: None,
+            catalog,
+        })
+    }
+
+    /// Works until the session is closed. Requests to close it are handed back:
+    /// they are answered when nobody can find the session any more.
+    pub(crate) async fn run(mut self) -> Vec<Value> {
+        let calls = self.handle.calls();
+        let looks = CallLooks { pool: calls.pool.clone(), cwd: Arc::clone(&calls.state.cwd) };
+        let premises = self.handle.premises();
+        let mut driven = DrivenSession {
+            journal: JournalView::new(premises.state_dir(), &premises.cwd),
+            teller: UpdateTeller::new(looks, self.abilities),
+            prompts: HashMap::new(),
+            unwanted: HashSet::new(),
+            asking: HashMap::new(),
+            held: Vec::new(),
+            known_commands: Vec::new(),
+            last_usage: Usage::default(),
+            usd: None,
+            titled: false,
+            cancelling: false,
+            closing: Vec::new(),
+        };
+        let mut orders_open = true;
+        loop {
+            tokio::select! {
+                biased;
+                order = self.orders.recv(), if orders_open => match order {
+                    Some(order) => self.obey(order, &mut driven).await,
+                    None => {
+                        orders_open = false;
+                        self.handle.send(Command::Close(CloseHow::Orderly));
+                    }
+                },
+                event = self.events.next() => match event {
+                    None | Some(SessionEvent { what: Happening::Closed, .. }) => break,
+                    Some(event) => self.tell(event, &mut driven).await,
+                },
+            }
+        }
+        let gone: TurnAnswer = Err(AcpError::new(INTERNAL_ERROR, "the session was closed"));
+        driven.prompts.values().for_each(|id| self.editor.answer(id, &gone));
+        driven.asking.values().for_each(JoinHandle::abort);
+        driven.closing
+    }
+
+    fn update(&self, update: &Value) {
+        self.editor.notify("session/update", &json!({"sessionId": self.id, "update": update}));
+    }
+
+    /// Tells an update, now or when the next prompt comes.
+    fn show(&self, update: Value, driven: &mut DrivenSession) {
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        if !driven.prompts.is_empty() || ANY_TIME.contains(&kind) {
+            self.update(&update);
+        } else if driven.held.len() < MOST_HELD {
+            driven.held.push(update);
+        }
+    }
+
+    async fn obey(&mut self, order: EditorOrder, driven: &mut DrivenSession) {
+        match order {
+            EditorOrder::Introduce { id, replays, named } => {
+                self.introduce(&id, replays, named, driven).await
+            }
+            EditorOrder::Prompt { id, blocks } => self.prompt(id, blocks, driven),
+            // One that comes when nothing is asked must not stop what is asked next.
+            EditorOrder::Cancel if driven.prompts.is_empty() => (),
+            EditorOrder::Cancel => {
+                driven.cancelling = true;
+                self.handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
+            }
+            EditorOrder::CancelRequest(request) => self.cancel_request(&request, driven),
+            EditorOrder::SetMode { id, mode } => {
+                let answer = self.set_mode(&mode, driven).await.map(|()| json!({}));
+                self.editor.answer(&id, &answer);
+            }
+            EditorOrder::SetOption { id, option, value } => {
+                let set = self.set_option(&option, &value, driven).await;
+                let answer = set.map(|()| json!({"configOptions": self.choices.options()}));
+                self.editor.answer(&id, &answer);
+            }
+            EditorOrder::Close { id, how } => {
+                driven.closing.extend(id);
+                driven.cancelling = true;
+                self.handle.send(Command::Close(how));
+            }
+        }
+    }
+
+    async fn introduce(&mut self, id: &Value, replays: bool, named: bool, driven: &mut DrivenSession) {
+        if replays && let Err(problem) = self.replay(driven).await {
+            return self.editor.answer(id, &Err(problem));
+        }
+        let mut answer = json!({"modes": self.choices.modes(), "configOptions": self.choices.options()});
+        if named {
+            answer["sessionId"] = json!(self.id);
+        }
+        self.editor.answer(id, &Ok(answer));
+        driven.titled |= replays;
+        driven.known_commands = self.commands.iter().map(|it| it.name.clone()).collect();
+        self.tell_commands(&[]);
+    }
+
+    /// Shows the whole conversation again.
+    async fn replay(&self, driven: &mut DrivenSession) -> Result<(), AcpError> {
+        let Some(path) = self.handle.log_path().map(ToOwned::to_owned) else { return Ok(()) };
+        let mut teller = UpdateTeller::new(driven.teller.looks.clone(), self.abilities);
+        let (editor, session) = (self.editor.clone(), self.id.clone());
+        let (journal, catalog) = (driven.journal.clone(), Arc::clone(&self.choices.catalog));
+        let replayed = tokio::task::spawn_blocking(move || {
+            let tell = |update: Value| {
+                editor.notify("session/update", &json!({"sessionId": session, "update": update}));
+            };
+            replay_log(&path, &mut teller, &journal, &catalog, tell)
+                .map_err(|err| AcpError::internal(format!("{}: {err}", path.display())))
+        });
+        replayed.await.map_err(|err| AcpError::internal(err.to_string()))?
+    }
+
+    /// The commands of the session, and names of more.
+    fn tell_commands(&self, more: &[String]) {
+        // A new conversation is what the editor's own button begins.
+        let shown = self.commands.iter().filter(|it| it.name != "clear").map(|it| {
+            let mut command = json!({"name": it.name, "description": it.description});
+            if !it.argument_hint.is_empty() {
+                command["input"] = json!({"hint": it.argument_hint});
+            }
+            command
+        });
+        let more = more.iter().map(|it| json!({"name": it, "description": "A prompt of an MCP server"}));
+        let commands: Vec<Value> = shown.chain(more).collect();
+        self.update(&json!({"sessionUpdate": "available_commands_update", "availableCommands": commands}));
+    }
+
+    fn prompt(&self, id: Value, blocks: Vec<MessageBlock>, driven: &mut DrivenSession) {
+        let prompt = Prompt { is_named: true, ..Prompt::of_content(blocks) };
+        driven.prompts.insert(prompt.uuid.clone(), id);
+        for update in std::mem::take(&mut driven.held) {
+            self.update(&update);
+        }
+        if !std::mem::replace(&mut driven.titled, true) {
+            let title = text::one_line(&prompt.words(), 80);
+            self.update(&json!({"sessionUpdate": "session_info_update", "title": title}));
+        }
+        self.handle.prompt(prompt);
+    }
+
+    fn cancel_request(&self, request: &Value, driven: &mut DrivenSession) {
+        let meant = driven.prompts.iter().find(|(_, id)| *id == request).map(|(name, _)| name.clone());
+        let Some(name) = meant else { return };
+        driven.unwanted.insert(name.clone());
+        match driven.prompts.len() {
+            1 => {
+                driven.cancelling = true;
+                self.handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
+            }
+            _ => self.handle.send(Command::Withdraw { name, reply: Reply::ignored() }),
+        }
+    }
+
+    async fn set_mode(&mut self, name: &str, driven: &mut DrivenSession) -> Result<(), AcpError> {
+        let mode = self.choices.read_mode(name);
+        let mode = mode.ok_or_else(|| AcpError::params(format!("there is no mode `{name}` here")))?;
+        match self.handle.ask(|reply| Command::SetMode { mode, reply }).await {
+            Some(Ok(mode)) => self.mode_is(mode, driven),
+            Some(Err(_)) => {
+                return Err(AcpError::params(format!("the mode `{name}` may not be switched on here")));
+            }
+            None => return Err(AcpError::no_session(&self.id)),
+        }
+        Ok(())
+    }
+
+    /// Tells a mode that is another one than before.
+    fn mode_is(&mut self, mode: haft_types::PermissionMode, driven: &mut DrivenSession) {
+        if std::mem::replace(&mut self.choices.mode, mode) != mode {
+            self.show(json!({"sessionUpdate": "current_mode_update", "currentModeId": mode.name()}), driven);
+            self.tell_options(driven);
+        }
+    }
+
+    fn tell_options(&self, driven: &mut DrivenSession) {
+        let options = self.choices.options();
+        self.show(json!({"sessionUpdate": "config_option_update", "configOptions": options}), driven);
+    }
+
+    async fn set_option(
+        &mut self,
+        option: &str,
+        value: &Value,
+        driven: &mut DrivenSession,
+    ) -> Result<(), AcpError> {
+        let wrong = || AcpError::params(format!("{value} is no value of the option `{option}`"));
+        let value = value.as_str().ok_or_else(wrong)?;
+        match option {
+            MODE => self.set_mode(value, driven).await,
+            MODEL => {
+                let model = Some(value.to_owned());
+                let set = self.handle.ask(|reply| Command::SetModel { model, reply }).await;
+                self.choices.model = set.ok_or_else(|| AcpError::no_session(&self.id))?;
+                self.tell_options(driven);
+                Ok(())
+            }
+            EFFORT => {
+                let effort = self.choices.read_effort(value).ok_or_else(wrong)?;
+                self.handle.send(Command::Order(SettingsOrder::Effort(effort)));
+                self.choices.effort = effort;
+                self.tell_options(driven);
+                Ok(())
+            }
+            _ => Err(AcpError::params(format!("there is no option `{option}`"))),
+        }
+    }
+
+    async fn tell(&mut self, event: SessionEvent, driven: &mut DrivenSession) {
+        match &event.what {
+            Happening::Asked(question) => return self.ask(question, driven),
+            Happening::Settled(id, how) => return settle(id, *how, driven),
+            Happening::ModeChanged(mode) => return self.mode_is(*mode, driven),
+            Happening::ModelChanged(model) => {
+                if self.choices.model != *model {
+                    self.choices.model.clone_from(model);
+                    self.tell_options(driven);
+                }
+                return;
+            }
+            Happening::TurnBegan(began) => self.meet_commands(&began.facts.commands, driven),
+            Happening::PromptState(name, PromptState::Cancelled) => {
+                return self.finish(name, Ok(json!({"stopReason": "cancelled"})), driven);
+            }
+            Happening::Agent(AgentEvent::Model(it)) if event.agent == AgentId::Main => {
+                self.note_usage(it, driven);
+            }
+            _ => (),
+        }
+        let changes = self.changes(&event, driven).await;
+        for update in driven.teller.of(&event, changes) {
+            self.show(update, driven);
+        }
+        match &event.what {
+            Happening::TurnEnded(it) => {
+                driven.usd = Some(it.bill.usd);
+                self.tell_usage(driven);
+                let answer = turn_answer(&it.end);
+                it.facts.prompts.iter().for_each(|name| self.finish(name, answer.clone(), driven));
+            }
+            Happening::CommandEnded(it) => {
+                driven.usd = Some(it.bill.usd);
+                let answer: TurnAnswer = Ok(json!({"stopReason": "end_turn"}));
+                it.facts.prompts.iter().for_each(|name| self.finish(name, answer.clone(), driven));
+            }
+            Happening::Broke(problem) => {
+                let names: Vec<String> = driven.prompts.keys().cloned().collect();
+                let answer: TurnAnswer = Err(AcpError::internal(problem.as_str()));
+                names.iter().for_each(|name| self.finish(name, answer.clone(), driven));
+            }
+            _ => (),
+        }
+    }
+
+    /// Commands that servers brought since.
+    fn meet_commands(&self, names: &[String], driven: &mut DrivenSession) {
+        if names.iter().all(|name| driven.known_commands.contains(name)) {
+            return;
+        }
+        let ours = |name: &&String| !self.commands.iter().any(|it| it.name == **name);
+        let more: Vec<String> = names.iter().filter(ours).cloned().collect();
+        driven.known_commands = names.to_vec();
+        self.tell_commands(&more);
+    }
+
+    fn note_usage(&self, event: &Event, driven: &mut DrivenSession) {
+        match event {
+            Event::Usage(usage) => driven.last_usage = *usage,
+            Event::Stopped(_) => self.tell_usage(driven),
+            _ => (),
+        }
+    }
+
+    fn tell_usage(&self, driven: &mut DrivenSession) {
+        let update = usage_update(&driven.last_usage, self.choices.window(), driven.usd);
+        self.show(update, driven);
+    }
+
+    /// The diffs of what a command changed, when it is done.
+    async fn changes(&self, event: &SessionEvent, driven: &DrivenSession) -> Vec<Value> {
+        let Happening::Agent(AgentEvent::Result(it)) = &event.what else { return Vec::new() };
+        let call = it.report.id.clone();
+        if driven.teller.open_call(&call).is_none_or(|look| look.command.is_none()) {
+            return Vec::new();
+        }
+        let journal = driven.journal.clone();
+        tokio::task::spawn_blocking(move || journal.diffs(&call)).await.unwrap_or_default()
+    }
+
+    /// Answers the request of a prompt, once.
+    fn finish(&self, name: &str, answer: TurnAnswer, driven: &mut DrivenSession) {
+        let Some(id) = driven.prompts.remove(name) else { return };
+        let answer = match driven.unwanted.remove(name) {
+            true => Err(AcpError::new(CANCELLED, "the request was cancelled")),
+            false => answer,
+        };
+        self.editor.answer(&id, &answer);
+        driven.cancelling &= !driven.prompts.is_empty();
+    }
+
+    /// Hands a question on to the editor. The answer finds its own way back.
+    fn ask(&self, question: &Arc<SessionQuestion>, driven: &mut DrivenSession) {
+        if driven.prompts.is_empty() {
+            let why = "nobody is at the editor between prompts; ask again when the user has said something";
+            return self.handle.answer(&question.id, QuestionAnswer::Unasked(why.to_owned()));
+        }
+        let (editor, handle, session) = (self.editor.clone(), self.handle.clone(), self.id.clone());
+        let (id, question) = (question.id.clone(), Arc::clone(question));
+        let abilities = self.abilities;
+        let looks = driven.teller.looks.clone();
+        let asking = tokio::spawn(async move {
+            let answer = match &question.subject {
+                QuestionSubject::Permission(asked) => {
+                    let asked = asked.clone();
+                    let suggestions = asked.decision.suggestions.clone();
+                    let request = tokio::task::spawn_blocking(move || {
+                        let call = haft_types::ToolUse {
+                            id: asked.call_id.clone(),
+                            name: asked.tool.clone(),
+                            input: asked.input.clone(),
+                        };
+                        permission_request(&session, &asked, &looks.look(&call))
+                    });
+                    match request.await {
+                        Ok(request) => {
+                            let answer = editor.ask("session/request_permission", &request).await;
+                            read_permission(answer, &suggestions)
+                        }
+                        Err(err) => QuestionAnswer::Unasked(err.to_string()),
+                    }
+                }
+                QuestionSubject::Elicitation(asked) => {
+                    match elicitation_request(&session, asked, abilities.forms, abilities.addresses) {
+                        Some(request) => read_elicited(editor.ask("elicitation/create", &request).await),
+                        None => read_elicited(Err(AcpError::internal("the editor shows no such question"))),
+                    }
+                }
+                QuestionSubject::ServerTrust(waiting) => {
+                    let request = trust_request(&session, waiting);
+                    read_trust(&editor.ask("session/request_permission", &request).await)
+                }
+            };
+            handle.answer(&question.id, answer);
+        });
+        driven.asking.insert(id, asking);
+    }
+}
+
+/// Nobody waits for the answer to a question any more. A person who cancelled
+/// answers it anyway; others are told.
+fn settle(id: &str, how: Settled, driven: &mut DrivenSession) {
+    let Some(asking) = driven.asking.remove(id) else { return };
+    if how == Settled::TakenBack && !driven.cancelling {
+        asking.abort();
+    }
+}

@@ -1,0 +1,141 @@
+//! What a call is about: title, kind, places.
+
+use std::{
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_runtime::SharedPool;
+use haft_tool::{Access, CallContext};
+use haft_types::{CallId, ToolUse, text};
+use serde_json::{Value, json};
+
+/// Longest title, in characters: editors show one line.
+const LONGEST_TITLE: usize = 1_000;
+
+/// Longest input that is handed on as it is, in bytes.
+const LONGEST_INPUT: usize = 200_000;
+
+/// Looks at calls with the tools of a session.
+#[derive(Clone)]
+pub(crate) struct CallLooks {
+    pub(crate) pool: SharedPool,
+    pub(crate) cwd: Arc<Path>,
+}
+
+/// What a call is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallLook {
+    pub(crate) title: String,
+    pub(crate) kind: &'static str,
+    /// Files it reads or writes.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Files it writes.
+    pub(crate) writes: Vec<PathBuf>,
+    /// The command line it runs.
+    pub(crate) command: Option<String>,
+    /// The line it begins at, where the input says so.
+    pub(crate) line: Option<u64>,
+}
+
+impl CallLooks {
+    /// Looks at a call. Only what the tool declares to touch is asked of it, so
+    /// that a call looks the same while its server is gone.
+    pub(crate) fn look(&self, call: &ToolUse) -> CallLook {
+        let found = std::panic::catch_unwind(AssertUnwindSafe(|| self.declared(call))).ok().flatten();
+        found.unwrap_or_else(|| CallLook {
+            title: text::one_line(&format!("{} {}", call.name, call.input), 160),
+            kind: "other",
+            ..CallLook::default()
+        })
+    }
+
+    fn declared(&self, call: &ToolUse) -> Option<CallLook> {
+        let pool = self.pool.get();
+        let cx = CallContext::detached(call.id.clone(), Arc::clone(&self.cwd));
+        let parsed = Arc::clone(pool.get(&call.name)?).parse(call.input.clone(), &cx).ok()?;
+        let reach = parsed.reach(&cx);
+        let haft_tool::Reach::Declared(accesses) = &reach else { return None };
+        let mut look = CallLook {
+            title: parsed.render().headline,
+            kind: if parsed.is_read_only() { "think" } else { "other" },
+            line: call.input["offset"].as_u64(),
+            ..CallLook::default()
+        };
+        for access in accesses {
+            match access {
+                Access::Read(path) => look.paths.push(path.clone()),
+                Access::Write(path) => {
+                    look.paths.push(path.clone());
+                    look.writes.push(path.clone());
+                }
+                Access::Command(line) => look.command = Some(line.text().to_owned()),
+                Access::Fetch(_) => look.kind = "fetch",
+                Access::Named(_) => (),
+            }
+        }
+        let searches = ["pattern", "query"].iter().any(|key| call.input[key].is_string());
+        look.kind = match () {
+            () if look.command.is_some() => "execute",
+            () if !look.writes.is_empty() => "edit",
+            () if look.kind == "fetch" => "fetch",
+            () if searches => "search",
+            () if !look.paths.is_empty() => "read",
+            () if accesses.is_empty() => "think",
+            () => "other",
+        };
+        if let Some(command) = &look.command {
+            let lines = command.lines().map(str::trim).filter(|it| !it.is_empty());
+            look.title = lines.collect::<Vec<_>>().join(" ⏎ ");
+        }
+        look.title = text::one_line(&self.shortened(&look.title), LONGEST_TITLE);
+        if look.title.is_empty() {
+            look.title.clone_from(&call.name);
+        }
+        Some(look)
+    }
+
+    /// Paths inside the working directory without it.
+    fn shortened(&self, words: &str) -> String {
+        let cwd = self.cwd.display().to_string();
+        if cwd == "/" { words.to_owned() } else { words.replace(&format!("{cwd}/"), "") }
+    }
+}
+
+impl CallLook {
+    /// The places an editor may follow.
+    pub(crate) fn locations(&self) -> Value {
+        let place = |path: &PathBuf| match self.line {
+            Some(line) => json!({"path": path, "line": line}),
+            None => json!({"path": path}),
+        };
+        self.paths.iter().map(place).collect()
+    }
+
+    /// The update by which the editor hears of the call.
+    pub(crate) fn announced(&self, call: &ToolUse) -> Value {
+        let mut update = json!({
+            "sessionUpdate": "tool_call", "toolCallId": call.id, "title": self.title, "name": call.name,
+            "kind": self.kind, "status": "pending", "rawInput": raw_input(&call.input),
+        });
+        if !self.paths.is_empty() {
+            update["locations"] = self.locations();
+        }
+        update
+    }
+}
+
+/// The input, as far as a line may hold it.
+pub(crate) fn raw_input(input: &Value) -> Value {
+    let length = input.to_string().len();
+    match length <= LONGEST_INPUT {
+        true => input.clone(),
+        false => json!({"left_out": format!("{length} bytes of input")}),
+    }
+}
+
+/// An update of a call.
+pub(crate) fn call_update(call: &CallId, status: &str) -> Value {
+    json!({"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status})
+}

@@ -1,0 +1,99 @@
+//! Texts and pictures, as the protocol spells them.
+
+use haft_types::{Block, Content, MediaSource, MessageBlock, text};
+use serde_json::{Value, json};
+
+/// Longest text of one result, in bytes: editors freeze on more.
+const LONGEST_TEXT: usize = 200_000;
+
+/// Longest picture, in bytes of base64.
+const LONGEST_PICTURE: usize = 700_000;
+
+/// A text, cut where it is too long.
+pub(crate) fn text_block(words: &str) -> Value {
+    let cut = text::head(words, LONGEST_TEXT / 4);
+    match words.len() <= LONGEST_TEXT || cut.len() == words.len() {
+        true => json!({"type": "text", "text": words}),
+        false => json!({"type": "text", "text": format!("{cut}\n[cut: {} bytes in all]", words.len())}),
+    }
+}
+
+fn media(source: &MediaSource, what: &str) -> Value {
+    match source {
+        MediaSource::Base64 { media_type, data }
+            if data.len() <= LONGEST_PICTURE && media_type.starts_with("image/") =>
+        {
+            json!({"type": "image", "mimeType": media_type, "data": data})
+        }
+        MediaSource::Base64 { media_type, data } => {
+            text_block(&format!("[{what} ({media_type}) of {} bytes of base64 left out]", data.len()))
+        }
+        MediaSource::Url { url } => json!({"type": "resource_link", "name": what, "uri": url}),
+    }
+}
+
+/// What a message block says, for a chunk; nothing for what is not said.
+pub(crate) fn chunk_content(block: &MessageBlock) -> Option<Value> {
+    match block {
+        MessageBlock::Text { text } => Some(text_block(text)),
+        MessageBlock::Image { source } => Some(media(source, "picture")),
+        MessageBlock::Document { source, title } => {
+            Some(media(source, title.as_deref().unwrap_or("document")))
+        }
+        _ => None,
+    }
+}
+
+/// A text as a block of code; the fence is longer than any in it.
+pub(crate) fn fenced(words: &str) -> String {
+    let longest = words.split(|it| it != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", words.trim_end_matches('\n'))
+}
+
+/// What a call has to show.
+pub(crate) fn of_call(block: Value) -> Value {
+    json!({"type": "content", "content": block})
+}
+
+/// A result, block by block. What is no prose is shown as it was printed.
+pub(crate) fn of_result(content: &Content, is_printed: bool) -> Vec<Value> {
+    let blocks = content.0.iter().map(|block| match block {
+        Block::Text { text } if is_printed => {
+            let cut = text::head(text, LONGEST_TEXT / 4);
+            match text.len() <= LONGEST_TEXT || cut.len() == text.len() {
+                true => text_block(&fenced(text)),
+                false => text_block(&format!("{}\n[cut: {} bytes in all]", fenced(cut), text.len())),
+            }
+        }
+        Block::Text { text } => text_block(text),
+        Block::Image { source } => media(source, "picture"),
+        Block::Document { source, title } => media(source, title.as_deref().unwrap_or("document")),
+        Block::ToolReference { tool_name } => text_block(&format!("[{tool_name} is loaded]")),
+    });
+    blocks.map(of_call).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_are_longer_than_what_they_hold() {
+        for (words, want) in
+            [("a\n", "```\na\n```"), ("```\nb\n```", "````\n```\nb\n```\n````"), ("", "```\n\n```")]
+        {
+            assert_eq!(fenced(words), want);
+        }
+    }
+
+    #[test]
+    fn long_results_are_cut_and_say_so() {
+        let long = "x".repeat(10_000_000);
+        for is_printed in [true, false] {
+            let shown = of_result(&Content::text(long.clone()), is_printed);
+            let text = shown[0]["content"]["text"].as_str().unwrap_or_default();
+            assert!(text.len() < 256_000 && text.ends_with("[cut: 10000000 bytes in all]"), "{}", text.len());
+        }
+    }
+}

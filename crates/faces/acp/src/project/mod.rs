@@ -1,0 +1,19 @@
+//! What a session does, as updates for the editor: the same functions for events
+//! as they happen and for lines of the log.
+
+mod calls;
+mod content;
+mod diffs;
+mod journal;
+mod proposal;
+mod replay;
+mod teller;
+
+pub(crate) use self::{
+    calls::{CallLook, CallLooks},
+    content::fenced,
+    journal::JournalView,
+    proposal::proposed_diffs,
+    replay::replay_log,
+    teller::{TurnAnswer, UpdateTeller, turn_answer, usage_update},
+};

@@ -1,0 +1,90 @@
+//! What a call would change, before anybody agrees to it.
+
+use std::path::Path;
+
+use haft_types::ToolUse;
+use serde_json::Value;
+
+use super::{calls::CallLook, diffs::diff};
+
+/// Largest file that is looked into, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The diff a call would make, where its input says so: the content of a file, or
+/// texts to be replaced. Waits for the disk.
+pub(crate) fn proposed_diffs(call: &ToolUse, look: &CallLook) -> Vec<Value> {
+    let [path] = look.writes.as_slice() else { return Vec::new() };
+    let Some(there) = current(path) else { return Vec::new() };
+    let input = &call.input;
+    let edits: Vec<&Value> = match input["edits"].as_array() {
+        Some(edits) => edits.iter().collect(),
+        None => vec![input],
+    };
+    if let Some(content) = input["content"].as_str() {
+        return vec![diff(path, there.as_deref(), content)];
+    }
+    let mut text = there.clone().unwrap_or_default();
+    for edit in edits {
+        let (Some(old), Some(new)) = (edit["old_string"].as_str(), edit["new_string"].as_str()) else {
+            return Vec::new();
+        };
+        text = match (old.is_empty(), edit["replace_all"] == true) {
+            (true, _) if text.is_empty() => new.to_owned(),
+            (false, true) if text.contains(old) => text.replace(old, new),
+            (false, false) if text.contains(old) => text.replacen(old, new, 1),
+            // It does not stand there word for word: what was asked for is shown.
+            _ => return vec![diff(path, Some(old), new)],
+        };
+    }
+    vec![diff(path, there.as_deref(), &text)]
+}
+
+/// What a file holds: `Some(None)` where there is none, nothing where it is no
+/// text or too large.
+fn current(path: &Path) -> Option<Option<String>> {
+    match std::fs::metadata(path) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Some(None),
+        Ok(found) if found.is_file() && found.len() <= LARGEST => {
+            std::fs::read_to_string(path).ok().map(Some)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn inputs_say_what_they_would_change() {
+        let dir = std::env::temp_dir().join(format!("haft-proposal-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("a.txt");
+        std::fs::write(&path, "one two one\n").unwrap();
+        let check = |path: &Path, input: Value, want: &[(Option<&str>, &str)]| {
+            let look = CallLook { writes: vec![path.to_owned()], ..CallLook::default() };
+            let call = ToolUse { id: "c".into(), name: "any".into(), input: input.clone() };
+            let shown = proposed_diffs(&call, &look);
+            let sides: Vec<(Option<&str>, &str)> =
+                shown.iter().map(|it| (it["oldText"].as_str(), it["newText"].as_str().unwrap())).collect();
+            assert_eq!(sides, want, "{input}");
+        };
+        let there = Some("one two one\n");
+        check(&path, json!({"content": "new\n"}), &[(there, "new\n")]);
+        check(&dir.join("b"), json!({"content": "new\n"}), &[(None, "new\n")]);
+        check(&path, json!({"old_string": "one", "new_string": "1"}), &[(there, "1 two one\n")]);
+        check(
+            &path,
+            json!({"old_string": "one", "new_string": "1", "replace_all": true}),
+            &[(there, "1 two 1\n")],
+        );
+        check(&path, json!({"old_string": "nine", "new_string": "9"}), &[(Some("nine"), "9")]);
+        let edits = json!({"edits": [{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]});
+        check(&path, edits, &[(there, "1 2 one\n")]);
+        check(&path, json!({"cell": 1}), &[]);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

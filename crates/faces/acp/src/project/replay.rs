@@ -1,0 +1,87 @@
+//! A session that is shown again, from its log.
+
+use std::{io, path::Path};
+
+use haft_agent::log::{Asked, Entry as LogEntry, Line, State as LogState, read};
+use haft_model::Catalog;
+use haft_types::{CallId, MessageBlock, Usage};
+use serde_json::{Value, json};
+
+use super::{
+    journal::JournalView,
+    teller::{UpdateTeller, person_said, usage_update},
+};
+
+/// Words that stand in the log in the person's place.
+const INTERRUPTION: &str = "[Request interrupted by user";
+
+/// Tells everything a log holds, in order. Waits for the disk.
+pub(crate) fn replay_log(
+    path: &Path,
+    teller: &mut UpdateTeller,
+    journal: &JournalView,
+    catalog: &Catalog,
+    mut tell: impl FnMut(Value),
+) -> io::Result<()> {
+    let mut used: Option<(Usage, u64)> = None;
+    let mut usd = None;
+    let mut title = None;
+    read(path, |entry| match entry {
+        LogEntry::User(line) if !line.head.is_sidechain => user(&line, teller, journal, &mut tell),
+        LogEntry::Assistant(line) if !line.head.is_sidechain => {
+            let id = line.message.id.as_deref().unwrap_or_default();
+            for block in &line.message.message.content {
+                teller.block(block, id).into_iter().for_each(&mut tell);
+            }
+        }
+        LogEntry::System(line) if line.subtype == "compact_boundary" && !line.head.is_sidechain => {
+            teller.compacted(&line.head.uuid).into_iter().for_each(&mut tell);
+        }
+        LogEntry::Haft(LogState::Asked(asked)) => note_request(&asked, catalog, &mut used, &mut usd),
+        LogEntry::CustomTitle { custom_title, .. } => title = Some(custom_title),
+        _ => (),
+    })?;
+    if let Some(title) = title {
+        tell(json!({"sessionUpdate": "session_info_update", "title": title}));
+    }
+    if let Some((usage, window)) = used {
+        tell(usage_update(&usage, window, usd));
+    }
+    Ok(())
+}
+
+fn note_request(asked: &Asked, catalog: &Catalog, used: &mut Option<(Usage, u64)>, usd: &mut Option<f64>) {
+    *used = Some((asked.usage, catalog.get(&asked.model).window));
+    if let Some(more) = asked.usd {
+        *usd = Some(usd.unwrap_or(0.0) + more);
+    }
+}
+
+fn user(line: &Line, teller: &mut UpdateTeller, journal: &JournalView, tell: &mut impl FnMut(Value)) {
+    for block in &line.message.message.content {
+        match block {
+            MessageBlock::ToolResult { tool_use_id, content, is_error } => {
+                let data = line.tool_use_result.as_ref();
+                let changes = changes_of(teller, tool_use_id, journal);
+                let updates = teller.ended(tool_use_id, content, *is_error, data, changes);
+                updates.into_iter().for_each(&mut *tell);
+            }
+            block if !line.is_meta && !is_ours(block, line) => {
+                person_said(block, &line.head.uuid).into_iter().for_each(&mut *tell);
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The diffs of a call that ran a command.
+fn changes_of(teller: &UpdateTeller, call: &CallId, journal: &JournalView) -> Vec<Value> {
+    let runs = teller.open_call(call).is_some_and(|look| look.command.is_some());
+    if runs { journal.diffs(call) } else { Vec::new() }
+}
+
+/// Words of the program in the person's place.
+fn is_ours(block: &MessageBlock, line: &Line) -> bool {
+    line.rest.get("isCompactSummary").is_some_and(|it| it == true)
+        || matches!(block, MessageBlock::Text { text } if text.starts_with(INTERRUPTION))
+}

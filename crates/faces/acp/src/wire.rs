@@ -1,0 +1,164 @@
+//! Lines of JSON-RPC 2.0, taken apart and put together.
+
+use serde_json::{Value, json};
+
+/// The protocol's own codes beside those of JSON-RPC.
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const AUTH_REQUIRED: i64 = -32000;
+pub(crate) const NOT_FOUND: i64 = -32002;
+pub(crate) const CANCELLED: i64 = -32800;
+
+/// One message of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RpcMessage {
+    /// The editor wants something.
+    Request { id: Value, method: String, params: Value },
+    /// The editor says something.
+    Notification { method: String, params: Value },
+    /// The editor answers one of our requests.
+    Answer { id: Value, answer: Result<Value, AcpError> },
+    /// What cannot be understood, and has to be told so.
+    Broken { id: Value, problem: AcpError },
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AcpError {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+}
+
+impl AcpError {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn params(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(INTERNAL_ERROR, message)
+    }
+
+    pub(crate) fn no_session(id: &str) -> Self {
+        Self::new(
+            NOT_FOUND,
+            format!("there is no session {id} here; open it with session/load or session/new"),
+        )
+    }
+}
+
+/// The messages of a line: one, or all of a batch. An empty line has none.
+pub(crate) fn parse_line(line: &[u8]) -> Vec<RpcMessage> {
+    if line.trim_ascii().is_empty() {
+        return Vec::new();
+    }
+    // A broken character is no reason to lose a message.
+    let lossy = || serde_json::from_str(&String::from_utf8_lossy(line)).ok();
+    match serde_json::from_slice::<Value>(line).ok().or_else(lossy) {
+        None => vec![broken(Value::Null, PARSE_ERROR, "the line is not JSON")],
+        Some(Value::Array(batch)) if !batch.is_empty() => batch.into_iter().map(message).collect(),
+        Some(one) => vec![message(one)],
+    }
+}
+
+fn broken(id: Value, code: i64, problem: &str) -> RpcMessage {
+    RpcMessage::Broken { id, problem: AcpError::new(code, problem) }
+}
+
+fn message(mut value: Value) -> RpcMessage {
+    let Some(fields) = value.as_object_mut() else {
+        return broken(Value::Null, INVALID_REQUEST, "a message is an object");
+    };
+    let id = fields.remove("id");
+    if let Some(id) = &id
+        && !(id.is_string() || id.is_number() || id.is_null())
+    {
+        return broken(Value::Null, INVALID_REQUEST, "an id is a text or a number");
+    }
+    let params = fields.remove("params").unwrap_or(Value::Null);
+    match (fields.remove("method"), id) {
+        (Some(Value::String(method)), Some(id)) => RpcMessage::Request { id, method, params },
+        (Some(Value::String(method)), None) => RpcMessage::Notification { method, params },
+        (Some(_), id) => broken(id.unwrap_or(Value::Null), INVALID_REQUEST, "`method` is a text"),
+        (None, Some(id)) if fields.contains_key("result") => {
+            RpcMessage::Answer { id, answer: Ok(fields.remove("result").unwrap_or(Value::Null)) }
+        }
+        (None, Some(id)) if fields.contains_key("error") => {
+            let error = fields.remove("error").unwrap_or(Value::Null);
+            let code = error["code"].as_i64().unwrap_or(INTERNAL_ERROR);
+            let message = error["message"].as_str().unwrap_or("no reason was given");
+            RpcMessage::Answer { id, answer: Err(AcpError::new(code, message)) }
+        }
+        (None, id) => {
+            broken(id.unwrap_or(Value::Null), INVALID_REQUEST, "a message has a method, a result or an error")
+        }
+    }
+}
+
+/// An answer to a request of the editor.
+pub(crate) fn answer_line(id: &Value, answer: &Result<Value, AcpError>) -> Value {
+    match answer {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": error.code, "message": error.message}})
+        }
+    }
+}
+
+/// A request of ours.
+pub(crate) fn request_line(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// Something we say.
+pub(crate) fn notification_line(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_become_messages() {
+        let request = |id: Value| RpcMessage::Request { id, method: "m".into(), params: json!({"a": 1}) };
+        for (line, want) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}"#, vec![request(json!(1))]),
+            (r#"{"id":"x","method":"m","params":{"a":1},"_meta":{}}"#, vec![request(json!("x"))]),
+            (r#"{"method":"n"}"#, vec![RpcMessage::Notification { method: "n".into(), params: Value::Null }]),
+            (r#"{"id":3,"result":null}"#, vec![RpcMessage::Answer { id: json!(3), answer: Ok(Value::Null) }]),
+            (
+                r#"{"id":3,"error":{"code":-1,"message":"no"}}"#,
+                vec![RpcMessage::Answer { id: json!(3), answer: Err(AcpError::new(-1, "no")) }],
+            ),
+            (
+                r#"[{"method":"n"},{"id":1,"method":"m","params":{"a":1}}]"#,
+                vec![RpcMessage::Notification { method: "n".into(), params: Value::Null }, request(json!(1))],
+            ),
+            ("  ", vec![]),
+        ] {
+            assert_eq!(parse_line(line.as_bytes()), want, "{line}");
+        }
+        for bad in
+            ["{", "1", "[]", "{}", r#"{"id":[],"method":"m"}"#, r#"{"method":1,"id":2}"#, r#"{"id":1}"#]
+        {
+            let heard = parse_line(bad.as_bytes());
+            assert!(matches!(heard.as_slice(), [RpcMessage::Broken { .. }]), "{bad}: {heard:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_breaks_the_reader(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            parse_line(&line);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `haft acp`: sessions for editors.
+
+use std::{process::ExitCode, sync::Arc};
+
+use haft_acp::{AcpEnd, AcpFace, EditorPlace, SpecMaker};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+use crate::{
+    args::{Options, RunArgs},
+    output::{Ended, Failure},
+    spec,
+};
+
+/// Serves the editor at standard input and output until it is gone.
+pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
+    if run.print || run.prompt.is_some() {
+        return Err(Failure::Message(String::from("haft acp takes prompts from the editor, not from flags")));
+    }
+    let runtime = spec::runtime()?;
+    let maker = spec_maker(run.clone(), options.clone());
+    let code = runtime.block_on(async {
+        let signals =
+            signals().ok_or_else(|| Failure::Message(String::from("signals cannot be received")))?;
+        Ok::<u8, Failure>(AcpFace::new(maker, env!("CARGO_PKG_VERSION")).run(signals).await)
+    });
+    // What is still blocked somewhere does not keep us from ending.
+    runtime.shutdown_background();
+    Ok(ExitCode::from(code?))
+}
+
+/// A session is what the flags say, in the place the editor names.
+fn spec_maker(run: RunArgs, options: Options) -> SpecMaker {
+    Arc::new(move |place: &EditorPlace| {
+        let mut options = options.clone();
+        options.cwd = Some(place.cwd.clone());
+        options.add_dir.extend(place.extra_dirs.iter().cloned());
+        spec::of_run(&run, &options).map_err(|failure| match failure {
+            Failure::Message(problem) => problem,
+            Failure::ClosedPipe => String::from("nobody reads"),
+        })
+    })
+}
+
+fn signals() -> Option<mpsc::UnboundedReceiver<AcpEnd>> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for (kind, meaning) in
+        [(SignalKind::terminate(), AcpEnd::Terminate), (SignalKind::interrupt(), AcpEnd::Interrupt)]
+    {
+        let (mut signal, sender) = (signal(kind).ok()?, sender.clone());
+        tokio::spawn(async move { while signal.recv().await.is_some() && sender.send(meaning).is_ok() {} });
+    }
+    Some(receiver)
+}

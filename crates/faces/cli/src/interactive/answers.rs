@@ -1,0 +1,114 @@
+//! Answers, commands of the person's shell, and notes.
+
+use std::{path::Path, process::Stdio};
+
+use haft_session::{Command, Prompt};
+use haft_terminal::{AskAnswer, PanelText, SessionNews};
+use haft_tool::{Line, LineStyle};
+use haft_types::text;
+
+use super::{NewsSink, TerminalFace, questions::AnswerStep};
+
+/// So much of what a command prints is shown and told.
+const MOST_OUTPUT: usize = 30_000;
+
+impl TerminalFace {
+    pub(super) fn answer(&mut self, id: &str, answer: AskAnswer, news: &NewsSink) {
+        let Some(handle) = &self.handle else { return };
+        // Nobody asks this any more.
+        let Some(question) = self.questions.get_mut(id) else { return };
+        match question.answer(answer) {
+            Ok(AnswerStep::Done(answer)) => handle.answer(id, answer),
+            Ok(AnswerStep::Next(card)) => news.tell(SessionNews::Asked(Box::new(card))),
+            Err(why) => news.tell(SessionNews::AnswerRefused { id: id.to_owned(), why }),
+        }
+    }
+
+    /// Runs a command of the person; the model hears of it with the next prompt.
+    pub(super) fn run_shell(&self, command: String, news: &NewsSink) {
+        let (cwd, news, handle) = (self.spec.place.cwd.clone(), news.clone(), self.handle.clone());
+        tokio::spawn(async move {
+            let (shown, ok) = match shell_output(&command, &cwd).await {
+                Ok(output) => output,
+                Err(err) => (format!("the command could not be started: {err}"), false),
+            };
+            let style = if ok { LineStyle::Plain } else { LineStyle::Error };
+            let lines = shown.lines().map(|line| Line::new(style, line)).collect();
+            let (title, text) = (String::new(), String::new());
+            news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: false }));
+            if let Some(handle) = handle {
+                let told = format!("I ran a command myself:\n$ {command}\n{shown}");
+                handle.prompt(Prompt { wants_answer: false, is_verbatim: true, ..Prompt::text(told) });
+            }
+        });
+    }
+
+    /// Keeps a note in the memory file of the project.
+    pub(super) fn remember(&self, note: &str, news: &NewsSink) {
+        let (path, note) = (memory_file(&self.spec.place.cwd), note.to_owned());
+        let (news, handle) = (news.clone(), self.handle.clone());
+        tokio::task::spawn_blocking(move || {
+            let kept = append_note(&path, &note);
+            news.tell(SessionNews::Notice(match kept {
+                Ok(()) => format!("kept in {}: {note}", path.display()),
+                Err(err) => format!("{}: {err}; the note was not kept", path.display()),
+            }));
+            if let Some(handle) = handle {
+                let told = format!("Keep in mind from now on: {note}");
+                handle.prompt(Prompt { wants_answer: false, is_verbatim: true, ..Prompt::text(told) });
+            }
+        });
+    }
+
+    pub(super) async fn next_mode(&mut self, news: &NewsSink) {
+        use haft_types::PermissionMode::{AcceptEdits, Default, Plan};
+        let Some(handle) = &self.handle else { return };
+        let Some(introduction) = handle.ask(Command::Reload).await else { return };
+        let mode = match introduction.mode {
+            Default => AcceptEdits,
+            AcceptEdits => Plan,
+            _ => Default,
+        };
+        self.set_mode(mode, news).await;
+    }
+}
+
+async fn shell_output(command: &str, cwd: &Path) -> std::io::Result<(String, bool)> {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let output = tokio::process::Command::new(shell)
+        .args(["-c", command])
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
+    all.push_str(&String::from_utf8_lossy(&output.stderr));
+    let mut shown = text::head(all.trim_end(), MOST_OUTPUT).to_owned();
+    if shown.len() < all.trim_end().len() {
+        shown.push_str(&format!("\n… {} more bytes", all.len() - shown.len()));
+    }
+    if let Some(code) = output.status.code().filter(|it| *it != 0) {
+        shown.push_str(&format!("\n(exit {code})"));
+    }
+    Ok((shown, output.status.success()))
+}
+
+/// The memory file that is there, or the usual one.
+fn memory_file(cwd: &Path) -> std::path::PathBuf {
+    let names = ["AGENTS.md", "CLAUDE.md"];
+    let found = names.iter().map(|name| cwd.join(name)).find(|path| path.is_file());
+    found.unwrap_or_else(|| cwd.join(names[0]))
+}
+
+fn append_note(path: &Path, note: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let before = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(err) => return Err(err),
+    };
+    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    file.write_all(format!("{gap}- {note}\n").as_bytes())
+}

@@ -1,0 +1,104 @@
+//! Files for `@`.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Files that are known at most.
+const MOST_FILES: usize = 200_000;
+/// How long a list counts as new.
+const FRESH: Duration = Duration::from_secs(10);
+/// Files that are offered.
+const MOST_OFFERED: usize = 50;
+
+/// The files of the project, listed when somebody asks for one.
+pub(super) struct FileList {
+    root: PathBuf,
+    known: Mutex<Option<(Instant, Vec<String>)>>,
+}
+
+impl FileList {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root, known: Mutex::new(None) }
+    }
+
+    /// Files whose paths fit what was typed, the best first. Reads the disk.
+    pub(super) fn fitting(&self, query: &str) -> Vec<String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|(when, _)| FRESH < when.elapsed()) {
+            *known = Some((Instant::now(), self.list()));
+        }
+        let files = known.as_ref().map_or(&[][..], |(_, files)| files);
+        let query = query.to_lowercase();
+        let mut found: Vec<(u32, &String)> =
+            files.iter().filter_map(|file| score(&query, file).map(|score| (score, file))).collect();
+        found.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.len().cmp(&b.1.len())).then(a.1.cmp(b.1)));
+        found.into_iter().take(MOST_OFFERED).map(|(_, file)| file.clone()).collect()
+    }
+
+    fn list(&self) -> Vec<String> {
+        let walk = ignore::WalkBuilder::new(&self.root).require_git(false).build();
+        let mut files: Vec<String> = Vec::new();
+        for entry in walk.flatten() {
+            let Ok(path) = entry.path().strip_prefix(&self.root) else { continue };
+            if path.as_os_str().is_empty() {
+                continue;
+            }
+            let mut name = path.to_string_lossy().into_owned();
+            if entry.file_type().is_some_and(|it| it.is_dir()) {
+                name.push('/');
+            }
+            files.push(name);
+            if MOST_FILES <= files.len() {
+                break;
+            }
+        }
+        files
+    }
+}
+
+/// How well a path fits; nothing when its letters are not there in order.
+fn score(query: &str, path: &str) -> Option<u32> {
+    if query.is_empty() {
+        let depth = path.trim_end_matches('/').matches('/').count();
+        return Some(100 - u32::try_from(depth.min(99)).unwrap_or(99));
+    }
+    let path = path.to_lowercase();
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(&path);
+    if name.starts_with(query) {
+        return Some(1000);
+    }
+    if name.contains(query) {
+        return Some(800);
+    }
+    if path.contains(query) {
+        return Some(600);
+    }
+    let (mut rest, mut runs, mut last) = (path.char_indices(), 0, None);
+    for letter in query.chars() {
+        let (at, _) = rest.find(|(_, it)| *it == letter)?;
+        runs += u32::from(last.is_none_or(|last: usize| last + 1 != at));
+        last = Some(at);
+    }
+    Some(400_u32.saturating_sub(10 * runs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_worth_more_than_folders() {
+        let order = |query: &str| {
+            let mut files = vec!["src/main.rs", "domain/x.rs", "a/m/ai/n.rs", "README.md"];
+            files.retain(|file| score(query, file).is_some());
+            files.sort_by_key(|file| std::cmp::Reverse(score(query, file)));
+            files.join(" ")
+        };
+        assert_eq!(order("main"), "src/main.rs domain/x.rs a/m/ai/n.rs");
+        assert_eq!(order("read"), "README.md");
+        assert_eq!(order("zzz"), "");
+    }
+}

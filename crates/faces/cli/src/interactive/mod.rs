@@ -1,0 +1,373 @@
+//! `haft` without arguments: a conversation at the terminal.
+//!
+//! The terminal is started first and shows its prompt at once; the session is
+//! opened behind it. Everything here translates: events of the session into news
+//! for the terminal, what the person does into commands for the session.
+
+mod answers;
+mod commands;
+mod editor;
+mod files;
+mod news;
+mod person_question;
+mod questions;
+mod rewind;
+mod sessions;
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, mpsc},
+};
+
+use haft_session::{
+    Asking, Command, EventStream, FaceAnswers, LogStart, Prompt, RefusalWords, Reply, Session, SessionHandle,
+    SessionSpec,
+};
+use haft_terminal::{
+    Ink, InkLine, KeyMap, PromptHistory, SessionNews, TermEffect, TermEvent, TermLook, Tone,
+    plain::{PlainInput, PlainTerminal},
+    shell::{OpenTerminal, TermSender, TerminalSetup, is_there},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+use self::{news::NewsMaker, questions::AskedQuestion};
+use crate::{
+    args::{Options, RunArgs},
+    output::{Ended, Failure},
+    spec,
+};
+
+/// Whether a person sits at a terminal.
+pub(crate) fn is_possible() -> bool {
+    is_there()
+}
+
+pub(crate) fn run(run: &RunArgs, options: &Options) -> Ended {
+    let mut wanted = spec::of_run(run, options)?;
+    wanted.asking = Asking::Face(RefusalWords::Explained);
+    wanted.face_answers = FaceAnswers { elicitation: true, server_trust: true };
+    (wanted.progress, wanted.checkpoints) = (true, true);
+    let variable = |name: &str| wanted.place.variables.text(name);
+    let look = TermLook::of_variables(variable);
+    let is_on = |name: &str| variable(name).is_some_and(|it| !it.is_empty() && it != "0");
+    let is_plain = is_on("HAFT_ACCESSIBLE") || is_on("ACCESSIBLE") || !look.can_draw();
+    let (effects, taken) = unbounded_channel();
+    let setup = setup(&wanted, look, effects);
+    let face = TerminalFace::new(wanted, options.clone(), run.prompt.clone());
+    if is_plain {
+        return plain(setup, face, taken);
+    }
+    let terminal = OpenTerminal::start(setup)?;
+    let sender = terminal.sender();
+    let ended = spec::runtime()?.block_on(face.converse(NewsSink::Drawn(sender), taken));
+    terminal.end(ended.farewell);
+    Ok(ExitCode::from(ended.code))
+}
+
+/// Only lines, for screen readers and terminals that cannot draw.
+fn plain(setup: TerminalSetup, face: TerminalFace, taken: UnboundedReceiver<TermEffect>) -> Ended {
+    let (input, inputs) = mpsc::channel();
+    let lines = input.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines() {
+            let Ok(line) = line else { break };
+            if lines.send(PlainInput::Line(line)).is_err() {
+                return;
+            }
+        }
+        lines.send(PlainInput::End).ok();
+    });
+    let terminal = PlainTerminal::new(setup, std::io::stdout());
+    let shown = std::thread::spawn(move || terminal.run(&inputs));
+    let ended = spec::runtime()?.block_on(face.converse(NewsSink::Plain(input.clone()), taken));
+    input.send(PlainInput::Event(TermEvent::News(SessionNews::Farewell(ended.farewell)))).ok();
+    shown.join().ok();
+    Ok(ExitCode::from(ended.code))
+}
+
+fn setup(spec: &SessionSpec, look: TermLook, effects: UnboundedSender<TermEffect>) -> TerminalSetup {
+    let place = shortened_home(&spec.place.cwd, spec.place.home().as_deref());
+    let greeting = InkLine::of("haft", Ink::tone(Tone::Accent).bold()).with(&format!(" · {place}"), Ink::DIM);
+    let history = match spec.place.state_dir.clone().or_else(|| spec.place.home().map(|it| it.join(".haft")))
+    {
+        Some(dir) => PromptHistory::of_file(&dir.join("history.jsonl"), &spec.place.cwd.to_string_lossy()),
+        None => PromptHistory::none(),
+    };
+    let variables = spec.place.variables.clone();
+    TerminalSetup {
+        look,
+        history,
+        keys: (KeyMap::default(), Vec::new()),
+        greeting: vec![greeting],
+        editor: Arc::new(move |text| editor::edit(text, &variables)),
+        effects: Arc::new(move |effect| drop(effects.send(effect))),
+    }
+}
+
+fn shortened_home(path: &std::path::Path, home: Option<&std::path::Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => String::from("~"),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// Where news go.
+#[derive(Clone)]
+pub(crate) enum NewsSink {
+    /// To the thread that draws.
+    Drawn(TermSender),
+    /// To the thread that writes lines.
+    Plain(mpsc::Sender<PlainInput>),
+}
+
+impl NewsSink {
+    pub(crate) fn tell(&self, news: SessionNews) {
+        match self {
+            Self::Drawn(sender) => sender.news(news),
+            Self::Plain(sender) => drop(sender.send(PlainInput::Event(TermEvent::News(news)))),
+        }
+    }
+}
+
+/// How it ended.
+struct FaceEnd {
+    code: u8,
+    farewell: Vec<String>,
+}
+
+/// The face: a session, and what the person is shown and asked of it.
+struct TerminalFace {
+    spec: SessionSpec,
+    options: Options,
+    first: Option<String>,
+    handle: Option<SessionHandle>,
+    maker: NewsMaker,
+    questions: HashMap<String, AskedQuestion>,
+    files: Arc<files::FileList>,
+    /// What the person said: its name in the log, and its words.
+    said: Vec<(String, String)>,
+}
+
+impl TerminalFace {
+    fn new(spec: SessionSpec, options: Options, first: Option<String>) -> Self {
+        let maker = NewsMaker::new(spec.place.cwd.clone());
+        let files = Arc::new(files::FileList::new(spec.place.cwd.clone()));
+        let (handle, questions, said) = (None, HashMap::new(), Vec::new());
+        Self { spec, options, first, handle, maker, questions, files, said }
+    }
+
+    /// Until the person leaves, or somebody ends the program.
+    async fn converse(mut self, news: NewsSink, mut taken: UnboundedReceiver<TermEffect>) -> FaceEnd {
+        let mut signals = Signals::listen();
+        let mut events = self.open(&news).await;
+        if let Some(first) = self.first.take() {
+            news.tell(SessionNews::Begin(first));
+        }
+        let code = loop {
+            tokio::select! {
+                effect = taken.recv() => match effect {
+                    None | Some(TermEffect::Quit) => break 0,
+                    Some(effect) => {
+                        if let Some(opened) = self.carry_out(effect, &news).await {
+                            events = Some(opened);
+                        }
+                    }
+                },
+                event = next_event(&mut events) => match event {
+                    Some(event) => self.hear(&event, &news),
+                    None => events = None,
+                },
+                signal = signals.next() => match signal {
+                    HeardSignal::SizeChanged => if let NewsSink::Drawn(sender) = &news { sender.size_changed() },
+                    HeardSignal::Resumed => if let NewsSink::Drawn(sender) = &news { sender.resumed() },
+                    HeardSignal::End(code) => break code,
+                },
+            }
+        };
+        FaceEnd { code, farewell: self.close().await }
+    }
+
+    /// Opens the session of the spec, and introduces it.
+    async fn open(&mut self, news: &NewsSink) -> Option<EventStream> {
+        let opened = Session::open(self.spec.clone());
+        let (handle, events) = match opened {
+            Ok(opened) => opened,
+            Err(problem) => {
+                news.tell(SessionNews::CannotOpen(commands::what_to_do(&problem.to_string())));
+                return None;
+            }
+        };
+        self.maker.set_catalog(handle.premises().catalog().ok());
+        for it in commands::preferences(&handle) {
+            news.tell(it);
+        }
+        if self.spec.log.start != LogStart::New {
+            self.show_before(&handle, news).await;
+        }
+        self.handle = Some(handle.clone());
+        let news = news.clone();
+        let place = shortened_home(&self.spec.place.cwd, self.spec.place.home().as_deref());
+        // Answers of the session must not keep keys waiting.
+        tokio::spawn(async move { commands::introduce(&handle, place, &news).await });
+        Some(events)
+    }
+
+    fn hear(&mut self, event: &haft_session::SessionEvent, news: &NewsSink) {
+        if let haft_session::Happening::Asked(question) = &event.what {
+            let asked = AskedQuestion::of(question, &self.spec.place.cwd);
+            news.tell(SessionNews::Asked(Box::new(asked.card())));
+            self.questions.insert(question.id.clone(), asked);
+        }
+        if let haft_session::Happening::Settled(id, _) = &event.what {
+            self.questions.remove(id);
+        }
+        for it in self.maker.of(event) {
+            news.tell(it);
+        }
+        if self.maker.take_bill_wish()
+            && let Some(handle) = self.handle.clone()
+        {
+            let news = news.clone();
+            tokio::spawn(async move { commands::tell_bill(&handle, &news).await });
+        }
+    }
+
+    async fn carry_out(&mut self, effect: TermEffect, news: &NewsSink) -> Option<EventStream> {
+        match effect {
+            TermEffect::Send(text) => self.say(text),
+            TermEffect::Interrupt => {
+                if let Some(handle) = &self.handle {
+                    handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
+                }
+            }
+            TermEffect::Answer { id, answer } => self.answer(&id, answer, news),
+            TermEffect::Command { name, arguments } => return self.command(&name, &arguments, news).await,
+            TermEffect::Picked { purpose, id } => return self.picked(&purpose, &id, news).await,
+            TermEffect::NextMode => self.next_mode(news).await,
+            TermEffect::Files(query) => {
+                let (list, news) = (Arc::clone(&self.files), news.clone());
+                tokio::task::spawn_blocking(move || {
+                    let found = list.fitting(&query);
+                    news.tell(SessionNews::Files { query, found });
+                });
+            }
+            TermEffect::Shell(command) => self.run_shell(command, news),
+            TermEffect::Remember(note) => self.remember(&note, news),
+            TermEffect::ToBackground => {
+                if let Some(handle) = &self.handle {
+                    handle.send(Command::MoveToBackground(None));
+                }
+            }
+            // What the thread of the terminal does itself.
+            TermEffect::Edit(_)
+            | TermEffect::Copy(_)
+            | TermEffect::Alert(_)
+            | TermEffect::Suspend
+            | TermEffect::Redraw
+            | TermEffect::Quit => (),
+        }
+        None
+    }
+
+    fn say(&mut self, text: String) {
+        let Some(handle) = &self.handle else { return };
+        let prompt = Prompt::text(text.clone());
+        self.said.push((prompt.uuid.clone(), text));
+        handle.prompt(prompt);
+    }
+
+    /// Closes the session, and says what is worth knowing at the end.
+    async fn close(&mut self) -> Vec<String> {
+        let Some(handle) = self.handle.take() else { return Vec::new() };
+        let usage = handle.ask(Command::Usage).await;
+        handle.close().await;
+        if self.said.is_empty() && self.spec.log.start == LogStart::New {
+            return Vec::new();
+        }
+        let mut about = Vec::new();
+        if let Some(usage) = &usage {
+            about.push(format!("${:.3}", usage.bill.usd));
+        }
+        let changed = self.maker.changed_files();
+        match changed.len() {
+            0 => (),
+            1 => about.push(format!("1 file changed ({})", changed[0])),
+            count => about.push(format!("{count} files changed (haft history, haft undo)")),
+        }
+        let id = usage.map_or_else(|| handle.id().to_string(), |it| it.session_id.to_string());
+        vec![about.join(" · "), format!("go on with: haft --resume {id}")]
+    }
+}
+
+async fn next_event(events: &mut Option<EventStream>) -> Option<haft_session::SessionEvent> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What a signal means.
+enum HeardSignal {
+    SizeChanged,
+    Resumed,
+    End(u8),
+}
+
+/// Signals that concern a terminal.
+struct Signals {
+    heard: UnboundedReceiver<HeardSignal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        let (sender, heard) = unbounded_channel();
+        let kinds: [(SignalKind, fn() -> HeardSignal); 6] = [
+            (SignalKind::window_change(), || HeardSignal::SizeChanged),
+            (SignalKind::from_raw(18), || HeardSignal::Resumed),
+            (SignalKind::interrupt(), || HeardSignal::End(130)),
+            (SignalKind::terminate(), || HeardSignal::End(143)),
+            (SignalKind::hangup(), || HeardSignal::End(129)),
+            (SignalKind::quit(), || HeardSignal::End(131)),
+        ];
+        for (kind, heard) in kinds {
+            // A signal nobody can listen to does what it always does.
+            let Ok(mut signals) = signal(kind) else { continue };
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while signals.recv().await.is_some() {
+                    if sender.send(heard()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { heard }
+    }
+
+    async fn next(&mut self) -> HeardSignal {
+        match self.heard.recv().await {
+            Some(heard) => heard,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The log of the session, where there is one.
+fn log_of(handle: &SessionHandle) -> Option<PathBuf> {
+    handle.log_path().map(PathBuf::from)
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::ClosedPipe => Self::from("nobody reads it"),
+            Failure::Message(message) => message,
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Questions of a session as cards, and what was answered.
+
+use std::{path::Path, sync::Arc};
+
+use haft_mcp_client::{ElicitAnswer, Elicitation};
+use haft_permission::{Behavior, Destination, PermissionUpdate, preview};
+use haft_runtime::Answer;
+use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
+use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
+use haft_tool::{Line, LineStyle};
+use haft_types::AgentId;
+use serde_json::Value;
+
+use super::person_question::PersonQuestion;
+use crate::person::form;
+
+/// A question that waits, and what its rows mean.
+pub(super) struct AskedQuestion {
+    question: Arc<SessionQuestion>,
+    cwd: String,
+    rows: Vec<(ChoiceRow, RowMeaning)>,
+    /// Questions of a call that is one, and what was answered so far.
+    asked: Vec<PersonQuestion>,
+    answered: serde_json::Map<String, Value>,
+}
+
+/// What becomes of an answer.
+pub(super) enum AnswerStep {
+    /// The session is told.
+    Done(QuestionAnswer),
+    /// The next part is asked.
+    Next(AskCard),
+}
+
+/// What a row means.
+enum RowMeaning {
+    Yes(Vec<PermissionUpdate>),
+    No,
+    Stop,
+    /// Yes, with the input that was edited.
+    Edited,
+}
+
+impl AskedQuestion {
+    pub(super) fn of(question: &Arc<SessionQuestion>, cwd: &Path) -> Self {
+        let rows = match &question.subject {
+            QuestionSubject::Permission(asked) => permission_rows(asked),
+            QuestionSubject::Elicitation(asked) => page_rows(asked),
+            QuestionSubject::ServerTrust(_) => vec![
+                (row('y', "Yes, start it from now on, exactly as it is"), RowMeaning::Yes(Vec::new())),
+                (row('n', "No"), RowMeaning::No),
+            ],
+        };
+        let asked = match &question.subject {
+            QuestionSubject::Permission(it) if it.needs_person => PersonQuestion::all(&it.input),
+            _ => Vec::new(),
+        };
+        let (question, cwd) = (Arc::clone(question), cwd.display().to_string());
+        Self { question, cwd, rows, asked, answered: serde_json::Map::new() }
+    }
+
+    fn shortened(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.cwd), "")
+    }
+
+    pub(super) fn card(&self) -> AskCard {
+        if let Some(part) = self.asked.get(self.answered.len()) {
+            let from = self.question.asker.clone();
+            return part.card(&self.question.id, from, self.asked.len() - self.answered.len());
+        }
+        let rows: Vec<ChoiceRow> = self.rows.iter().map(|it| it.0.clone()).collect();
+        let (title, headline, body, kind) = match &self.question.subject {
+            QuestionSubject::Permission(asked) => {
+                let headline = self.shortened(&asked.shown.headline);
+                let name = format!("{} ", asked.tool);
+                let headline = headline.strip_prefix(&name).unwrap_or(&headline).to_owned();
+                match plan_of(asked) {
+                    Some(plan) => {
+                        let body = plan.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                        (String::from("The plan is ready"), String::new(), body, AskKind::Choice(rows))
+                    }
+                    None => {
+                        let title = format!("{} wants to run", asked.tool);
+                        (title, headline, self.body(asked), AskKind::Choice(rows))
+                    }
+                }
+            }
+            QuestionSubject::Elicitation(asked) => {
+                let kind = match (&asked.url, &asked.schema) {
+                    (None, Some(schema)) => AskKind::Form(form::fields(schema)),
+                    _ => AskKind::Choice(rows),
+                };
+                let wants = if asked.url.is_some() { "wants you to open a page" } else { "asks" };
+                let title = format!("The MCP server {} {wants}", asked.server);
+                (title, String::new(), elicitation_body(asked), kind)
+            }
+            QuestionSubject::ServerTrust(waiting) => {
+                let news = if waiting.has_changed() { "has changed" } else { "names" };
+                let title = format!("The project {news} the MCP server {}", waiting.server.name);
+                let body = vec![Line::new(LineStyle::Plain, waiting.server.summary())];
+                (title, String::new(), body, AskKind::Choice(rows))
+            }
+        };
+        let from = match (&self.question.asker, &self.question.agent) {
+            (Some(asker), _) => Some(asker.clone()),
+            (None, AgentId::Main) => None,
+            (None, child) => Some(child.to_string()),
+        };
+        AskCard { id: self.question.id.clone(), from, title, headline, body, kind }
+    }
+
+    /// The change or the command, then why it is asked, part by part.
+    fn body(&self, asked: &PermissionQuestion) -> Vec<Line> {
+        let mut lines = asked.shown.lines.clone();
+        let decision = &asked.decision;
+        for part in &decision.parts {
+            let (mark, style) = match part.decision {
+                Behavior::Allow => ("✓", LineStyle::Dim),
+                Behavior::Ask => ("?", LineStyle::Plain),
+                Behavior::Deny => ("✗", LineStyle::Error),
+            };
+            let text = format!("{mark} {}: {}", self.shortened(&part.subject), self.shortened(&part.reason));
+            lines.push(Line::new(style, text));
+        }
+        if decision.parts.iter().all(|part| part.reason != decision.reason) {
+            lines.push(Line::new(LineStyle::Plain, self.shortened(&decision.reason)));
+        }
+        lines.extend(decision.notes.iter().map(|note| Line::new(LineStyle::Dim, note.as_str())));
+        lines
+    }
+
+    /// What the session is told; or why the answer cannot be taken.
+    pub(super) fn answer(&mut self, answer: AskAnswer) -> Result<AnswerStep, String> {
+        let Some(part) = self.asked.get(self.answered.len()) else {
+            return self.plain_answer(answer).map(AnswerStep::Done);
+        };
+        let Some(words) = part.words(&answer) else {
+            let no = Answer::no("the user did not want to answer");
+            return Ok(AnswerStep::Done(QuestionAnswer::Permission(no)));
+        };
+        self.answered.insert(part.question.clone(), Value::from(words));
+        if self.answered.len() < self.asked.len() {
+            return Ok(AnswerStep::Next(self.card()));
+        }
+        let QuestionSubject::Permission(asked) = &self.question.subject else {
+            return Err(String::from("this is no question to a person"));
+        };
+        let mut input = asked.input.clone();
+        input["answers"] = Value::Object(std::mem::take(&mut self.answered));
+        let answer = Answer::Allow { updated_input: Some(input), updates: Vec::new() };
+        Ok(AnswerStep::Done(QuestionAnswer::Permission(answer)))
+    }
+
+    fn plain_answer(&self, answer: AskAnswer) -> Result<QuestionAnswer, String> {
+        let (row, words) = match answer {
+            AskAnswer::Choice(choice) => (self.rows.get(choice.row), choice.words),
+            AskAnswer::Form(values) => return self.form_answer(&values),
+            AskAnswer::Many(..) | AskAnswer::Cancelled => (None, String::new()),
+        };
+        let meaning = row.map_or(&RowMeaning::No, |it| &it.1);
+        Ok(match &self.question.subject {
+            QuestionSubject::Permission(_) => QuestionAnswer::Permission(match meaning {
+                RowMeaning::Yes(updates) => Answer::Allow { updated_input: None, updates: updates.clone() },
+                RowMeaning::No if words.trim().is_empty() => Answer::no("the user said no"),
+                RowMeaning::No => Answer::no(format!("the user said no, and: {}", words.trim())),
+                RowMeaning::Edited => {
+                    Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
+                }
+                RowMeaning::Stop => Answer::Deny {
+                    message: String::from("the user said no and stopped the work"),
+                    interrupt: true,
+                },
+            }),
+            QuestionSubject::Elicitation(_) => QuestionAnswer::Elicitation(match (row, meaning) {
+                (_, RowMeaning::Yes(_)) => ElicitAnswer::Accept(serde_json::Map::new()),
+                (None, _) => ElicitAnswer::Decline,
+                _ => ElicitAnswer::Decline,
+            }),
+            QuestionSubject::ServerTrust(_) => {
+                QuestionAnswer::ServerTrust(matches!(meaning, RowMeaning::Yes(_)))
+            }
+        })
+    }
+
+    fn form_answer(&self, values: &[String]) -> Result<QuestionAnswer, String> {
+        let QuestionSubject::Elicitation(asked) = &self.question.subject else {
+            return Err(String::from("this is no form"));
+        };
+        let schema = asked.schema.clone().unwrap_or_default();
+        let filled = form::read(&schema, values)?;
+        Ok(QuestionAnswer::Elicitation(ElicitAnswer::Accept(filled)))
+    }
+}
+
+/// The input that was edited; it is checked like any other.
+fn edited(text: &str) -> Result<Value, String> {
+    let input: Value =
+        serde_json::from_str(text).map_err(|err| format!("what was edited is no JSON: {err}"))?;
+    input.is_object().then_some(input).ok_or_else(|| String::from("the input must be an object"))
+}
+
+fn row(key: char, label: &str) -> ChoiceRow {
+    ChoiceRow { key, label: label.to_owned(), ..ChoiceRow::default() }
+}
+
+/// The plan that is to be approved, if it is one.
+fn plan_of(asked: &PermissionQuestion) -> Option<&str> {
+    asked.input["plan"].as_str().filter(|_| asked.needs_person)
+}
+
+fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
+    if plan_of(asked).is_some() {
+        let input = serde_json::to_string_pretty(&asked.input).unwrap_or_default();
+        let edit = ChoiceRow { edits: Some(input), ..row('e', "Yes, but edit it first") };
+        let no = ChoiceRow { words: true, ..row('n', "No, go on planning, and say what is missing") };
+        return vec![
+            (row('y', "Yes, begin"), RowMeaning::Yes(Vec::new())),
+            (edit, RowMeaning::Edited),
+            (no, RowMeaning::No),
+            (row('x', "No, and stop"), RowMeaning::Stop),
+        ];
+    }
+    let decision = &asked.decision;
+    let once = ChoiceRow { twice: decision.insists(), ..row('y', "Yes, this once") };
+    let mut rows = vec![(once, RowMeaning::Yes(Vec::new()))];
+    let rules: Vec<PermissionUpdate> = decision
+        .suggestions
+        .iter()
+        .filter(|it| matches!(it, PermissionUpdate::AddRules(_) | PermissionUpdate::AddDirectories { .. }))
+        .cloned()
+        .collect();
+    if !rules.is_empty() {
+        let here: Vec<PermissionUpdate> = rules.iter().cloned().map(for_session).collect();
+        let label = "Yes, and the same until the session ends";
+        rows.push((lasting('s', label, &here), RowMeaning::Yes(here)));
+    }
+    if rules.iter().any(|it| it.destination().persists()) {
+        let label = "Yes, always here (written into the settings)";
+        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules)));
+    }
+    for update in &decision.suggestions {
+        if let PermissionUpdate::SetMode { mode, .. } = update {
+            let label = format!("Yes, and go on in {mode} mode");
+            rows.push((row('m', &label), RowMeaning::Yes(vec![update.clone()])));
+        }
+    }
+    let input = serde_json::to_string_pretty(&asked.input).unwrap_or_default();
+    let edit = ChoiceRow { edits: Some(input), ..row('e', "Yes, but edit it first") };
+    rows.push((edit, RowMeaning::Edited));
+    let no = ChoiceRow { words: true, ..row('n', "No, and say what to do instead") };
+    rows.push((no, RowMeaning::No));
+    rows.push((row('x', "No, and stop"), RowMeaning::Stop));
+    rows
+}
+
+/// The same change, forgotten at the end of the session.
+fn for_session(update: PermissionUpdate) -> PermissionUpdate {
+    match update {
+        PermissionUpdate::AddRules(mut list) => {
+            list.destination = Destination::Session;
+            PermissionUpdate::AddRules(list)
+        }
+        PermissionUpdate::AddDirectories { directories, .. } => {
+            PermissionUpdate::AddDirectories { directories, destination: Destination::Session }
+        }
+        other => other,
+    }
+}
+
+/// A yes that lasts shows the rule, and what else it would let run. One that is
+/// wider than the call has to be said twice.
+fn lasting(key: char, label: &str, updates: &[PermissionUpdate]) -> ChoiceRow {
+    let (mut detail, mut twice) = (Vec::new(), false);
+    for update in updates {
+        let shown = preview(update);
+        detail.push(shown.summary);
+        let others: Vec<String> = shown.matches.into_iter().take(3).collect();
+        if !others.is_empty() {
+            detail.push(format!("also runs: {}", others.join("  ·  ")));
+        }
+        if let PermissionUpdate::AddRules(list) = update {
+            let is_wide = |content: &Option<String>| content.as_ref().is_none_or(|it| it.contains('*'));
+            twice |= list.rules.iter().any(|rule| is_wide(&rule.rule_content));
+        }
+    }
+    ChoiceRow { detail, twice, ..row(key, label) }
+}
+
+fn page_rows(asked: &Elicitation) -> Vec<(ChoiceRow, RowMeaning)> {
+    let yes = if asked.url.is_some() { "I have opened it" } else { "Yes" };
+    vec![(row('y', yes), RowMeaning::Yes(Vec::new())), (row('n', "No"), RowMeaning::No)]
+}
+
+/// An address is shown with its host, and never opened by us.
+fn elicitation_body(asked: &Elicitation) -> Vec<Line> {
+    let mut lines: Vec<Line> = asked.message.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+    if let Some(address) = &asked.url {
+        let host = url::Url::parse(address).ok().and_then(|it| it.host_str().map(str::to_owned));
+        lines.push(Line::new(LineStyle::Hunk, format!("It leads to {}", host.unwrap_or_default())));
+        lines.push(Line::new(LineStyle::Plain, address.as_str()));
+    }
+    lines
+}

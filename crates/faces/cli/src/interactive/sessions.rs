@@ -1,0 +1,139 @@
+//! Going on with another session, and what was said in it.
+
+use std::time::SystemTime;
+
+use haft_agent::log::sessions;
+use haft_session::{Command, EventStream, LogStart, SessionHandle, SessionLogs};
+use haft_terminal::{CallFinish, PickRow, SessionNews};
+use haft_tool::{Line, LineStyle, Rendered};
+use haft_types::{Message, MessageBlock, Role, text};
+
+use super::{NewsSink, TerminalFace};
+
+/// Messages of an old session that are shown.
+const SHOWN: usize = 40;
+
+/// Lists the sessions of this directory.
+pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
+    let logs = SessionLogs::of(&face.spec.place, &face.spec.log.kept);
+    let news = news.clone();
+    tokio::task::spawn_blocking(move || {
+        let mut all: Vec<sessions::SessionInfo> =
+            logs.dirs().iter().filter_map(|dir| sessions::list(dir).ok()).flatten().collect();
+        all.sort_by_key(|it| std::cmp::Reverse(it.modified));
+        let row = |it: sessions::SessionInfo| PickRow {
+            detail: format!("{} · {}", ago(it.modified), it.id.chars().take(8).collect::<String>()),
+            title: text::one_line(&it.title, 120),
+            id: it.id,
+            preview: Vec::new(),
+        };
+        let rows: Vec<PickRow> = all.into_iter().map(row).collect();
+        if rows.is_empty() {
+            return news
+                .tell(SessionNews::Notice(String::from("there is no other session of this directory")));
+        }
+        let (purpose, title) = (String::from("session"), String::from("Go on with"));
+        news.tell(SessionNews::Pick { purpose, title, rows });
+    });
+}
+
+fn ago(then: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => String::from("just now"),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// Closes the session and goes on with another.
+pub(super) async fn take_up(face: &mut TerminalFace, id: &str, news: &NewsSink) -> Option<EventStream> {
+    if let Some(handle) = face.handle.take() {
+        handle.close().await;
+    }
+    face.questions.clear();
+    face.said.clear();
+    face.spec.log.start = LogStart::Session(id.to_owned());
+    (face.spec.log.id, face.spec.log.fork, face.spec.log.until) = (None, false, None);
+    news.tell(SessionNews::Notice(format!("going on with session {id}")));
+    face.open(news).await
+}
+
+impl TerminalFace {
+    /// Shows the end of what was said in a session that is taken up.
+    pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &NewsSink) {
+        let messages = handle.ask(Command::Messages).await.unwrap_or_default();
+        let hidden = messages.len().saturating_sub(SHOWN);
+        if 0 < hidden {
+            news.tell(SessionNews::LeftOut(hidden));
+        }
+        for message in messages.iter().skip(hidden) {
+            for block in &message.content {
+                for it in before(message.role, block) {
+                    news.tell(it);
+                }
+            }
+        }
+    }
+}
+
+fn before(role: Role, block: &MessageBlock) -> Vec<SessionNews> {
+    match block {
+        MessageBlock::Text { text } if role == Role::User => match text.trim_start().starts_with('<') {
+            // What the program told the model is not the person's.
+            true => Vec::new(),
+            false => vec![SessionNews::SaidBefore(text.clone())],
+        },
+        MessageBlock::Text { text } => vec![SessionNews::Text(text.clone()), SessionNews::BlockEnded],
+        MessageBlock::ToolUse(call) => vec![SessionNews::CallBegan {
+            id: call.id.to_string(),
+            agent: None,
+            name: call.name.clone(),
+            headline: text::one_line(&call.input.to_string(), 200),
+        }],
+        MessageBlock::ToolResult { tool_use_id, content, is_error } => {
+            let said = content.to_text();
+            let first = text::one_line(said.lines().next().unwrap_or_default(), 200);
+            let style = if *is_error { LineStyle::Error } else { LineStyle::Dim };
+            vec![SessionNews::CallEnded(Box::new(CallFinish {
+                id: tool_use_id.to_string(),
+                agent: None,
+                name: String::new(),
+                headline: String::new(),
+                failed: *is_error,
+                rendered: Rendered { headline: String::new(), lines: vec![Line::new(style, first)] },
+                whole: None,
+            }))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A conversation as a document.
+pub(super) fn as_markdown(messages: &[Message]) -> String {
+    let mut page = String::new();
+    for message in messages {
+        for block in &message.content {
+            match block {
+                MessageBlock::Text { text } if message.role == Role::User => {
+                    page.push_str(&format!("\n## {}\n\n", text::one_line(text, 100)));
+                    if 100 < text.len() || text.contains('\n') {
+                        page.push_str(&format!("{text}\n"));
+                    }
+                }
+                MessageBlock::Text { text } => page.push_str(&format!("\n{text}\n")),
+                MessageBlock::ToolUse(call) => {
+                    let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
+                    page.push_str(&format!("\n**{}**\n\n```json\n{input}\n```\n", call.name));
+                }
+                MessageBlock::ToolResult { content, .. } => {
+                    let said = content.to_text().replace("```", "` ` `");
+                    page.push_str(&format!("\n```\n{said}\n```\n"));
+                }
+                _ => (),
+            }
+        }
+    }
+    page
+}

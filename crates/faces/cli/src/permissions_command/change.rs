@@ -1,0 +1,111 @@
+//! `haft permissions allow | ask | deny | revoke`: rules in settings files.
+
+use std::process::ExitCode;
+
+use haft_config::Scope;
+use haft_permission::{Behavior, Destination, PermissionUpdate, Preview, RuleList, RuleText, preview};
+use haft_session::policy_of_rules;
+use haft_types::PermissionMode;
+use serde_json::json;
+
+use crate::{
+    args::{Options, RuleArgs, RuleScope},
+    output::{Ended, Failure, print_line},
+    show, spec,
+};
+
+/// Adds rules and says what they match. What cannot be read as a rule is refused.
+pub(super) fn add(behavior: Behavior, args: &RuleArgs, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let of = |wanted| if wanted == behavior { args.rules.clone() } else { Vec::new() };
+    let rules = [Behavior::Allow, Behavior::Ask, Behavior::Deny].map(|it| (it, of(it)));
+    let mode = PermissionMode::Default;
+    let policy = policy_of_rules(&premises.cwd, premises.home.as_deref(), mode, rules, Vec::new());
+    if let Some(warning) = policy.warnings().first() {
+        return Err(Failure::Message(format!("{}: {}", warning.rule.text, warning.message)));
+    }
+    let (scope, destination) = match args.scope {
+        RuleScope::Local => (Scope::Local, Destination::LocalSettings),
+        RuleScope::Project => (Scope::Project, Destination::ProjectSettings),
+        RuleScope::User => (Scope::User, Destination::UserSettings),
+    };
+    let added = premises.store.add_to_list(scope, key_of(behavior), &args.rules);
+    added.map_err(|err| err.to_string())?;
+    for rule in &args.rules {
+        let list = RuleList { rules: vec![rule_text(rule)], behavior, destination };
+        let shown = preview(&PermissionUpdate::AddRules(list));
+        match options.json {
+            true => print_line(
+                &json!({"rule": rule, "behavior": behavior, "matches": shown.matches, "misses": shown.misses})
+                    .to_string(),
+            )?,
+            false => print_line(&told(&shown))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes rules out of every file of the person and the project that has them.
+pub(super) fn revoke(rules: &[String], options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let policy = premises.policy()?;
+    let known = policy.rules_as_written();
+    for rule in rules {
+        let standing: Vec<_> = known.iter().filter(|it| *it.text == **rule).collect();
+        if standing.is_empty() {
+            return Err(Failure::Message(format!(
+                "no rule {rule} is in force; `haft permissions list` shows the rules as they are written"
+            )));
+        }
+        for entry in standing {
+            let scope = match entry.origin.destination {
+                Some(Destination::UserSettings) => Scope::User,
+                Some(Destination::ProjectSettings) => Scope::Project,
+                Some(Destination::LocalSettings) => Scope::Local,
+                _ => {
+                    let place = &entry.origin.label;
+                    let why = format!("{rule} stands in {place} and cannot be taken back from here");
+                    return Err(Failure::Message(why));
+                }
+            };
+            let (key, texts) = (key_of(entry.behavior), std::slice::from_ref(rule));
+            premises.store.remove_from_list(scope, key, texts).map_err(|err| err.to_string())?;
+        }
+    }
+    // A file of another program may have it too: that one is not ours to change.
+    let left = spec::premises(options)?.policy()?;
+    for rule in rules {
+        if let Some(entry) = left.rules_as_written().iter().find(|it| *it.text == **rule) {
+            let place = &entry.origin.label;
+            return Err(Failure::Message(format!("{rule} still stands in {place}; take it out there")));
+        }
+        print_line(&format!("taken back: {}", show::clean(rule)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn key_of(behavior: Behavior) -> &'static str {
+    match behavior {
+        Behavior::Allow => "permissions.allow",
+        Behavior::Ask => "permissions.ask",
+        Behavior::Deny => "permissions.deny",
+    }
+}
+
+/// A rule in its two parts. It was read as one before.
+fn rule_text(rule: &str) -> RuleText {
+    match rule.strip_suffix(')').and_then(|it| it.split_once('(')) {
+        Some((tool, spec)) => RuleText { tool_name: tool.to_owned(), rule_content: Some(spec.to_owned()) },
+        None => RuleText { tool_name: rule.to_owned(), rule_content: None },
+    }
+}
+
+fn told(shown: &Preview) -> String {
+    let mut text = shown.summary.clone();
+    for (what, examples) in [("matches", &shown.matches), ("does not match", &shown.misses)] {
+        for example in examples {
+            text.push_str(&format!("\n  {what}: {example}"));
+        }
+    }
+    show::clean(&text)
+}

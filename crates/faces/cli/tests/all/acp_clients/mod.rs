@@ -1,0 +1,89 @@
+//! Clients of other makes drive whole turns through `haft acp`.
+#![allow(clippy::print_stderr, reason = "test code")]
+
+use std::path::Path;
+
+use haft_testkit::{MockModel, Script, Turn};
+use serde_json::{Value, json};
+
+use crate::{common::Haft, editor_kits, hosts::executable};
+
+async fn stage() -> (Haft, MockModel) {
+    let haft = Haft::new();
+    haft.write("a.txt", "one\ntwo\n");
+    let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "three"});
+    let read = Turn::tool("Read", json!({"file_path": "a.txt"}));
+    let script = Script::of([read, Turn::tool("Edit", edit), Turn::text("Changed it.")]);
+    (haft, MockModel::start(script).await.unwrap())
+}
+
+/// Runs a client; what it printed.
+async fn run(mut client: tokio::process::Command, haft: &Haft, model: &MockModel) -> String {
+    let client = client
+        .current_dir(haft.ws())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", haft.home())
+        .env("HAFT", executable())
+        .env("ANTHROPIC_BASE_URL", model.url())
+        .env("ANTHROPIC_API_KEY", "key")
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let limit = std::time::Duration::from_secs(90);
+    let output = tokio::time::timeout(limit, client.output()).await.expect("the client hangs").unwrap();
+    let (said, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{noise}");
+    said.into_owned()
+}
+
+fn check_report(said: &str, haft: &Haft) {
+    let report: Value =
+        serde_json::from_str(said.lines().last().unwrap()).unwrap_or_else(|err| panic!("{err}: {said}"));
+    assert_eq!(report["stopReason"], "end_turn", "{report}");
+    assert_eq!(report["words"], "Changed it.", "{report}");
+    assert_eq!(report["asked"], 1, "{report}");
+    assert_eq!(report["diffs"], json!([["one\ntwo\n", "three\ntwo\n"]]), "{report}");
+    assert_eq!(report["replayed"], "Changed it.", "{report}");
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "three\ntwo\n");
+}
+
+#[tokio::test]
+async fn typescript_sdk() {
+    let Some(dir) = editor_kits::node() else { return };
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/client.mjs");
+    // Modules are looked for from where a program is.
+    std::fs::copy(cases, dir.join("client.mjs")).unwrap();
+    let (haft, model) = stage().await;
+    let mut client = tokio::process::Command::new("node");
+    client.arg(dir.join("client.mjs"));
+    check_report(&run(client, &haft, &model).await, &haft);
+}
+
+#[tokio::test]
+async fn python_sdk() {
+    let Some(python) = editor_kits::python() else { return };
+    let (haft, model) = stage().await;
+    let mut client = tokio::process::Command::new(python);
+    client.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/client.py"));
+    check_report(&run(client, &haft, &model).await, &haft);
+}
+
+#[tokio::test]
+async fn acpx() {
+    let Some(dir) = editor_kits::node() else { return };
+    let (haft, model) = stage().await;
+    let mut client = tokio::process::Command::new("node");
+    client.arg(dir.join("node_modules/.bin/acpx"));
+    client.args([
+        "--agent",
+        &format!("{} acp", executable()),
+        "--approve-all",
+        "--format",
+        "json",
+        "exec",
+        "go",
+    ]);
+    let said = run(client, &haft, &model).await;
+    assert!(said.contains("Changed it."), "{said}");
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "three\ntwo\n");
+}

@@ -1,0 +1,228 @@
+//! A raw editor around `haft acp`: sends what it likes, keeps every line that
+//! comes back, and has each of them judged by the protocol's own schema.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
+
+use std::{collections::HashMap, path::PathBuf, process::Stdio, time::Duration};
+
+use haft_testkit::MockModel;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, ChildStdin, ChildStdout},
+};
+
+use crate::common::Haft;
+
+/// Generous: only a hang is this slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the editor answers to a request of the agent; nothing to leave it open.
+pub type Answering = fn(&str, &Value) -> Option<Value>;
+
+pub struct EditorClient {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: tokio::io::Lines<BufReader<ChildStdout>>,
+    next: u64,
+    /// Methods of our requests, by id.
+    asked: HashMap<u64, String>,
+    answers: HashMap<u64, Value>,
+    /// Every line, with the method it answers.
+    pub heard: Vec<(Value, Option<String>)>,
+    /// Requests of the agent that were left open.
+    pub open: Vec<Value>,
+    pub answering: Answering,
+}
+
+/// Says yes, once.
+pub fn allow(method: &str, _: &Value) -> Option<Value> {
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "allow-once"}});
+    (method == "session/request_permission").then_some(outcome)
+}
+
+/// Leaves everything open.
+pub fn silent(_: &str, _: &Value) -> Option<Value> {
+    None
+}
+
+impl EditorClient {
+    /// Starts the program in a project, with this model behind it.
+    pub fn start(haft: &Haft, model: &MockModel, flags: &[&str]) -> Self {
+        let mut command = haft.async_command();
+        command.args(flags).arg("acp").env("ANTHROPIC_BASE_URL", model.url()).env("ANTHROPIC_API_KEY", "key");
+        Self::of_command(command)
+    }
+
+    pub fn of_command(mut command: tokio::process::Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.kill_on_drop(true).spawn().unwrap();
+        let input = child.stdin.take();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            child,
+            input,
+            lines,
+            next: 0,
+            asked: HashMap::new(),
+            answers: HashMap::new(),
+            heard: Vec::new(),
+            open: Vec::new(),
+            answering: allow,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    pub async fn raw(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        input.flush().await.unwrap();
+    }
+
+    /// Sends a request; its id.
+    pub async fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        self.asked.insert(self.next, method.to_owned());
+        let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        self.raw(&line.to_string()).await;
+        self.next
+    }
+
+    pub async fn say(&mut self, method: &str, params: Value) {
+        self.raw(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await;
+    }
+
+    /// Answers a request of the agent.
+    pub async fn reply(&mut self, request: &Value, result: Value) {
+        self.raw(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string()).await;
+    }
+
+    /// The next line, kept and answered where it asks something.
+    pub async fn hear(&mut self) -> Option<Value> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
+            .await
+            .expect("the agent hangs")
+            .unwrap()?;
+        let line: Value = serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"));
+        assert_eq!(line["jsonrpc"], "2.0", "{line}");
+        let mut answers = None;
+        if let Some(method) = line["method"].as_str() {
+            if line.get("id").is_some() {
+                match (self.answering)(method, &line["params"]) {
+                    Some(result) => self.reply(&line, result).await,
+                    None => self.open.push(line.clone()),
+                }
+            }
+        } else if let Some(id) = line["id"].as_u64() {
+            answers = self.asked.get(&id).cloned();
+            assert!(self.answers.insert(id, line.clone()).is_none(), "{id} was answered twice");
+        }
+        self.heard.push((line.clone(), answers));
+        Some(line)
+    }
+
+    /// The answer to a request: its result, or its error.
+    pub async fn answer(&mut self, id: u64) -> Result<Value, Value> {
+        while !self.answers.contains_key(&id) {
+            self.hear().await.expect("the agent is gone");
+        }
+        let answer = &self.answers[&id];
+        if answer.get("error").is_some() {
+            Err(answer["error"].clone())
+        } else {
+            Ok(answer["result"].clone())
+        }
+    }
+
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.ask(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Reads until something was heard that fits.
+    pub async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.hear().await.expect("the agent is gone");
+            if fits(&line) {
+                return line;
+            }
+        }
+    }
+
+    pub async fn begin(&mut self, abilities: Value) -> Value {
+        let params = json!({"protocolVersion": 1, "clientCapabilities": abilities});
+        self.call("initialize", params).await.unwrap()
+    }
+
+    pub async fn new_session(&mut self, haft: &Haft) -> String {
+        let made = self.call("session/new", json!({"cwd": haft.ws(), "mcpServers": []})).await.unwrap();
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn prompt(&mut self, session: &str, words: &str) -> Result<Value, Value> {
+        self.call("session/prompt", prompt_params(session, words)).await
+    }
+
+    /// Updates of a session so far.
+    pub fn updates(&self, session: &str) -> Vec<Value> {
+        let lines = self.heard.iter().filter(|(line, _)| line["method"] == "session/update");
+        let mine = lines.filter(|(line, _)| line["params"]["sessionId"] == session);
+        mine.map(|(line, _)| line["params"]["update"].clone()).collect()
+    }
+
+    pub fn updates_of(&self, session: &str, kind: &str) -> Vec<Value> {
+        self.updates(session).into_iter().filter(|it| it["sessionUpdate"] == kind).collect()
+    }
+
+    /// Ends the input and waits for the program. Everything it wrote fits the
+    /// schema, and it wrote nothing to standard error.
+    pub async fn end(mut self) -> Vec<Value> {
+        self.input = None;
+        while self.hear().await.is_some() {}
+        let status =
+            tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it does not end").unwrap();
+        let mut noise = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut noise).await.unwrap();
+        assert!(status.success(), "{status}: {noise}");
+        assert_eq!(noise, "", "standard error");
+        judge(&self.heard);
+        self.heard.into_iter().map(|(line, _)| line).collect()
+    }
+}
+
+pub fn prompt_params(session: &str, words: &str) -> Value {
+    json!({"sessionId": session, "prompt": [{"type": "text", "text": words}]})
+}
+
+/// Has every line judged by the schema of the pinned package; a loud word where
+/// it cannot be had.
+fn judge(heard: &[(Value, Option<String>)]) {
+    let (Some(python), Some(node)) = (crate::editor_kits::python(), crate::editor_kits::node()) else {
+        return;
+    };
+    let schema: PathBuf = node.join("node_modules/@agentclientprotocol/sdk/schema/v1/schema.unstable.json");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/judge.py");
+    let lines: String = heard
+        .iter()
+        .map(|(line, answers)| format!("{}\n", json!({"line": line, "answers": answers})))
+        .collect();
+    let mut judge = std::process::Command::new(python)
+        .arg(script)
+        .arg(schema)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = judge.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || std::io::Write::write_all(&mut input, lines.as_bytes()).unwrap());
+        let judged = judge.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&judged.stdout).into_owned();
+        let noise = String::from_utf8_lossy(&judged.stderr).into_owned();
+        assert!(judged.status.success(), "{said}{noise}");
+        assert_eq!(said.trim(), format!("{} lines fit", heard.len()), "{noise}");
+    });
+}

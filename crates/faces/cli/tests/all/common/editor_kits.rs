@@ -1,0 +1,51 @@
+//! Foreign makes of the editor protocol, pinned and installed once.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "test code")]
+
+use std::{path::PathBuf, process::Command};
+
+use crate::hosts::{home, installed, runs};
+
+/// The TypeScript SDK brings the schema; `acpx` is a client of another make.
+pub const NODE_KIT: [&str; 2] = ["@agentclientprotocol/sdk@2.4.0", "acpx@0.1.15"];
+pub const PYTHON_KIT: [&str; 2] = ["agent-client-protocol==0.12.1", "jsonschema==4.25.1"];
+
+/// A directory with the Node packages; `None` with a loud word where they cannot
+/// be had.
+pub fn node() -> Option<PathBuf> {
+    let dir = home("editor-node");
+    let make = || {
+        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
+            && runs(Command::new("npm").arg("install").args(NODE_KIT).current_dir(&dir))
+    };
+    installed(&dir, &NODE_KIT.join(" "), make).then_some(dir)
+}
+
+/// Drives a browser that is there already; axe judges pages for everybody.
+pub const BROWSER_KIT: [&str; 2] = ["playwright-core@1.65.0", "axe-core@4.14.0"];
+const CHROMIUM: &str = "/usr/bin/chromium";
+
+/// A directory with the packages that drive Chromium; `None` with a loud word
+/// where they, or Chromium itself, cannot be had.
+pub fn browser() -> Option<PathBuf> {
+    if !std::path::Path::new(CHROMIUM).exists() {
+        eprintln!("SKIPPED: {CHROMIUM} is not there");
+        return None;
+    }
+    let dir = home("browser-node");
+    let make = || {
+        std::fs::write(dir.join("package.json"), r#"{"private":true,"type":"module"}"#).is_ok()
+            && runs(Command::new("npm").arg("install").args(BROWSER_KIT).current_dir(&dir))
+    };
+    installed(&dir, &BROWSER_KIT.join(" "), make).then_some(dir)
+}
+
+/// A Python with the packages in it.
+pub fn python() -> Option<PathBuf> {
+    let dir = home("editor-python");
+    let python = dir.join("bin/python");
+    let make = || {
+        runs(Command::new("python3").args(["-m", "venv"]).arg(&dir))
+            && runs(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PYTHON_KIT))
+    };
+    installed(&dir, &PYTHON_KIT.join(" "), make).then_some(python)
+}

@@ -1,0 +1,111 @@
+//! A machine that has nothing to give: no room in the home, none but to read, no
+//! threads.
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs, reason = "test code")]
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::common::Haft;
+
+/// A home of a size, or one that cannot be written. Gone when dropped.
+struct MountedHome<'a>(&'a Path);
+
+impl<'a> MountedHome<'a> {
+    fn mount(at: &'a Path, options: &str) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at);
+        mount.output().ok()?.status.success().then_some(Self(at))
+    }
+}
+
+impl Drop for MountedHome<'_> {
+    fn drop(&mut self) {
+        Command::new("umount").arg(self.0).output().ok();
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// Looking, running and changing files work from a home that takes nothing; what
+/// is lost by it is said.
+#[test]
+fn a_home_that_takes_nothing_keeps_nobody_from_working() {
+    for options in ["size=64k", "ro"] {
+        let haft = Haft::new();
+        haft.write("a.txt", "alpha\n");
+        let home = haft.home();
+        let Some(_mounted) = MountedHome::mount(&home, options) else {
+            return eprintln!("SKIPPED: a tmpfs cannot be mounted here (needs root)");
+        };
+        if options != "ro" {
+            let full = std::fs::write(home.join("fill"), vec![0; 1 << 20]);
+            assert!(full.is_err(), "the home is not full");
+        }
+        let call = |name: &str, input: &str| {
+            haft.run(&["tool", "call", name, input, "--permission-mode", "bypassPermissions"], "")
+        };
+        let read = call("Read", r#"{"file_path": "a.txt"}"#);
+        assert!(read.status.success() && said(&read).contains("alpha"), "{options}: {}", said(&read));
+        let ran = call("Bash", r#"{"command": "seq 5000 6000; echo done"}"#);
+        assert!(ran.status.success() && said(&ran).contains("done"), "{options}: {}", said(&ran));
+        assert!(said(&ran).contains("cannot be written"), "{options}: {}", said(&ran));
+        let wrote = call("Write", r#"{"file_path": "b.txt", "content": "new\n"}"#);
+        assert!(wrote.status.success(), "{options}: {}", said(&wrote));
+        assert_eq!(std::fs::read_to_string(haft.ws().join("b.txt")).unwrap(), "new\n");
+        let undo = haft.run(&["undo"], "");
+        assert!(!undo.status.success() && !said(&undo).contains("panicked"), "{options}: {}", said(&undo));
+    }
+}
+
+/// However few threads there are: the work is done, or it is said why not.
+#[test]
+fn too_few_threads_are_a_clear_error() {
+    /// Nobody else is this user.
+    const USER: &str = "61273";
+    let haft = Haft::new();
+    haft.write("a.txt", "alpha\n");
+    let top = haft.dir.path();
+    let given = Command::new("chown").args(["-R", USER]).arg(top).status();
+    let limited = |most: usize, args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            USER,
+            "--regid",
+            USER,
+            "--clear-groups",
+            "prlimit",
+            &format!("--nproc={most}"),
+        ]);
+        command.arg(env!("CARGO_BIN_EXE_haft")).args(args).current_dir(haft.ws()).env("HOME", haft.home());
+        command.stdin(std::process::Stdio::null()).output()
+    };
+    let works = |output: &std::io::Result<Output>| output.as_ref().is_ok_and(|it| it.status.success());
+    if !given.is_ok_and(|it| it.success()) || !works(&limited(1000, &["tool", "list"])) {
+        return eprintln!("SKIPPED: cannot become another user here (needs root, setpriv and prlimit)");
+    }
+    for most in [1, 2, 3, 4, 6, 7, 9, 12, 100] {
+        for args in [
+            &["tool", "call", "Read", r#"{"file_path": "a.txt"}"#][..],
+            &["tool", "call", "Bash", r#"{"command": "cat a.txt"}"#],
+            &["mcp", "serve"],
+        ] {
+            let output = limited(most, args).unwrap();
+            let said = said(&output);
+            assert!(!said.contains("panicked"), "{most} {args:?}: {said}");
+            match output.status.success() {
+                true => assert!(args[0] == "mcp" || said.contains("alpha"), "{most} {args:?}: {said}"),
+                false => {
+                    let is_clear =
+                        said.contains("too few threads") || said.contains("Resource temporarily unavailable");
+                    assert!(is_clear, "{most} {args:?}: {said}");
+                }
+            }
+        }
+    }
+}

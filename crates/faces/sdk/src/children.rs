@@ -1,0 +1,143 @@
+//! What agents do that other agents started, as frames.
+
+use std::{
+    collections::HashMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use haft_agent::AgentEvent;
+use haft_session::{AgentReport, ChildFacts, ChildProgress};
+use haft_types::{AgentId, MessageBlock};
+use serde_json::{Value, json};
+
+use crate::{Frames, frames::uuid};
+
+/// Deeper ones only tell that they begin and end.
+const FORWARDED_DEPTH: u32 = 1;
+
+/// More of a report is in its log.
+const LONGEST_SUMMARY: usize = 2_000;
+
+/// What is known about agents that were told to the host.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    known: HashMap<AgentId, ChildFacts>,
+    /// Agents that work in the background, as frames list them.
+    pub(crate) running: Vec<Value>,
+    /// Whether the host wants what they say, beside what they do.
+    pub(crate) forward_text: bool,
+}
+
+impl Children {
+    pub(crate) fn listed(facts: &ChildFacts) -> Value {
+        json!({
+            "task_id": facts.id, "task_type": "local_agent", "description": facts.description,
+            "subagent_type": facts.kind,
+        })
+    }
+
+    pub(crate) fn started(&mut self, frames: &Frames, facts: &ChildFacts) -> Vec<Value> {
+        self.known.insert(facts.id.clone(), facts.clone());
+        let mut fields = json!({
+            "task_id": facts.id, "run_id": facts.run_id, "tool_use_id": facts.call,
+            "description": facts.description, "subagent_type": facts.kind,
+            "is_backgrounded": facts.in_background, "spawn_depth": facts.depth,
+            "task_type": "local_agent", "prompt": facts.prompt,
+        });
+        if let Some(parent) = facts.parent.child() {
+            fields["parent_task_id"] = json!(parent);
+        }
+        let mut out = vec![frames.system("task_started", fields)];
+        if !facts.in_background && facts.depth <= FORWARDED_DEPTH {
+            let content = json!([{"type": "text", "text": facts.prompt}]);
+            let message = json!({"role": "user", "content": content});
+            out.push(owned(frames.of_type("user", json!({"message": message, "uuid": uuid()})), facts));
+        }
+        out
+    }
+
+    /// The frame of something an agent did, for what is passed on.
+    pub(crate) fn work(&self, frames: &Frames, agent: &AgentId, event: &AgentEvent) -> Vec<Value> {
+        let Some(facts) = self.known.get(agent).filter(|it| it.depth <= FORWARDED_DEPTH) else {
+            return Vec::new();
+        };
+        let is_wanted = match event {
+            AgentEvent::Block(it) => match &it.block {
+                MessageBlock::ToolUse(_) => true,
+                MessageBlock::Text { .. } => self.forward_text || facts.in_background,
+                _ => false,
+            },
+            AgentEvent::Result(_) => true,
+            _ => false,
+        };
+        let Some(mut frame) = frames.frame(event).filter(|_| is_wanted) else { return Vec::new() };
+        if let AgentEvent::Result(it) = event
+            && it.report.error.is_none()
+            && let Some(fields) = frame.as_object_mut()
+        {
+            fields.remove("tool_use_result");
+        }
+        vec![owned(frame, facts)]
+    }
+
+    pub(crate) fn progress(frames: &Frames, facts: &ChildFacts, progress: &ChildProgress) -> Value {
+        let usage = json!({
+            "total_tokens": progress.tokens, "tool_uses": progress.tool_uses,
+            "duration_ms": progress.duration_ms,
+        });
+        let fields = json!({
+            "task_id": facts.id, "tool_use_id": facts.call, "description": progress.doing,
+            "subagent_type": facts.kind, "usage": usage, "last_tool_name": progress.last_tool,
+        });
+        frames.system("task_progress", fields)
+    }
+
+    /// The call that waited goes on without it.
+    pub(crate) fn moved(&mut self, frames: &Frames, facts: &ChildFacts) -> Vec<Value> {
+        self.known.insert(facts.id.clone(), facts.clone());
+        let fields = json!({"task_id": facts.id, "patch": {"is_backgrounded": true}});
+        vec![frames.system("task_updated", fields)]
+    }
+
+    pub(crate) fn ended(&mut self, frames: &Frames, facts: &ChildFacts, report: &AgentReport) -> Vec<Value> {
+        self.known.remove(&facts.id);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let status = report.status.public();
+        let patch = json!({"status": status, "end_time": now.as_millis()});
+        let updated = frames.system("task_updated", json!({"task_id": facts.id, "patch": patch}));
+        let status = if status == "killed" { "stopped" } else { status };
+        let usage = json!({
+            "total_tokens": report.total_tokens(), "tool_uses": report.tool_uses(),
+            "duration_ms": report.duration_ms,
+        });
+        let fields = json!({
+            "task_id": facts.id, "run_id": facts.run_id, "tool_use_id": facts.call, "status": status,
+            "output_file": facts.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
+            "summary": summary(report), "usage": usage,
+        });
+        vec![updated, frames.system("task_notification", fields)]
+    }
+}
+
+/// The report as far as it fits a frame, with where the rest is.
+fn summary(report: &AgentReport) -> String {
+    let text = match (report.text.trim(), &report.why) {
+        ("", Some(why)) => why.clone(),
+        (text, _) => text.to_owned(),
+    };
+    let cut: String = text.chars().take(LONGEST_SUMMARY).collect();
+    match (cut.len() < text.len(), &report.log) {
+        (false, _) => cut,
+        (true, Some(log)) => format!("{cut}… (all of it: {})", log.display()),
+        (true, None) => format!("{cut}…"),
+    }
+}
+
+/// A frame of an agent says whose it is.
+fn owned(mut frame: Value, facts: &ChildFacts) -> Value {
+    frame["parent_tool_use_id"] = json!(facts.call);
+    frame["agent_id"] = json!(facts.id);
+    frame["subagent_type"] = json!(facts.kind);
+    frame["task_description"] = json!(facts.description);
+    frame
+}

@@ -1,0 +1,435 @@
+//! The text somebody is writing: several lines, a kill ring, undo, and long
+//! pastes that are one mark.
+//!
+//! Written here because no editor widget that is kept has marks for pastes, rows
+//! of our own layout and a kill ring without owning the screen.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::{
+    layout::ScreenRow,
+    paint::Caret,
+    text::{Ink, InkSpan, Tone, grapheme_width, width_of},
+};
+
+/// Pastes longer than this, or with more lines, become a mark.
+const LONGEST_SHOWN_PASTE: usize = 1000;
+const MOST_SHOWN_LINES: usize = 8;
+/// Marks are characters nobody types.
+const FIRST_MARK: u32 = 0xf_0000;
+const MOST_UNDO: usize = 200;
+const MOST_KILLS: usize = 32;
+
+/// The text somebody is writing.
+#[derive(Clone, Debug, Default)]
+pub struct Composer {
+    text: String,
+    /// The caret, in bytes.
+    at: usize,
+    pastes: Vec<String>,
+    undo: Vec<(String, usize)>,
+    redo: Vec<(String, usize)>,
+    kills: Vec<String>,
+    /// What the last action was, for actions that go on from each other.
+    last: LastEdit,
+    /// The column that moving up and down keeps to.
+    goal: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum LastEdit {
+    #[default]
+    Other,
+    Typed,
+    Killed,
+    /// From where to where the last kill was put back, and which it was.
+    Yanked(usize, usize, usize),
+}
+
+impl Composer {
+    /// The text as it is written, with marks in it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The caret, in bytes.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What is sent: marks are what was pasted.
+    pub fn whole(&self) -> String {
+        let mut out = String::with_capacity(self.text.len());
+        for it in self.text.chars() {
+            match self.paste_of(it) {
+                Some(paste) => out.push_str(paste),
+                None => out.push(it),
+            }
+        }
+        out
+    }
+
+    fn paste_of(&self, mark: char) -> Option<&String> {
+        let number = u32::from(mark).checked_sub(FIRST_MARK)?;
+        self.pastes.get(usize::try_from(number).ok()?)
+    }
+
+    /// Takes everything out.
+    pub fn take(&mut self) -> String {
+        let whole = self.whole();
+        self.remember();
+        self.text.clear();
+        self.at = 0;
+        self.last = LastEdit::Other;
+        whole
+    }
+
+    /// Replaces everything; the caret is at the end.
+    pub fn set(&mut self, text: &str) {
+        self.remember();
+        self.text = visible(text);
+        self.at = self.text.len();
+        self.last = LastEdit::Other;
+    }
+
+    /// Types.
+    pub fn insert(&mut self, text: &str) {
+        if self.last != LastEdit::Typed || text.chars().any(char::is_whitespace) {
+            self.remember();
+        }
+        let text = visible(text);
+        self.text.insert_str(self.at, &text);
+        self.at += text.len();
+        self.last = LastEdit::Typed;
+        self.goal = None;
+    }
+
+    /// Pastes; what is long becomes a mark.
+    pub fn paste(&mut self, text: &str) {
+        let long = LONGEST_SHOWN_PASTE < text.len() || MOST_SHOWN_LINES < text.lines().count();
+        let number = u32::try_from(self.pastes.len()).ok().and_then(|it| char::from_u32(FIRST_MARK + it));
+        match number.filter(|_| long) {
+            Some(mark) => {
+                self.pastes.push(text.to_owned());
+                self.insert(&mark.to_string());
+            }
+            None => self.insert(text),
+        }
+        self.last = LastEdit::Other;
+    }
+
+    /// Shows the paste at or before the caret as text; says whether there was one.
+    pub fn unfold(&mut self) -> bool {
+        let before = self.text[..self.at].chars().next_back().filter(|it| self.paste_of(*it).is_some());
+        let from = match before {
+            Some(it) => self.at - it.len_utf8(),
+            None => match self.text.char_indices().find(|(_, it)| self.paste_of(*it).is_some()) {
+                Some((at, _)) => at,
+                None => return false,
+            },
+        };
+        self.remember();
+        let Some(mark) = self.text[from..].chars().next() else { return false };
+        let paste = visible(self.paste_of(mark).map_or("", String::as_str));
+        self.text.replace_range(from..from + mark.len_utf8(), &paste);
+        self.at = from + paste.len();
+        true
+    }
+
+    fn remember(&mut self) {
+        self.redo.clear();
+        if self.undo.last().is_none_or(|(text, _)| *text != self.text) {
+            self.undo.push((self.text.clone(), self.at));
+        }
+        if MOST_UNDO < self.undo.len() {
+            self.undo.remove(0);
+        }
+    }
+
+    /// Takes the last change back.
+    pub fn undo(&mut self) {
+        while let Some((text, at)) = self.undo.pop() {
+            if text != self.text {
+                self.redo.push((std::mem::replace(&mut self.text, text), self.at));
+                self.at = at;
+                break;
+            }
+        }
+        self.last = LastEdit::Other;
+    }
+
+    /// Makes the last change that was taken back again.
+    pub fn redo(&mut self) {
+        if let Some((text, at)) = self.redo.pop() {
+            self.undo.push((std::mem::replace(&mut self.text, text), self.at));
+            self.at = at;
+        }
+        self.last = LastEdit::Other;
+    }
+
+    fn before(&self) -> usize {
+        self.text[..self.at].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn after(&self) -> usize {
+        let next = self.text[self.at..].graphemes(true).next();
+        self.at + next.map_or(0, str::len)
+    }
+
+    fn word_before(&self) -> usize {
+        let head = &self.text[..self.at];
+        let bounds = head.split_word_bound_indices().rev();
+        bounds.into_iter().find(|(_, word)| !word.trim().is_empty()).map_or(0, |(at, _)| at)
+    }
+
+    fn word_after(&self) -> usize {
+        let mut bounds = self.text[self.at..].split_word_bound_indices();
+        let found = bounds.find(|(_, word)| !word.trim().is_empty());
+        found.map_or(self.text.len(), |(at, word)| self.at + at + word.len())
+    }
+
+    fn line_start(&self) -> usize {
+        self.text[..self.at].rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    fn line_end(&self) -> usize {
+        self.text[self.at..].find('\n').map_or(self.text.len(), |at| self.at + at)
+    }
+
+    /// Moves the caret.
+    pub fn go(&mut self, to: CaretMove) {
+        self.at = match to {
+            CaretMove::Left => self.before(),
+            CaretMove::Right => self.after(),
+            CaretMove::WordLeft => self.word_before(),
+            CaretMove::WordRight => self.word_after(),
+            CaretMove::LineStart => self.line_start(),
+            CaretMove::LineEnd => self.line_end(),
+            CaretMove::Start => 0,
+            CaretMove::End => self.text.len(),
+            CaretMove::To(at) => self.nearest(at),
+        };
+        self.last = LastEdit::Other;
+        self.goal = None;
+    }
+
+    fn nearest(&self, at: usize) -> usize {
+        let mut at = at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    }
+
+    /// Removes up to where the caret would go.
+    pub fn delete(&mut self, to: CaretMove) {
+        let (from, old) = (self.at, self.last);
+        self.go(to);
+        self.last = old;
+        let (from, to) = (from.min(self.at), from.max(self.at));
+        if from < to {
+            self.remember();
+            self.text.replace_range(from..to, "");
+        }
+        self.at = from;
+        self.last = LastEdit::Other;
+    }
+
+    /// Removes up to where the caret would go, to be put back with
+    /// [`Self::yank`]. Kills in a row are one.
+    pub fn kill(&mut self, to: CaretMove) {
+        let (begun, joins) = (self.at, self.last == LastEdit::Killed);
+        self.go(to);
+        let (from, until) = (begun.min(self.at), begun.max(self.at));
+        // At the end of a line the break itself goes.
+        let until = if from == until && to == CaretMove::LineEnd { self.nearest(until + 1) } else { until };
+        if from < until {
+            let killed = self.text[from..until].to_owned();
+            self.at = begun;
+            self.remember();
+            self.text.replace_range(from..until, "");
+            match self.kills.last_mut().filter(|_| joins) {
+                Some(last) if from < begun => last.insert_str(0, &killed),
+                Some(last) => last.push_str(&killed),
+                None => self.kills.push(killed),
+            }
+            if MOST_KILLS < self.kills.len() {
+                self.kills.remove(0);
+            }
+        }
+        self.at = from;
+        self.last = LastEdit::Killed;
+    }
+
+    /// Puts the last kill back.
+    pub fn yank(&mut self) {
+        let Some(text) = self.kills.last().cloned() else { return };
+        self.remember();
+        let from = self.at;
+        self.text.insert_str(from, &text);
+        self.at += text.len();
+        self.last = LastEdit::Yanked(from, self.at, self.kills.len() - 1);
+    }
+
+    /// Puts an older kill in the place of the one just put back.
+    pub fn yank_older(&mut self) {
+        let LastEdit::Yanked(from, until, which) = self.last else { return };
+        let which = which.checked_sub(1).unwrap_or(self.kills.len() - 1);
+        let text = self.kills[which].clone();
+        self.text.replace_range(from..until, &text);
+        self.at = from + text.len();
+        self.last = LastEdit::Yanked(from, self.at, which);
+    }
+
+    /// Exchanges the characters around the caret.
+    pub fn transpose(&mut self) {
+        if self.at == self.text.len() {
+            self.at = self.before();
+        }
+        let (before, after) = (self.before(), self.after());
+        if before < self.at && self.at < after {
+            self.remember();
+            let swapped = format!("{}{}", &self.text[self.at..after], &self.text[before..self.at]);
+            self.text.replace_range(before..after, &swapped);
+            self.at = after;
+        }
+    }
+
+    /// Moves up or down one row; says whether there was one.
+    pub fn go_row(&mut self, down: bool, width: usize) -> bool {
+        let places = self.places(width);
+        let here = places.iter().rposition(|it| it.0 <= self.at && it.1 != usize::MAX).unwrap_or(0);
+        let (row, column) = (places[here].1, self.goal.unwrap_or(places[here].2));
+        let wanted = if down { row + 1 } else { row.wrapping_sub(1) };
+        let mut found = places.iter().filter(|it| it.1 == wanted).peekable();
+        if found.peek().is_none() {
+            return false;
+        }
+        let best = found.min_by_key(|it| it.2.abs_diff(column)).map_or(self.at, |it| it.0);
+        self.at = best;
+        self.last = LastEdit::Other;
+        self.goal = Some(column);
+        true
+    }
+
+    /// Where the caret could be: byte, row, column.
+    fn places(&self, width: usize) -> Vec<(usize, usize, usize)> {
+        let width = width.saturating_sub(PROMPT_WIDTH).max(2);
+        let (mut row, mut column) = (0, 0);
+        let mut places = Vec::new();
+        for (at, grapheme) in self.text.grapheme_indices(true) {
+            if grapheme == "\n" {
+                places.push((at, row, column));
+                (row, column) = (row + 1, 0);
+                continue;
+            }
+            let wide = width_of(&self.shown(grapheme)).min(width);
+            if width < column + wide {
+                (row, column) = (row + 1, 0);
+            }
+            places.push((at, row, column));
+            column += wide;
+        }
+        if width <= column {
+            (row, column) = (row + 1, 0);
+        }
+        places.push((self.text.len(), row, column));
+        places
+    }
+
+    fn shown(&self, grapheme: &str) -> String {
+        let mark = grapheme.chars().next().and_then(|it| self.paste_of(it).map(|paste| (it, paste)));
+        match mark {
+            Some((it, paste)) => {
+                let number = u32::from(it) - FIRST_MARK + 1;
+                let lines = paste.lines().count();
+                format!("[pasted text {number}, {lines} lines]")
+            }
+            None => grapheme.to_owned(),
+        }
+    }
+
+    /// The rows of the text behind a sign, and where the caret is in them.
+    pub fn rows(&self, width: usize, sign: &str, ink: Ink) -> (Vec<ScreenRow>, Caret) {
+        let places = self.places(width);
+        let count = places.last().map_or(0, |it| it.1) + 1;
+        let mut rows: Vec<ScreenRow> = Vec::with_capacity(count);
+        for number in 0..count {
+            let lead = if number == 0 { InkSpan::new(sign, ink) } else { InkSpan::new("  ", Ink::PLAIN) };
+            rows.push(ScreenRow { spans: vec![lead], soft: false });
+        }
+        let mut caret = Caret::default();
+        for ((at, row, column), next) in places.iter().zip(self.text.graphemes(true).map(Some).chain([None]))
+        {
+            if *at <= self.at {
+                caret = Caret { row: *row, column: column + PROMPT_WIDTH };
+            }
+            let Some(grapheme) = next.filter(|it| *it != "\n") else { continue };
+            let shown = self.shown(grapheme);
+            let is_mark = shown != grapheme;
+            let ink = if is_mark { Ink::tone(Tone::Info) } else { Ink::PLAIN };
+            let span = InkSpan::new(&shown, ink);
+            match rows[*row].spans.last_mut().filter(|it| it.ink == ink && *column != 0) {
+                Some(last) => last.text.push(&span.text),
+                None => rows[*row].spans.push(span),
+            }
+        }
+        (rows, caret)
+    }
+}
+
+/// Columns before the text.
+pub(crate) const PROMPT_WIDTH: usize = 2;
+
+/// Where the caret goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CaretMove {
+    /// One character to the left.
+    Left,
+    /// One character to the right.
+    Right,
+    /// To the beginning of the word.
+    WordLeft,
+    /// To the end of the word.
+    WordRight,
+    /// To the beginning of the line.
+    LineStart,
+    /// To the end of the line.
+    LineEnd,
+    /// To the beginning.
+    Start,
+    /// To the end.
+    End,
+    /// To this byte.
+    To(usize),
+}
+
+/// Tabs are blanks, other controls are left out, and so are our marks.
+fn visible(text: &str) -> String {
+    if text.chars().count() == 1 && text.chars().all(|it| FIRST_MARK <= u32::from(it)) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '\t' => out.push_str("    "),
+            '\n' => out.push('\n'),
+            it if it.is_control() || FIRST_MARK <= u32::from(it) => (),
+            it => out.push(it),
+        }
+    }
+    out
+}
+
+/// Columns of a text typed into a field, up to a byte.
+pub(crate) fn columns_before(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or(text).graphemes(true).map(grapheme_width).sum()
+}
+
+#[cfg(test)]
+mod tests;

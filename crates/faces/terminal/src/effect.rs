@@ -1,0 +1,58 @@
+//! What is to be done.
+
+use crate::asks::AskAnswer;
+
+/// A wish for files whose names fit.
+pub type FileWish = String;
+
+/// Something that is to be done, by the thread of the terminal or by the face.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TermEffect {
+    /// Say this to the session. Comes only when the session is open.
+    Send(String),
+    /// Stop what is being worked on.
+    Interrupt,
+    /// A question is answered.
+    Answer {
+        /// The question.
+        id: String,
+        /// The answer.
+        answer: AskAnswer,
+    },
+    /// A command of the terminal that only the face can carry out.
+    Command {
+        /// Its name.
+        name: String,
+        /// What followed it.
+        arguments: String,
+    },
+    /// Something was chosen.
+    Picked {
+        /// What for.
+        purpose: String,
+        /// What.
+        id: String,
+    },
+    /// The next permission mode.
+    NextMode,
+    /// Find files.
+    Files(FileWish),
+    /// Run a command of the person, and show what it prints.
+    Shell(String),
+    /// Keep a note in the project's memory.
+    Remember(String),
+    /// Calls that wait for their commands go on without them.
+    ToBackground,
+    /// Edit this text in the person's editor.
+    Edit(String),
+    /// Put this where it can be pasted from.
+    Copy(String),
+    /// Make the person look.
+    Alert(String),
+    /// Stop the program until the shell takes it up again.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+    /// End the program, in order.
+    Quit,
+}

@@ -1,0 +1,194 @@
+//! Lines as rows of the screen.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::text::{Fit, Ink, InkLine, InkSpan, SafeText, grapheme_width, width_of};
+
+/// One row of the screen.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ScreenRow {
+    /// Its stretches.
+    pub spans: Vec<InkSpan>,
+    /// Whether the row before flows on here: nothing but the margin is between
+    /// them.
+    pub soft: bool,
+}
+
+impl ScreenRow {
+    /// Its columns.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|span| width_of(span.text.as_str())).sum()
+    }
+
+    /// Its words.
+    pub fn to_text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+}
+
+/// The rows of a line on a screen of this width.
+pub fn layout(line: &InkLine, width: usize) -> Vec<ScreenRow> {
+    let width = width.max(1);
+    if line.width() <= width {
+        return vec![ScreenRow { spans: line.spans.clone(), soft: false }];
+    }
+    match line.fit {
+        Fit::Flow => flowed(line, width),
+        Fit::Hang(indent) => hung(line, width, usize::from(indent)),
+        Fit::Cut => vec![cut(line, width)],
+    }
+}
+
+/// All rows of lines.
+pub(crate) fn layout_all(lines: &[InkLine], width: usize) -> Vec<ScreenRow> {
+    lines.iter().flat_map(|line| layout(line, width)).collect()
+}
+
+/// Puts stretches into rows.
+struct RowMaker {
+    rows: Vec<ScreenRow>,
+    row: ScreenRow,
+    column: usize,
+}
+
+impl RowMaker {
+    fn new() -> Self {
+        Self { rows: Vec::new(), row: ScreenRow::default(), column: 0 }
+    }
+
+    fn put(&mut self, span: &InkSpan, range: std::ops::Range<usize>, width: usize) {
+        if range.is_empty() {
+            return;
+        }
+        let text = span.text.slice(range);
+        self.column += width;
+        match self.row.spans.last_mut() {
+            Some(last) if last.ink == span.ink && last.link == span.link => last.text.push(&text),
+            _ => self.row.spans.push(InkSpan { text, ink: span.ink, link: span.link.clone() }),
+        }
+    }
+
+    fn next_row(&mut self, soft: bool, indent: usize) {
+        let row = std::mem::replace(&mut self.row, ScreenRow { spans: Vec::new(), soft });
+        self.rows.push(row);
+        self.column = indent;
+        if 0 < indent {
+            self.row.spans.push(InkSpan::new(&" ".repeat(indent), Ink::PLAIN));
+        }
+    }
+}
+
+fn flowed(line: &InkLine, width: usize) -> Vec<ScreenRow> {
+    let mut maker = RowMaker::new();
+    for span in &line.spans {
+        let (mut from, mut columns) = (0, 0);
+        for (at, grapheme) in span.text.as_str().grapheme_indices(true) {
+            let wide = grapheme_width(grapheme);
+            if width < maker.column + columns + wide {
+                maker.put(span, from..at, columns);
+                maker.next_row(true, 0);
+                (from, columns) = (at, 0);
+            }
+            columns += wide;
+        }
+        maker.put(span, from..span.text.as_str().len(), columns);
+    }
+    maker.rows.push(maker.row);
+    maker.rows
+}
+
+/// Breaks between words; a word longer than a row is broken where it must.
+fn hung(line: &InkLine, width: usize, indent: usize) -> Vec<ScreenRow> {
+    let indent = if indent + 8 < width { indent } else { 0 };
+    let mut maker = RowMaker::new();
+    // A blank that ends a row is not drawn.
+    let mut blank: Option<(usize, std::ops::Range<usize>, usize)> = None;
+    for (number, span) in line.spans.iter().enumerate() {
+        let text = span.text.as_str();
+        for (at, word) in text.split_word_bound_indices() {
+            let wide = width_of(word);
+            let range = at..at + word.len();
+            if word.trim().is_empty() && maker.column + wide <= width {
+                if let Some((number, range, wide)) = blank.take() {
+                    maker.put(&line.spans[number], range, wide);
+                }
+                blank = Some((number, range, wide));
+                continue;
+            }
+            let between = blank.as_ref().map_or(0, |it| it.2);
+            if width < maker.column + between + wide && indent < maker.column {
+                blank = None;
+                maker.next_row(false, indent);
+            }
+            if let Some((number, range, wide)) = blank.take() {
+                maker.put(&line.spans[number], range, wide);
+            }
+            if maker.column + wide <= width {
+                maker.put(span, range, wide);
+            } else {
+                put_long_word(&mut maker, span, range, width, indent);
+            }
+        }
+    }
+    maker.rows.push(maker.row);
+    maker.rows
+}
+
+fn put_long_word(
+    maker: &mut RowMaker,
+    span: &InkSpan,
+    range: std::ops::Range<usize>,
+    width: usize,
+    indent: usize,
+) {
+    let word = span.text.as_str().get(range.clone()).unwrap_or_default();
+    for (at, grapheme) in word.grapheme_indices(true) {
+        let wide = grapheme_width(grapheme);
+        if width < maker.column + wide {
+            maker.next_row(false, indent);
+        }
+        let at = range.start + at;
+        maker.put(span, at..at + grapheme.len(), wide);
+    }
+}
+
+fn cut(line: &InkLine, width: usize) -> ScreenRow {
+    let mut maker = RowMaker::new();
+    'spans: for span in &line.spans {
+        for (at, grapheme) in span.text.as_str().grapheme_indices(true) {
+            let wide = grapheme_width(grapheme);
+            if width < maker.column + wide + 1 {
+                break 'spans;
+            }
+            maker.put(span, at..at + grapheme.len(), wide);
+        }
+    }
+    let ink = maker.row.spans.last().map_or(Ink::DIM, |it| it.ink);
+    maker.row.spans.push(InkSpan { text: SafeText::of("…"), ink, link: None });
+    maker.row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_rows() {
+        let rows = |text: &str, fit: Fit, width: usize| -> Vec<String> {
+            let line = InkLine::of(text, Ink::PLAIN).fit(fit);
+            layout(&line, width).iter().map(ScreenRow::to_text).collect()
+        };
+        for (text, fit, want) in [
+            ("", Fit::Flow, vec![""]),
+            ("0123456789", Fit::Flow, vec!["0123456789"]),
+            ("0123456789ab", Fit::Flow, vec!["0123456789", "ab"]),
+            ("012345678漢b", Fit::Flow, vec!["012345678", "漢b"]),
+            ("aaaa bbbb cccc", Fit::Hang(0), vec!["aaaa bbbb", "cccc"]),
+            ("a b c d e f g h", Fit::Hang(1), vec!["a b c d e", " f g h"]),
+            ("aaaaaaaaaaaaaaa b", Fit::Hang(0), vec!["aaaaaaaaaa", "aaaaa b"]),
+            ("aaaa bbbb cccc", Fit::Cut, vec!["aaaa bbbb…"]),
+        ] {
+            assert_eq!(rows(text, fit, 10), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One block of Markdown as lines.
+
+use std::sync::Arc;
+
+use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
+
+use super::CODE;
+use crate::text::{Fit, Ink, InkLine, InkSpan, Tone, width_of};
+
+/// Renders blocks.
+#[derive(Clone, Debug)]
+pub(super) struct BlockMaker {
+    /// How prose meets the margin.
+    pub(super) fit: Fit,
+    pub(super) width: usize,
+    /// Whether marks of Markdown are kept because ink does not show.
+    pub(super) marks: bool,
+}
+
+/// Lines that are being made.
+struct BlockLines<'a> {
+    maker: &'a BlockMaker,
+    out: Vec<InkLine>,
+    line: InkLine,
+    ink: Vec<Ink>,
+    links: Vec<(Arc<str>, usize)>,
+    /// What rows begin with: quotes and list items.
+    lead: Vec<String>,
+    /// Numbers of the lists that are open; none for bullets.
+    lists: Vec<Option<u64>>,
+    table: Option<TableRows>,
+    in_code: bool,
+}
+
+#[derive(Default)]
+struct TableRows {
+    rows: Vec<Vec<InkLine>>,
+    alignments: Vec<Alignment>,
+}
+
+impl BlockMaker {
+    /// A line of a code block: nothing stands before or behind it, so that it
+    /// can be copied.
+    pub(super) fn code_line(&self, text: &str) -> InkLine {
+        InkLine::of(text, if self.marks { Ink::PLAIN } else { CODE })
+    }
+
+    /// The fence of a code block, where ink does not show what is code.
+    pub(super) fn fence_line(&self, text: &str) -> Option<InkLine> {
+        self.marks.then(|| InkLine::of(text, Ink::PLAIN))
+    }
+
+    /// A whole block. One that follows a list item and is indented belongs to it.
+    pub(super) fn lines(&self, source: &str, after_item: bool) -> Vec<InkLine> {
+        if self.marks {
+            return source.lines().map(|line| InkLine::of(line, Ink::PLAIN).fit(self.fit)).collect();
+        }
+        let blanks = source.bytes().take_while(|it| *it == b' ').count();
+        let indent = if after_item { blanks.min(8) } else { 0 };
+        let source = if 0 < indent {
+            let cut = |line: &str| {
+                line[line.len() - line.trim_start().len().max(line.len() - indent.min(line.len()))..]
+                    .to_owned()
+            };
+            source.lines().map(cut).collect::<Vec<_>>().join("\n")
+        } else {
+            source.to_owned()
+        };
+        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+        let mut lines = BlockLines {
+            maker: self,
+            out: Vec::new(),
+            line: InkLine::blank(),
+            ink: vec![Ink::PLAIN],
+            links: Vec::new(),
+            lead: if 0 < indent { vec![" ".repeat(indent)] } else { Vec::new() },
+            lists: Vec::new(),
+            table: None,
+            in_code: false,
+        };
+        for event in Parser::new_ext(&source, options) {
+            lines.take(event);
+        }
+        lines.break_line();
+        lines.out
+    }
+}
+
+impl BlockLines<'_> {
+    fn ink(&self) -> Ink {
+        self.ink.last().copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, text: &str, ink: Ink) {
+        self.begin_line();
+        let mut span = InkSpan::new(text, ink);
+        span.link = self.links.last().map(|it| Arc::clone(&it.0));
+        match self.line.spans.last_mut().filter(|it| it.ink == span.ink && it.link == span.link) {
+            Some(last) => last.text.push(&span.text),
+            None => self.line.spans.push(span),
+        }
+    }
+
+    /// Puts quotes and list marks before the first word of a line.
+    fn begin_line(&mut self) {
+        if !self.line.spans.is_empty() || self.table.is_some() {
+            return;
+        }
+        for lead in &mut self.lead {
+            let ink = if lead.contains('│') { Ink::DIM } else { Ink::tone(Tone::Accent) };
+            self.line.spans.push(InkSpan::new(lead, ink));
+            // A mark stands on its first line only.
+            if !lead.contains('│') {
+                *lead = " ".repeat(width_of(lead));
+            }
+        }
+    }
+
+    fn break_line(&mut self) {
+        if self.line.spans.is_empty() {
+            return;
+        }
+        let mut line = std::mem::take(&mut self.line);
+        let lead: usize = self.lead.iter().map(|it| width_of(it)).sum();
+        line.fit = if 0 < lead { Fit::Hang(u16::try_from(lead).unwrap_or(0)) } else { self.maker.fit };
+        if self.in_code {
+            line.fit = Fit::Flow;
+        }
+        self.out.push(line);
+    }
+
+    fn add_ink(&mut self, change: impl FnOnce(&mut Ink)) {
+        let mut ink = self.ink();
+        change(&mut ink);
+        self.ink.push(ink);
+    }
+
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) if self.in_code => {
+                for line in text.lines() {
+                    self.put(line, CODE);
+                    self.break_line();
+                }
+            }
+            Event::Text(text) => self.put(&text, self.ink()),
+            Event::Code(code) => {
+                let ink = Ink { tone: Tone::Code, ..self.ink() };
+                self.put(&code, ink);
+            }
+            Event::Html(text) | Event::InlineHtml(text) => {
+                let mut lines = text.split('\n').peekable();
+                while let Some(line) = lines.next() {
+                    self.put(line, self.ink());
+                    if lines.peek().is_some() {
+                        self.break_line();
+                    }
+                }
+            }
+            Event::SoftBreak => self.put(" ", self.ink()),
+            Event::HardBreak => self.break_line(),
+            Event::Rule => self.put("───", Ink::DIM),
+            Event::TaskListMarker(done) => {
+                self.put(if done { "☑ " } else { "☐ " }, Ink::PLAIN);
+            }
+            Event::FootnoteReference(name) => self.put(&format!("[^{name}]"), Ink::DIM),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.put(&text, self.ink()),
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { .. } => self.add_ink(|ink| ink.bold = true),
+            Tag::BlockQuote(_) => {
+                self.lead.push(String::from("│ "));
+                self.add_ink(|ink| ink.italic = true);
+            }
+            Tag::CodeBlock(_) => self.in_code = true,
+            Tag::List(first) => {
+                self.break_line();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                self.break_line();
+                let mark = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        *number += 1;
+                        format!("{}. ", *number - 1)
+                    }
+                    _ => String::from("• "),
+                };
+                self.lead.push(mark);
+            }
+            Tag::Emphasis => self.add_ink(|ink| ink.italic = true),
+            Tag::Strong => self.add_ink(|ink| ink.bold = true),
+            Tag::Strikethrough => self.add_ink(|ink| ink.strike = true),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.begin_line();
+                self.links.push((Arc::from(&*dest_url), self.line.width()));
+                self.add_ink(|ink| ink.underline = true);
+            }
+            Tag::Table(alignments) => self.table = Some(TableRows { rows: Vec::new(), alignments }),
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.rows.push(Vec::new());
+                }
+            }
+            Tag::Paragraph => self.break_line(),
+            _ => (),
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph => self.break_line(),
+            TagEnd::Heading(_) => {
+                self.ink.pop();
+                self.break_line();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.break_line();
+                self.ink.pop();
+                self.lead.pop();
+            }
+            TagEnd::CodeBlock => {
+                self.break_line();
+                self.in_code = false;
+            }
+            TagEnd::List(_) => drop(self.lists.pop()),
+            TagEnd::Item => {
+                // An item of nothing is still an item.
+                if self.lead.last().is_some_and(|mark| !mark.trim().is_empty()) {
+                    self.begin_line();
+                }
+                self.break_line();
+                self.lead.pop();
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.ink.pop()),
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.line);
+                if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
+                    row.push(cell);
+                }
+            }
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    self.out.extend(table.lines(self.maker.width));
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// Where a link leads is told when its words do not.
+    fn end_link(&mut self) {
+        self.ink.pop();
+        let Some((url, from)) = self.links.pop() else { return };
+        let words: String = self.line.to_text();
+        let shown = words
+            .char_indices()
+            .find(|(at, _)| width_of(&words[..*at]) >= from)
+            .map_or("", |it| &words[it.0..]);
+        if !url.is_empty() && !url.contains(shown.trim()) && !url.starts_with('#') {
+            self.put(&format!(" ({url})"), Ink::DIM);
+        }
+    }
+}
+
+impl TableRows {
+    /// Columns side by side where they fit, else a row as lines of name and value.
+    fn lines(self, width: usize) -> Vec<InkLine> {
+        let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widest = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(InkLine::width).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..count).map(widest).collect();
+        let all: usize = widths.iter().sum::<usize>() + 2 * count.saturating_sub(1);
+        if width < all {
+            return self.listed();
+        }
+        let mut out = Vec::new();
+        for (number, row) in self.rows.iter().enumerate() {
+            out.push(self.row(row, &widths, number == 0).fit(Fit::Cut));
+            if number == 0 {
+                let rule = widths.iter().map(|it| "─".repeat(*it)).collect::<Vec<_>>().join("  ");
+                out.push(InkLine::of(&rule, Ink::DIM).fit(Fit::Cut));
+            }
+        }
+        out
+    }
+
+    fn row(&self, row: &[InkLine], widths: &[usize], is_head: bool) -> InkLine {
+        let mut line = InkLine::blank();
+        for (column, width) in widths.iter().enumerate() {
+            let cell = row.get(column);
+            let room = width - cell.map_or(0, InkLine::width);
+            let (left, right) = match self.alignments.get(column) {
+                Some(Alignment::Right) => (room, 0),
+                Some(Alignment::Center) => (room / 2, room - room / 2),
+                _ => (0, room),
+            };
+            let is_last = column + 1 == widths.len();
+            line.push(&" ".repeat(left), Ink::PLAIN);
+            for span in cell.into_iter().flat_map(|it| &it.spans) {
+                let mut span = span.clone();
+                span.ink.bold |= is_head;
+                line.spans.push(span);
+            }
+            line.push(&" ".repeat(if is_last { 0 } else { right + 2 }), Ink::PLAIN);
+        }
+        line
+    }
+
+    fn listed(self) -> Vec<InkLine> {
+        let mut rows = self.rows.into_iter();
+        let head = rows.next().unwrap_or_default();
+        let mut out = Vec::new();
+        for row in rows {
+            if !out.is_empty() {
+                out.push(InkLine::blank());
+            }
+            for (column, cell) in row.into_iter().enumerate() {
+                let mut line = InkLine::blank();
+                for span in head.get(column).into_iter().flat_map(|it| &it.spans) {
+                    line.push(span.text.as_str(), Ink::BOLD);
+                }
+                line.push(": ", Ink::DIM);
+                line.spans.extend(cell.spans);
+                out.push(line.fit(Fit::Hang(2)));
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,275 @@
+//! Markdown as it streams in.
+//!
+//! The source is cut into blocks from left to right, by rules that look at
+//! nothing that comes later; a block that is complete is rendered once and for
+//! all. So the finished lines of a prefix are a prefix of the finished lines of
+//! the whole, by construction. pulldown-cmark reads what is inside a block.
+
+use crate::{
+    look::{TermLook, WrapStyle},
+    text::{Fit, Ink, InkLine, Tone},
+};
+
+mod block;
+
+use block::BlockMaker;
+
+/// Rows of an unfinished table that are held back at most.
+const MOST_HELD: usize = 200;
+
+/// Markdown that is still coming.
+#[derive(Clone, Debug)]
+pub struct MarkdownStream {
+    maker: BlockMaker,
+    /// Whole lines of the block that is open.
+    open: Vec<String>,
+    /// The line that is not complete.
+    partial: String,
+    fence: Option<CodeFence>,
+    /// A blank line stood before what comes next.
+    gap: bool,
+    last: BlockSort,
+    finished: Vec<InkLine>,
+}
+
+#[derive(Clone, Debug)]
+struct CodeFence {
+    mark: char,
+    length: usize,
+    indent: usize,
+}
+
+/// What was written last, for the space between blocks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum BlockSort {
+    Nothing,
+    Prose,
+    Item,
+    Code,
+    Table,
+    Heading,
+}
+
+impl MarkdownStream {
+    /// Nothing was said yet.
+    pub fn new(look: &TermLook, width: usize) -> Self {
+        let fit = match look.wrap {
+            WrapStyle::Terminal => Fit::Flow,
+            WrapStyle::Words => Fit::Hang(0),
+        };
+        Self {
+            maker: BlockMaker { fit, width, marks: !look.can_draw() },
+            open: Vec::new(),
+            partial: String::new(),
+            fence: None,
+            gap: false,
+            last: BlockSort::Nothing,
+            finished: Vec::new(),
+        }
+    }
+
+    /// The screen has another width.
+    pub fn set_width(&mut self, width: usize) {
+        self.maker.width = width;
+    }
+
+    /// Some more was said.
+    pub fn feed(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((line, more)) = rest.split_once('\n') {
+            let mut whole = std::mem::take(&mut self.partial);
+            whole.push_str(line);
+            self.take_line(whole.trim_end_matches('\r').to_owned());
+            rest = more;
+        }
+        self.partial.push_str(rest);
+    }
+
+    /// Nothing more comes.
+    pub fn end(&mut self) {
+        let last = std::mem::take(&mut self.partial);
+        if !last.is_empty() {
+            self.take_line(last);
+        }
+        self.close();
+        self.fence = None;
+    }
+
+    /// Lines that will not change any more, handed out once.
+    pub fn take_finished(&mut self) -> Vec<InkLine> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// How the rest looks now.
+    pub fn tail(&self) -> Vec<InkLine> {
+        if self.fence.is_some() {
+            let is_end = self.fence.as_ref().is_some_and(|fence| fence.is_closed_by(&self.partial));
+            return match self.partial.is_empty() || is_end {
+                true => Vec::new(),
+                false => vec![self.maker.code_line(self.code_text(&self.partial))],
+            };
+        }
+        let mut lines = self.open.clone();
+        if !self.partial.is_empty() {
+            lines.push(self.partial.clone());
+        }
+        if lines.iter().all(|line| line.trim().is_empty()) {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        let sort = self.sort_of(&lines);
+        // The fence of a code block that is just being written is not shown.
+        let opens = |line: &String| line.trim_start().starts_with("```") || line.trim() == "`";
+        if lines.len() == 1 && opens(&lines[0]) {
+            return out;
+        }
+        if self.wants_blank(sort) {
+            out.push(InkLine::blank());
+        }
+        match sort {
+            BlockSort::Table => out.extend(lines.iter().map(|line| InkLine::of(line, Ink::PLAIN))),
+            _ => out.extend(self.maker.lines(&lines.join("\n"), self.last == BlockSort::Item)),
+        }
+        out
+    }
+
+    fn wants_blank(&self, sort: BlockSort) -> bool {
+        let set_apart = |it| matches!(it, BlockSort::Code | BlockSort::Table | BlockSort::Heading);
+        self.last != BlockSort::Nothing
+            && (self.gap || set_apart(sort) || (set_apart(self.last) && self.last != BlockSort::Heading))
+    }
+
+    fn code_text<'a>(&self, line: &'a str) -> &'a str {
+        let indent = self.fence.as_ref().map_or(0, |it| it.indent);
+        let blanks = line.bytes().take_while(|it| *it == b' ').count();
+        &line[blanks.min(indent)..]
+    }
+
+    fn take_line(&mut self, line: String) {
+        if let Some(fence) = &self.fence {
+            if fence.is_closed_by(&line) {
+                if let Some(line) = self.maker.fence_line("```") {
+                    self.finished.push(line);
+                }
+                self.fence = None;
+                self.gap = true;
+            } else {
+                self.finished.push(self.maker.code_line(self.code_text(&line)));
+            }
+            return;
+        }
+        if line.trim().is_empty() {
+            self.close();
+            self.gap = true;
+            return;
+        }
+        if let Some((fence, info)) = CodeFence::opened_by(&line) {
+            self.close();
+            if self.wants_blank(BlockSort::Code) {
+                self.finished.push(InkLine::blank());
+            }
+            self.finished.extend(self.maker.fence_line(&format!("```{info}")));
+            (self.fence, self.last, self.gap) = (Some(fence), BlockSort::Code, false);
+            return;
+        }
+        let is_table = self.sort_of(&self.open) == BlockSort::Table && !self.open.is_empty();
+        let begins = is_heading(&line)
+            || is_item(&line)
+            || (is_table && !line.contains('|'))
+            || (!is_table && line.trim_start().starts_with('|') && !self.open.is_empty())
+            || MOST_HELD < self.open.len();
+        if begins {
+            self.close();
+        }
+        let ends = is_heading(&line) || (!self.open.is_empty() && is_underline(&line) && !is_table);
+        self.open.push(line);
+        if ends {
+            self.close();
+        }
+    }
+
+    /// The open block is complete.
+    fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let lines = std::mem::take(&mut self.open);
+        let sort = self.sort_of(&lines);
+        if self.wants_blank(sort) {
+            self.finished.push(InkLine::blank());
+        }
+        let after_item = self.last == BlockSort::Item;
+        self.finished.extend(self.maker.lines(&lines.join("\n"), after_item));
+        let goes_on = after_item && lines[0].starts_with("  ");
+        self.last = if goes_on { BlockSort::Item } else { sort };
+        self.gap = false;
+    }
+
+    fn sort_of(&self, lines: &[String]) -> BlockSort {
+        match lines.first() {
+            Some(line) if is_heading(line) => BlockSort::Heading,
+            Some(line) if is_item(line) => BlockSort::Item,
+            Some(line) if line.trim_start().starts_with('|') => BlockSort::Table,
+            Some(line) if line.contains('|') && lines.get(1).is_some_and(|it| is_delimiter(it)) => {
+                BlockSort::Table
+            }
+            _ => BlockSort::Prose,
+        }
+    }
+}
+
+impl CodeFence {
+    fn opened_by(line: &str) -> Option<(Self, String)> {
+        let indent = line.bytes().take_while(|it| *it == b' ').count();
+        let rest = &line[indent..];
+        let mark = rest.chars().next().filter(|it| matches!(it, '`' | '~'))?;
+        let length = rest.chars().take_while(|it| *it == mark).count();
+        let info = rest[length..].trim();
+        let fits = 3 <= length && (mark == '~' || !info.contains('`'));
+        fits.then(|| (Self { mark, length, indent }, info.to_owned()))
+    }
+
+    fn is_closed_by(&self, line: &str) -> bool {
+        let line = line.trim();
+        self.length <= line.len() && line.chars().all(|it| it == self.mark)
+    }
+}
+
+fn is_heading(line: &str) -> bool {
+    let marks = line.bytes().take_while(|it| *it == b'#').count();
+    (1..=6).contains(&marks) && matches!(line.as_bytes().get(marks), Some(b' ') | None)
+}
+
+/// A list item that is not inside of another.
+fn is_item(line: &str) -> bool {
+    let rest = line.strip_prefix(' ').unwrap_or(line);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    match rest.as_bytes().first() {
+        Some(b'-' | b'*' | b'+') => rest.as_bytes().get(1) == Some(&b' '),
+        Some(b'0'..=b'9') if digits < 10 => {
+            matches!(rest.as_bytes().get(digits), Some(b'.' | b')'))
+                && rest.as_bytes().get(digits + 1) == Some(&b' ')
+        }
+        _ => false,
+    }
+}
+
+fn is_underline(line: &str) -> bool {
+    let line = line.trim();
+    1 < line.len() && (line.bytes().all(|it| it == b'=') || line.bytes().all(|it| it == b'-'))
+}
+
+fn is_delimiter(line: &str) -> bool {
+    line.contains('-') && line.chars().all(|it| matches!(it, '|' | '-' | ':' | ' '))
+}
+
+/// Thinking, and other words that are not formatted.
+pub(crate) fn plain_lines(text: &str, ink: Ink, fit: Fit) -> Vec<InkLine> {
+    text.lines().map(|line| InkLine::of(line, ink).fit(fit)).collect()
+}
+
+/// The ink of code that is not coloured by its language.
+pub(crate) const CODE: Ink = Ink::tone(Tone::Code);
+
+#[cfg(test)]
+mod tests;

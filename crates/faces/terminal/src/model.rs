@@ -1,0 +1,263 @@
+//! Everything the terminal shows, and what it knows to show it.
+
+use crate::{
+    asks::AskQueue,
+    complete::Offers,
+    composer::Composer,
+    history::PromptHistory,
+    keymap::KeyMap,
+    look::TermLook,
+    markdown::MarkdownStream,
+    news::{MeterNews, PickRow, SlashName, TodoState, TurnPhase},
+    overlay::Overlay,
+    text::InkLine,
+    transcript::TranscriptItem,
+};
+
+/// Columns and rows of the screen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ScreenSize {
+    /// Columns.
+    pub columns: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// A call that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningCall {
+    pub(crate) id: String,
+    pub(crate) agent: Option<String>,
+    pub(crate) name: String,
+    pub(crate) headline: String,
+    pub(crate) since: u64,
+    pub(crate) tail: Vec<String>,
+    pub(crate) note: String,
+}
+
+/// What the session is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TalkState {
+    /// It is being opened; prompts wait.
+    Opening,
+    /// It cannot be opened.
+    Closed,
+    /// It waits for a prompt.
+    Idle,
+    /// It works since then.
+    Working(u64, TurnPhase),
+}
+
+/// The voice that is speaking.
+#[derive(Clone, Debug)]
+pub(crate) enum Speaking {
+    Nobody,
+    /// The answer, with its source.
+    Answer(Box<MarkdownStream>, String),
+    /// Thinking: since when, and what.
+    Thought(u64, String),
+}
+
+/// A search in what was sent before.
+#[derive(Clone, Debug)]
+pub(crate) struct HistorySearch {
+    pub(crate) typed: Composer,
+    pub(crate) skip: usize,
+    pub(crate) draft: String,
+}
+
+/// Everything the terminal shows. Changed only by [`TermModel::update`].
+#[derive(Debug)]
+pub struct TermModel {
+    pub(crate) look: TermLook,
+    pub(crate) size: ScreenSize,
+    pub(crate) keys: KeyMap,
+    pub(crate) now: u64,
+    /// Milliseconds since 1970 when `now` was 0.
+    pub(crate) epoch_ms: u64,
+    pub(crate) session: TalkState,
+    pub(crate) composer: Composer,
+    pub(crate) history: PromptHistory,
+    pub(crate) search: Option<HistorySearch>,
+    pub(crate) offers: Offers,
+    pub(crate) slash: Vec<SlashName>,
+    /// Messages that wait for a pause.
+    pub(crate) queue: Vec<String>,
+    /// A message taken out of the queue to be changed: nothing is sent meanwhile.
+    pub(crate) editing_queued: Option<usize>,
+    pub(crate) asks: AskQueue,
+    /// A row of a question whose text is being edited.
+    pub(crate) editing_ask: Option<(String, usize)>,
+    pub(crate) speaking: Speaking,
+    pub(crate) calls: Vec<RunningCall>,
+    pub(crate) tasks: Vec<PickRow>,
+    pub(crate) todos: Vec<(String, TodoState)>,
+    pub(crate) meter: MeterNews,
+    pub(crate) items: Vec<TranscriptItem>,
+    /// Lines that are finished and not on the screen yet.
+    pub(crate) finished: Vec<InkLine>,
+    /// Whether the last thing that was shown wants a blank line behind it.
+    pub(crate) wants_gap: bool,
+    pub(crate) overlay: Option<Overlay>,
+    /// A short hint in the footer, until then.
+    pub(crate) hint: Option<(String, u64)>,
+    /// Ctrl-C was pressed when there was nothing to cancel.
+    pub(crate) leaving_until: u64,
+    /// Esc was pressed when there was nothing to stop.
+    pub(crate) rewinding_until: u64,
+    pub(crate) focused: bool,
+    pub(crate) last_key: u64,
+    pub(crate) last_answer: String,
+    pub(crate) ended: bool,
+    pub(crate) vi_normal: bool,
+    pub(crate) vi_pending: Option<char>,
+}
+
+impl TermModel {
+    /// A terminal on which nothing was said.
+    pub fn new(look: TermLook, size: ScreenSize, history: PromptHistory) -> Self {
+        Self {
+            look,
+            size,
+            keys: KeyMap::default(),
+            now: 0,
+            epoch_ms: 0,
+            session: TalkState::Opening,
+            composer: Composer::default(),
+            history,
+            search: None,
+            offers: Offers::default(),
+            slash: Vec::new(),
+            queue: Vec::new(),
+            editing_queued: None,
+            asks: AskQueue::default(),
+            editing_ask: None,
+            speaking: Speaking::Nobody,
+            calls: Vec::new(),
+            tasks: Vec::new(),
+            todos: Vec::new(),
+            meter: MeterNews::default(),
+            items: Vec::new(),
+            finished: Vec::new(),
+            wants_gap: false,
+            overlay: None,
+            hint: None,
+            leaving_until: 0,
+            rewinding_until: 0,
+            focused: true,
+            last_key: 0,
+            last_answer: String::new(),
+            ended: false,
+            vi_normal: false,
+            vi_pending: None,
+        }
+    }
+
+    /// Other keys, and what is wrong with them.
+    pub fn set_keys(&mut self, keys: KeyMap, problems: &[String]) {
+        self.keys = keys;
+        for problem in problems {
+            self.notice(problem);
+        }
+    }
+
+    /// The time of day when the terminal's clock was 0.
+    pub fn set_epoch(&mut self, epoch_ms: u64) {
+        self.epoch_ms = epoch_ms;
+    }
+
+    /// Lines that belong above everything: shown once.
+    pub fn greet(&mut self, lines: Vec<InkLine>) {
+        self.finished.extend(lines);
+        self.wants_gap = true;
+    }
+
+    /// Lines that are finished, handed out once they are drawn.
+    pub fn finished(&self) -> &[InkLine] {
+        &self.finished
+    }
+
+    /// The finished lines were drawn.
+    pub fn drawn(&mut self) {
+        self.finished.clear();
+    }
+
+    /// How it is shown.
+    pub fn look(&self) -> &TermLook {
+        &self.look
+    }
+
+    /// The view on a screen of its own, if there is one.
+    pub fn overlay(&mut self) -> Option<&mut Overlay> {
+        self.overlay.as_mut()
+    }
+
+    /// Whether the program is to end.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// What is written and not sent.
+    pub fn draft(&self) -> &Composer {
+        &self.composer
+    }
+
+    /// Whether a prompt is being worked on.
+    pub fn is_working(&self) -> bool {
+        matches!(self.session, TalkState::Working(..))
+    }
+
+    /// What the window of the terminal is called.
+    pub fn title(&self) -> String {
+        let what = match &self.session {
+            _ if !self.asks.waiting.is_empty() => "? haft",
+            TalkState::Working(..) => "… haft",
+            _ => "haft",
+        };
+        match &self.meter.place {
+            Some(place) => format!("{what} · {place}"),
+            None => what.to_owned(),
+        }
+    }
+
+    /// When something changes by itself; nothing when all is still.
+    pub fn deadline(&self) -> Option<u64> {
+        if self.overlay.is_some() {
+            return self.asks.deadline(self.now);
+        }
+        let tick = match &self.session {
+            TalkState::Working(since, _) if self.look.motion => {
+                Some(self.now + SPIN_MS - (self.now - since) % SPIN_MS)
+            }
+            TalkState::Working(since, _) => Some(self.now + 1000 - (self.now - since) % 1000),
+            _ => None,
+        };
+        let hint = self.hint.as_ref().map(|it| it.1);
+        let soonest = [tick, hint, self.asks.deadline(self.now)].into_iter().flatten().min();
+        soonest.map(|it| it.max(self.now + 1))
+    }
+
+    /// Begins something new in the conversation, set apart from what is above.
+    pub(crate) fn begin_item(&mut self) {
+        if std::mem::replace(&mut self.wants_gap, true) {
+            self.finished.push(InkLine::blank());
+        }
+    }
+}
+
+/// How often the sign of work moves.
+pub(crate) const SPIN_MS: u64 = 500;
+
+impl TermModel {
+    /// The last screenful of the conversation is to be drawn again.
+    pub(crate) fn show_last_screen(&mut self) {
+        let lines = crate::transcript::all_lines(&self.items, &self.look, self.size.columns);
+        let room = self.size.rows.saturating_sub(8);
+        let (mut rows, mut first) = (0, lines.len());
+        while 0 < first && rows < room {
+            first -= 1;
+            rows += crate::layout::layout(&lines[first], self.size.columns).len();
+        }
+        self.finished = lines.into_iter().skip(first).collect();
+    }
+}

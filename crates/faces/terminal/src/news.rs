@@ -1,0 +1,231 @@
+//! What a session tells the terminal.
+
+use haft_tool::{Rendered, Rendering};
+
+use crate::asks::AskCard;
+
+/// Something a session tells.
+#[derive(Clone, Debug)]
+pub enum SessionNews {
+    /// The session is open: prompts can be worked on.
+    Ready(Vec<SlashName>),
+    /// The session cannot be opened; what to do about it, line by line. Nothing
+    /// that was typed is lost.
+    CannotOpen(Vec<String>),
+    /// A prompt is being worked on.
+    TurnBegan,
+    /// Something was said that the person did not type.
+    Said(String),
+    /// A prompt from before, when a session is taken up again.
+    SaidBefore(String),
+    /// How much of an old conversation is not shown.
+    LeftOut(usize),
+    /// A piece of the answer.
+    Text(String),
+    /// A piece of what the model thinks.
+    Thinking(String),
+    /// What was being said is complete.
+    BlockEnded,
+    /// The answer is asked for again: what was said since the last block is void.
+    AnswerBroke,
+    /// The model writes a call of this tool.
+    CallWritten(String),
+    /// A call runs.
+    CallBegan {
+        /// The call.
+        id: String,
+        /// The agent it belongs to, if it is not the main one.
+        agent: Option<String>,
+        /// The tool.
+        name: String,
+        /// What it does, in the tool's words.
+        headline: String,
+    },
+    /// How far a call is.
+    CallProgress {
+        /// The call.
+        id: String,
+        /// The end of what it printed.
+        tail: Vec<String>,
+        /// How far it is, in words.
+        note: String,
+    },
+    /// A call is done.
+    CallEnded(Box<CallFinish>),
+    /// What the session waits for.
+    Phase(TurnPhase),
+    /// Something the person should know.
+    Notice(String),
+    /// A question.
+    Asked(Box<AskCard>),
+    /// What was answered cannot be taken, for this reason: the question stays.
+    AnswerRefused {
+        /// The question.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody waits for the answer any more.
+    Withdrawn(String),
+    /// Commands in the background.
+    Tasks(Vec<PickRow>),
+    /// What is to be done: text, and whether it is done or being done.
+    Todos(Vec<(String, TodoState)>),
+    /// What fills the window, what it costs, who answers, in which mode.
+    Meter(MeterNews),
+    /// A prompt is done.
+    TurnEnded {
+        /// What went wrong, if something did.
+        problem: Option<String>,
+        /// Whether the person interrupted.
+        interrupted: bool,
+    },
+    /// The conversation begins anew.
+    Cleared,
+    /// Something to read, the answer to a command.
+    Panel(PanelText),
+    /// Something to choose from.
+    Pick {
+        /// What the choice is for; comes back with it.
+        purpose: String,
+        /// What it says above.
+        title: String,
+        /// What there is.
+        rows: Vec<PickRow>,
+    },
+    /// Files that fit a wish.
+    Files {
+        /// What was wished for.
+        query: String,
+        /// What was found.
+        found: Vec<String>,
+    },
+    /// What the person wants of the terminal, as the settings say.
+    Preferences {
+        /// Actions and their keys.
+        keys: Vec<(String, Vec<String>)>,
+        /// Keys of vi.
+        vi: bool,
+        /// Nothing moves by itself.
+        still: bool,
+        /// Prose is broken between words.
+        by_words: bool,
+    },
+    /// This is sent as soon as it can be.
+    Begin(String),
+    /// This becomes the draft.
+    Draft(String),
+    /// The program ends; these lines are the last.
+    Farewell(Vec<String>),
+}
+
+/// A command of the session: its name, what it does, what may follow it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SlashName {
+    /// What is typed after the slash.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+    /// What may follow.
+    pub hint: String,
+}
+
+/// How far something that is to be done is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TodoState {
+    /// Not begun.
+    Open,
+    /// Being done.
+    Doing,
+    /// Done.
+    Done,
+}
+
+/// A call that is done.
+#[derive(Clone, Debug)]
+pub struct CallFinish {
+    /// The call.
+    pub id: String,
+    /// The agent it belongs to, if it is not the main one.
+    pub agent: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// What it did, in the tool's words.
+    pub headline: String,
+    /// Whether it failed.
+    pub failed: bool,
+    /// What a person sees of it.
+    pub rendered: Rendered,
+    /// Everything, for whoever opens it.
+    pub whole: Option<Rendering>,
+}
+
+/// What a session waits for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TurnPhase {
+    /// The model has not begun to answer.
+    Waiting,
+    /// The model thinks.
+    Thinking,
+    /// The model answers.
+    Answering,
+    /// The model writes the input of a call.
+    Calling(String),
+    /// A request is sent again.
+    Retrying {
+        /// Why.
+        why: String,
+        /// When, in milliseconds of the terminal's clock from now.
+        in_ms: u64,
+        /// Which attempt of how many.
+        attempt: (u32, u32),
+    },
+    /// The conversation is being summed up.
+    Compacting,
+}
+
+/// What the footer shows. What is not told stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeterNews {
+    /// The model.
+    pub model: Option<String>,
+    /// The permission mode.
+    pub mode: Option<String>,
+    /// Share of the window that is filled.
+    pub context_percent: Option<u8>,
+    /// Dollars so far.
+    pub usd: Option<f64>,
+    /// How hard the model tries.
+    pub effort: Option<String>,
+    /// Where the session works, as it is shown.
+    pub place: Option<String>,
+    /// A line of the person's own program.
+    pub status_line: Option<String>,
+}
+
+/// Something to read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PanelText {
+    /// What it says above.
+    pub title: String,
+    /// What it says, as Markdown.
+    pub text: String,
+    /// Lines of a call or a diff, behind the text.
+    pub lines: Vec<haft_tool::Line>,
+    /// Whether it is shown on a screen of its own; otherwise it becomes part of
+    /// the conversation.
+    pub paged: bool,
+}
+
+/// Something that can be chosen.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PickRow {
+    /// What comes back.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// What else is known.
+    pub detail: String,
+    /// What is shown of it before it is chosen.
+    pub preview: Vec<haft_tool::Line>,
+}

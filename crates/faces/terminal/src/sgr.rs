@@ -1,0 +1,111 @@
+//! Ink as bytes: only what changes is said.
+
+use std::sync::Arc;
+
+use crate::{
+    look::{Colours, TermLook},
+    text::{Ink, InkSpan, Tone},
+};
+
+/// Writes stretches, and remembers the ink the terminal has.
+#[derive(Clone, Debug)]
+pub(crate) struct Pen {
+    colours: Colours,
+    links: bool,
+    ink: Ink,
+    link: Option<Arc<str>>,
+}
+
+impl Pen {
+    pub(crate) fn new(look: &TermLook) -> Self {
+        Self { colours: look.colours, links: look.links, ink: Ink::PLAIN, link: None }
+    }
+
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, span: &InkSpan) {
+        self.write_text(out, span.text.as_str(), span.ink, span.link.as_ref());
+    }
+
+    pub(crate) fn write_text(&mut self, out: &mut Vec<u8>, text: &str, ink: Ink, link: Option<&Arc<str>>) {
+        self.set_link(out, link);
+        // Colour of blanks is not seen.
+        if self.ink != ink && (!text.trim().is_empty() || self.shows_blanks(ink)) {
+            self.set_ink(out, ink);
+        }
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Whether ink is seen where nothing is written.
+    fn shows_blanks(&self, ink: Ink) -> bool {
+        let seen = |it: Ink| it.underline || it.strike || it.reverse;
+        seen(ink) || seen(self.ink)
+    }
+
+    /// Back to plain.
+    pub(crate) fn lift(&mut self, out: &mut Vec<u8>) {
+        self.set_link(out, None);
+        self.set_ink(out, Ink::PLAIN);
+    }
+
+    fn set_link(&mut self, out: &mut Vec<u8>, link: Option<&Arc<str>>) {
+        if !self.links || self.link.as_ref() == link {
+            return;
+        }
+        out.extend_from_slice(b"\x1b]8;;");
+        if let Some(link) = link {
+            out.extend(link.bytes().filter(|it| (0x21..0x7f).contains(it)));
+        }
+        out.extend_from_slice(b"\x1b\\");
+        self.link = link.cloned();
+    }
+
+    fn set_ink(&mut self, out: &mut Vec<u8>, ink: Ink) {
+        if self.colours == Colours::None || self.ink == ink {
+            self.ink = ink;
+            return;
+        }
+        let (old, new) = (self.codes(self.ink), self.codes(ink));
+        self.ink = ink;
+        if old == new {
+            return;
+        }
+        if old.iter().all(|code| new.contains(code)) {
+            let added: Vec<&str> = new.iter().filter(|it| !old.contains(it)).copied().collect();
+            return emit(out, &added);
+        }
+        if new.is_empty() {
+            return out.extend_from_slice(b"\x1b[m");
+        }
+        let all: Vec<&str> = std::iter::once("0").chain(new).collect();
+        emit(out, &all);
+    }
+
+    fn codes(&self, ink: Ink) -> Vec<&'static str> {
+        let mut codes = Vec::new();
+        let flags = [
+            (ink.bold, "1"),
+            (ink.dim, "2"),
+            (ink.italic, "3"),
+            (ink.underline, "4"),
+            (ink.reverse, "7"),
+            (ink.strike, "9"),
+        ];
+        codes.extend(flags.iter().filter(|it| it.0).map(|it| it.1));
+        let colour = match ink.tone {
+            Tone::Plain => None,
+            Tone::Accent => Some("36"),
+            Tone::Good => Some("32"),
+            Tone::Bad => Some("31"),
+            Tone::Warn => Some("33"),
+            Tone::Info => Some("34"),
+            Tone::Code => Some("35"),
+        };
+        codes.extend(colour.filter(|_| self.colours == Colours::Palette));
+        codes
+    }
+}
+
+fn emit(out: &mut Vec<u8>, codes: &[&str]) {
+    out.extend_from_slice(b"\x1b[");
+    out.extend_from_slice(codes.join(";").as_bytes());
+    out.push(b'm');
+}

@@ -1,0 +1,93 @@
+//! The thread that owns the terminal.
+//!
+//! It waits for keys, for news and for the moments the model asks for, and for
+//! nothing else: what the session does cannot delay a key. Keys are drawn at
+//! once, news at most thirty times a second, and when nothing moves, nothing
+//! wakes it. What the terminal does not take is not queued: the next frame is
+//! made when the last one is out.
+
+mod stderr;
+mod thread;
+mod tty;
+mod wake;
+
+use std::{io, sync::Arc, thread::JoinHandle};
+
+use crate::{
+    effect::TermEffect, event::TermEvent, history::PromptHistory, keymap::KeyMap, look::TermLook,
+    news::SessionNews, text::InkLine,
+};
+
+pub use tty::is_there;
+pub(crate) use wake::Mailbox;
+pub use wake::TermSender;
+
+/// Something the thread is told.
+pub(crate) enum ThreadMessage {
+    /// For the model.
+    Event(TermEvent),
+    /// The size may have changed.
+    SizeChanged,
+    /// The program was stopped, and goes on.
+    Resumed,
+}
+
+/// Lets a person edit a text; none when that failed.
+pub type TextEditor = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What a terminal is started with.
+pub struct TerminalSetup {
+    /// What it can show.
+    pub look: TermLook,
+    /// What was sent before.
+    pub history: PromptHistory,
+    /// Keys of the settings, and what is wrong with them.
+    pub keys: (KeyMap, Vec<String>),
+    /// What it says first.
+    pub greeting: Vec<InkLine>,
+    /// Lets the person edit a text; runs while the terminal is given back.
+    pub editor: TextEditor,
+    /// Takes what the face has to do.
+    pub effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
+}
+
+/// A terminal that runs. Dropped, it gives the terminal back.
+pub struct OpenTerminal {
+    sender: TermSender,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OpenTerminal {
+    /// Takes the terminal and shows the prompt. Nothing is waited for.
+    pub fn start(setup: TerminalSetup) -> io::Result<Self> {
+        let tty = tty::Tty::open()?;
+        let (sender, mailbox) = wake::mailbox()?;
+        tty::restore_on_panic();
+        let run = move || thread::TerminalThread::new(tty, mailbox, setup).run();
+        let thread = std::thread::Builder::new().name(String::from(THREAD)).spawn(run)?;
+        Ok(Self { sender, thread: Some(thread) })
+    }
+
+    /// Where news go.
+    pub fn sender(&self) -> TermSender {
+        self.sender.clone()
+    }
+
+    /// Says the last lines, and gives the terminal back.
+    pub fn end(mut self, farewell: Vec<String>) {
+        self.sender.news(SessionNews::Farewell(farewell));
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+        tty::restore();
+    }
+}
+
+impl Drop for OpenTerminal {
+    fn drop(&mut self) {
+        tty::restore();
+    }
+}
+
+/// The name of the thread.
+const THREAD: &str = "haft-terminal";

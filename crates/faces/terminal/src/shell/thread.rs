@@ -1,0 +1,381 @@
+//! The loop.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use base64::Engine as _;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::{Mailbox, TerminalSetup, TextEditor, ThreadMessage, stderr, tty::Tty};
+use crate::{
+    alternate::AltPainter,
+    effect::TermEffect,
+    event::TermEvent,
+    input::{InputDecoder, InputItem},
+    model::{ScreenSize, TermModel},
+    news::SessionNews,
+    paint::Painter,
+    view::view,
+};
+
+/// News are drawn at most so often.
+const FRAME_MS: u64 = 33;
+/// An escape that nothing follows for so long is the key.
+const ESCAPE_MS: u64 = 20;
+/// A size that has not changed for so long is the new size.
+const SETTLED_MS: u64 = 50;
+/// News of going on that come so soon after it are old.
+const BACK_MS: u64 = 1000;
+/// Longer texts are not handed to the terminal's clipboard.
+const LONGEST_COPY: usize = 100_000;
+
+/// The thread's own state.
+pub(super) struct TerminalThread {
+    tty: Tty,
+    mailbox: Mailbox,
+    model: TermModel,
+    painter: Painter,
+    alternate: Option<AltPainter>,
+    decoder: InputDecoder,
+    begun: Instant,
+    /// Bytes the terminal has not taken yet.
+    out: Vec<u8>,
+    dirty: bool,
+    /// Somebody typed: it is drawn at once.
+    urgent: bool,
+    painted_at: u64,
+    /// When a lone escape counts.
+    escape_at: Option<u64>,
+    /// A size that is not ours yet, and when it counts.
+    resizing: Option<(ScreenSize, u64)>,
+    title: String,
+    editor: TextEditor,
+    effects: Arc<dyn Fn(TermEffect) + Send + Sync>,
+    gone: bool,
+    /// When the terminal became ours again.
+    back_at: u64,
+}
+
+impl TerminalThread {
+    pub(super) fn new(tty: Tty, mailbox: Mailbox, setup: TerminalSetup) -> Self {
+        let size = tty.size();
+        let mut model = TermModel::new(setup.look.clone(), size, setup.history);
+        let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        model.set_epoch(u64::try_from(epoch.as_millis()).unwrap_or(0));
+        model.greet(setup.greeting);
+        model.set_keys(setup.keys.0, &setup.keys.1);
+        Self {
+            painter: Painter::new(setup.look, size),
+            tty,
+            mailbox,
+            model,
+            alternate: None,
+            decoder: InputDecoder::default(),
+            begun: Instant::now(),
+            out: Vec::new(),
+            dirty: true,
+            urgent: true,
+            painted_at: 0,
+            escape_at: None,
+            resizing: None,
+            title: String::new(),
+            editor: setup.editor,
+            effects: setup.effects,
+            gone: false,
+            back_at: 0,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Until the program ends, or the terminal is gone.
+    pub(super) fn run(mut self) {
+        let errors = stderr::reader();
+        loop {
+            self.paint();
+            if self.gone || (self.model.has_ended() && !self.dirty && self.out.is_empty()) {
+                break;
+            }
+            let woken = self.wait(errors.as_ref());
+            self.read_keys(woken.keys);
+            if woken.mail {
+                self.read_mail();
+            }
+            if woken.errors {
+                self.read_errors();
+            }
+            let now = self.now();
+            if self.escape_at.is_some_and(|at| at <= now) {
+                self.escape_at = None;
+                self.decoder.flush();
+                self.take_items();
+            }
+            if self.model.deadline().is_some_and(|at| at <= now) {
+                self.update(TermEvent::Tick);
+            }
+        }
+        if !self.gone {
+            let bytes = self.painter.leave();
+            self.tty.write_all(&bytes);
+        }
+        self.tty.give_back();
+    }
+
+    fn update(&mut self, event: TermEvent) {
+        let now = self.now();
+        let effects = self.model.update(event, now);
+        self.dirty = true;
+        for effect in effects {
+            self.carry_out(effect);
+        }
+    }
+
+    /// Waits for whatever comes first.
+    fn wait(&self, errors: Option<&std::os::fd::OwnedFd>) -> Woken {
+        let now = self.now();
+        let frame = (self.dirty && self.out.is_empty()).then(|| match self.resizing {
+            Some((_, at)) => at,
+            None => self.painted_at + FRAME_MS,
+        });
+        let deadlines = [self.model.deadline(), frame, self.escape_at, self.resizing.map(|it| it.1)];
+        let soonest = deadlines.into_iter().flatten().min();
+        let timeout = soonest.map(|at| {
+            let wait = Duration::from_millis(at.saturating_sub(now));
+            Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(0),
+                tv_nsec: i64::from(wait.subsec_nanos()),
+            }
+        });
+        let mut flags = PollFlags::IN;
+        if !self.out.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.tty.fd(), flags),
+            PollFd::from_borrowed_fd(self.mailbox.fd(), PollFlags::IN),
+        ];
+        fds.extend(errors.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        if rustix::event::poll(&mut fds, timeout.as_ref()).is_err() {
+            return Woken::default();
+        }
+        let is_ready = |at: usize| {
+            let wanted = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+            fds.get(at).is_some_and(|fd| fd.revents().intersects(wanted))
+        };
+        Woken { keys: is_ready(0), mail: is_ready(1), errors: is_ready(2) }
+    }
+
+    fn read_keys(&mut self, ready: bool) {
+        if !ready {
+            return;
+        }
+        let mut buffer = vec![0; 64 << 10];
+        match self.tty.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => self.decoder.feed(&buffer[..count]),
+            Err(_) => {
+                // Hung up: nobody is there any more.
+                self.gone = true;
+                (self.effects)(TermEffect::Quit);
+                return;
+            }
+        }
+        self.escape_at = self.decoder.is_waiting().then(|| self.now() + ESCAPE_MS);
+        self.take_items();
+    }
+
+    fn take_items(&mut self) {
+        while let Some(item) = self.decoder.next_item() {
+            self.urgent = true;
+            self.update(match item {
+                InputItem::Key(key) => TermEvent::Key(key),
+                InputItem::Paste(text) => TermEvent::Paste(text),
+                InputItem::Focus(focused) => TermEvent::Focus(focused),
+            });
+        }
+    }
+
+    fn read_mail(&mut self) {
+        self.mailbox.hush();
+        while let Some(message) = self.mailbox.next() {
+            match message {
+                ThreadMessage::Event(event) => self.update(event),
+                ThreadMessage::SizeChanged => self.dirty = true,
+                // Who suspended us by a key has come back already.
+                ThreadMessage::Resumed if self.now() < self.back_at + BACK_MS => (),
+                ThreadMessage::Resumed => self.come_back(),
+            }
+        }
+    }
+
+    fn read_errors(&mut self) {
+        let text = stderr::take();
+        if !text.trim().is_empty() {
+            self.update(TermEvent::News(SessionNews::Notice(text)));
+        }
+    }
+
+    fn carry_out(&mut self, effect: TermEffect) {
+        match effect {
+            TermEffect::Edit(text) => {
+                self.leave_screen();
+                self.tty.give_back();
+                let edited = (self.editor)(&text);
+                self.come_back();
+                self.update(TermEvent::Edited(edited));
+            }
+            TermEffect::Suspend => {
+                self.leave_screen();
+                self.tty.give_back();
+                rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+                self.come_back();
+            }
+            TermEffect::Copy(text) => self.copy(&text),
+            TermEffect::Alert(why) => {
+                let _ = why;
+                self.out.push(7);
+            }
+            TermEffect::Redraw => self.redraw(),
+            effect => (self.effects)(effect),
+        }
+    }
+
+    fn copy(&mut self, text: &str) {
+        let text = text.get(..text.floor_char_boundary(LONGEST_COPY)).unwrap_or(text);
+        let coded = base64::engine::general_purpose::STANDARD.encode(text);
+        self.out.extend_from_slice(format!("\x1b]52;c;{coded}\x07").as_bytes());
+    }
+
+    fn leave_screen(&mut self) {
+        self.leave_alternate();
+        let bytes = self.painter.leave();
+        self.out.extend(bytes);
+        let out = std::mem::take(&mut self.out);
+        self.tty.write_all(&out);
+    }
+
+    /// The terminal is ours again, whatever it shows.
+    fn come_back(&mut self) {
+        if self.tty.take().is_err() {
+            self.gone = true;
+            (self.effects)(TermEffect::Quit);
+        }
+        self.back_at = self.now();
+        self.alternate = None;
+        self.out.clear();
+        self.title.clear();
+        self.painter = Painter::new(self.model.look().clone(), self.tty.size());
+        let size = self.tty.size();
+        self.model.update(TermEvent::Resize(size), self.now());
+        (self.dirty, self.urgent) = (true, true);
+    }
+
+    fn redraw(&mut self) {
+        self.out.extend_from_slice(b"\x1b[H\x1b[J");
+        self.painter = Painter::new(self.model.look().clone(), self.tty.size());
+        self.model.show_last_screen();
+        self.dirty = true;
+    }
+
+    fn leave_alternate(&mut self) {
+        if self.alternate.take().is_some() {
+            self.out.extend(AltPainter::leave());
+            self.tty.set_alternate(false);
+        }
+    }
+
+    /// Draws, when it is time and the terminal took the last frame.
+    fn paint(&mut self) {
+        self.flush();
+        let now = self.now();
+        let is_due = self.urgent || self.painted_at + FRAME_MS <= now;
+        if !self.dirty || !is_due || !self.out.is_empty() || !self.settle_size(now) {
+            return;
+        }
+        if self.model.overlay().is_some() {
+            self.paint_overlay();
+        } else {
+            self.leave_alternate();
+            let frame = view(&self.model);
+            let bytes = self.painter.paint(&frame.finished, &frame.region, frame.caret);
+            self.out.extend(bytes);
+            self.model.drawn();
+        }
+        self.set_title();
+        (self.dirty, self.urgent, self.painted_at) = (false, false, now);
+        self.flush();
+    }
+
+    fn paint_overlay(&mut self) {
+        if self.alternate.is_none() {
+            let (painter, bytes) = AltPainter::enter(self.model.look());
+            self.out.extend(bytes);
+            self.alternate = Some(painter);
+            self.tty.set_alternate(true);
+        }
+        let size = self.painter.size();
+        if let (Some(painter), Some(overlay)) = (&mut self.alternate, self.model.overlay()) {
+            let (rows, caret) = overlay.rows(size);
+            self.out.extend(painter.paint(rows, caret));
+        }
+    }
+
+    /// Follows the size of the screen; nothing is drawn until it has settled.
+    fn settle_size(&mut self, now: u64) -> bool {
+        let size = self.tty.size();
+        if size == self.painter.size() {
+            self.resizing = None;
+            return true;
+        }
+        match self.resizing {
+            Some((wanted, at)) if wanted == size && at <= now => {
+                self.resizing = None;
+                self.leave_alternate();
+                let bytes = self.painter.resize(size);
+                self.out.extend(bytes);
+                self.model.update(TermEvent::Resize(size), now);
+                true
+            }
+            Some((wanted, _)) if wanted == size => false,
+            _ => {
+                self.resizing = Some((size, now + SETTLED_MS));
+                false
+            }
+        }
+    }
+
+    fn set_title(&mut self) {
+        let title = self.model.title();
+        if self.model.look().titles && title != self.title {
+            let safe: String = title.chars().filter(|it| !it.is_control()).collect();
+            self.out.extend_from_slice(format!("\x1b]2;{safe}\x07").as_bytes());
+            self.title = title;
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.out.is_empty() {
+            return;
+        }
+        match self.tty.write(&self.out) {
+            Ok(count) => drop(self.out.drain(..count)),
+            Err(_) => {
+                self.gone = true;
+                self.out.clear();
+                (self.effects)(TermEffect::Quit);
+            }
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Default)]
+struct Woken {
+    keys: bool,
+    mail: bool,
+    errors: bool,
+}

@@ -1,0 +1,162 @@
+//! A question, with everything that has to be read before it is answered.
+
+use haft_tool::LineStyle;
+
+use crate::{
+    asks::{AskCard, AskKind, AskState, ChoiceRow},
+    composer::columns_before,
+    layout::{ScreenRow, layout, layout_all},
+    model::TermModel,
+    paint::Caret,
+    rendered,
+    text::{Fit, Ink, InkLine, InkSpan, Tone},
+};
+
+/// Marks the row with the field; the caret is found by it.
+const FIELD_SIGN: &str = "    › ";
+
+/// The question, in at most so many rows. The rows that decide are always there;
+/// what is hidden is counted.
+pub(super) fn rows(model: &TermModel, most: usize) -> Vec<ScreenRow> {
+    let width = model.size.columns;
+    let waiting = model.asks.waiting.len();
+    let Some(first) = model.asks.waiting.front() else { return Vec::new() };
+    if model.asks.state.folded {
+        let words = format!("? {} {} · tab answers", first.title, first.headline);
+        return vec![super::one(InkLine::of(&words, Ink::tone(Tone::Warn)), width)];
+    }
+    let state = &model.asks.state;
+    let mut head = vec![super::one(head_line(first, waiting), width)];
+    let mut choices = choice_rows(first, state, width, /*details*/ true);
+    if most < choices.len() + 3 {
+        choices = choice_rows(first, state, width, /*details*/ false);
+    }
+    choices.extend(status_row(model, width));
+    let what = InkLine::of("  ", Ink::PLAIN).with(&first.headline, Ink::BOLD).fit(Fit::Hang(2));
+    if !first.headline.is_empty() {
+        head.extend(layout(&what, width));
+    }
+    let room = most.saturating_sub(choices.len());
+    let body: Vec<InkLine> = first.body.iter().map(|line| rendered::body_line(line, 2)).collect();
+    let body = layout_all(&body, width);
+    if room < head.len() {
+        head.truncate(room);
+    }
+    let room = room - head.len();
+    let mut out = head;
+    if body.len() <= room {
+        out.extend(body);
+    } else if 0 < room {
+        let shown = room - 1;
+        let top = state.top.min(body.len().saturating_sub(shown));
+        let hidden = body.len() - shown;
+        out.extend(body.into_iter().skip(top).take(shown));
+        let words = format!("  … {hidden} rows are not shown: pgup pgdn scroll, ctrl+o shows all");
+        out.push(super::one(InkLine::of(&words, Ink::tone(Tone::Warn)), width));
+    }
+    out.extend(choices);
+    out.truncate(most.max(1));
+    out
+}
+
+fn head_line(card: &AskCard, waiting: usize) -> InkLine {
+    let mut line = InkLine::of("? ", Ink::tone(Tone::Warn).bold());
+    if let Some(from) = &card.from {
+        line.push(&format!("{from} · "), Ink::tone(Tone::Info));
+    }
+    line.push(&card.title, Ink::tone(Tone::Warn).bold());
+    if 1 < waiting {
+        line.push(&format!(" · {} more wait", waiting - 1), Ink::DIM);
+    }
+    line
+}
+
+fn choice_rows(card: &AskCard, state: &AskState, width: usize, details: bool) -> Vec<ScreenRow> {
+    match &card.kind {
+        AskKind::Choice(rows) => choices(rows, state, width, details, false),
+        AskKind::Many(rows) => choices(rows, state, width, details, true),
+        AskKind::Form(fields) => {
+            let mut out = Vec::new();
+            for (at, field) in fields.iter().enumerate() {
+                let ink = selected_ink(state, at);
+                let value = state.values.get(at).map_or("", String::as_str);
+                let line = InkLine::of("  ", ink).with(&field.label, ink).with(": ", Ink::DIM);
+                out.push(super::one(
+                    line.with(value, Ink::PLAIN).with(&format!("  {}", field.hint), Ink::DIM),
+                    width,
+                ));
+                out.extend(field_row(state, at, width));
+            }
+            let ink = selected_ink(state, fields.len());
+            out.push(super::one(InkLine::of("  send it", ink), width));
+            let ink = selected_ink(state, fields.len() + 1);
+            out.push(super::one(InkLine::of("  decline", ink), width));
+            out
+        }
+    }
+}
+
+fn selected_ink(state: &AskState, at: usize) -> Ink {
+    if state.selected == Some(at) { Ink::tone(Tone::Accent).bold() } else { Ink::PLAIN }
+}
+
+fn choices(rows: &[ChoiceRow], state: &AskState, width: usize, details: bool, many: bool) -> Vec<ScreenRow> {
+    let mut out = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let ink = selected_ink(state, at);
+        let is_it = state.selected == Some(at) || state.pending.is_some_and(|it| it.0 == at);
+        let sign = if is_it { "› " } else { "  " };
+        let mut line = InkLine::of(sign, Ink::tone(Tone::Accent).bold());
+        line.push(&format!("{} ", row.key), Ink::tone(Tone::Accent));
+        if many && at + 1 < rows.len() {
+            line.push(if state.marked.contains(&at) { "☑ " } else { "☐ " }, ink);
+        }
+        line.push(&row.label, ink);
+        if state.confirm == Some(at) {
+            line.push("  once more: it allows more than this call", Ink::tone(Tone::Bad));
+        }
+        out.push(super::one(line, width));
+        for detail in row.detail.iter().filter(|_| details) {
+            let style = haft_tool::Line::new(LineStyle::Dim, detail.as_str());
+            out.extend(layout(&rendered::body_line(&style, 4), width));
+        }
+        out.extend(field_row(state, at, width));
+    }
+    out
+}
+
+fn field_row(state: &AskState, at: usize, width: usize) -> Option<ScreenRow> {
+    let (row, field) = state.field.as_ref().filter(|it| it.0 == at)?;
+    debug_assert_eq!(*row, at);
+    // The end of what is typed is what one looks at.
+    let room = width.saturating_sub(FIELD_SIGN.chars().count() + 2);
+    let text = field.text().replace('\n', " ");
+    let start = text.char_indices().rev().nth(room).map_or(0, |it| it.0 + 1);
+    let text = text.get(start..).unwrap_or(&text);
+    let spans = vec![InkSpan::new(FIELD_SIGN, Ink::tone(Tone::Accent)), InkSpan::new(text, Ink::PLAIN)];
+    Some(ScreenRow { spans, soft: false })
+}
+
+/// Where the caret is, if it is in a field of the question.
+pub(super) fn caret(model: &TermModel, region: &[ScreenRow]) -> Option<Caret> {
+    model.asks.shown()?;
+    let (_, field) = model.asks.state.field.as_ref()?;
+    let row =
+        region.iter().position(|row| row.spans.first().is_some_and(|it| it.text.as_str() == FIELD_SIGN))?;
+    let behind = columns_before(field.text(), field.text().len()) - columns_before(field.text(), field.at());
+    let column = region[row].width().saturating_sub(behind).min(model.size.columns.saturating_sub(1));
+    Some(Caret { row, column })
+}
+
+fn status_row(model: &TermModel, width: usize) -> Option<ScreenRow> {
+    let state = &model.asks.state;
+    let (words, ink) = match &state.problem {
+        Some(problem) => (problem.clone(), Ink::tone(Tone::Bad)),
+        None if state.field.is_some() => (String::from("enter sends it · esc back"), Ink::DIM),
+        None if !model.asks.hears(model.now) => {
+            (String::from("what you type now is text; stop for a moment to answer"), Ink::DIM)
+        }
+        None => (String::from("a letter, or ↑↓ and enter · esc later"), Ink::DIM),
+    };
+    Some(super::one(InkLine::of(&format!("  {words}"), ink), width))
+}

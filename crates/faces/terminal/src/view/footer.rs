@@ -1,0 +1,99 @@
+//! The line at the bottom: mode, model, window, money, and the keys that work
+//! now.
+
+use crate::{
+    keymap::KeyAction,
+    layout::ScreenRow,
+    model::{TalkState, TermModel},
+    text::{Ink, InkLine, Tone, width_of},
+};
+
+/// Below this width the footer says one thing.
+const NARROW: usize = 60;
+
+pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
+    if model.size.rows < 4 {
+        return Vec::new();
+    }
+    let width = model.size.columns;
+    if let Some((hint, _)) = &model.hint {
+        return vec![super::one(InkLine::of(&format!("  {hint}"), Ink::tone(Tone::Warn)), width)];
+    }
+    let mut rows = Vec::new();
+    let meter = &model.meter;
+    if let Some(status) = meter.status_line.as_ref().filter(|it| !it.is_empty()) {
+        rows.push(super::one(InkLine::of(&format!("  {status}"), Ink::PLAIN), width));
+    }
+    let keys = keys(model);
+    let mode = meter.mode.clone().filter(|it| it != "default");
+    let mode = mode.map(|it| (it, Ink::tone(Tone::Warn)));
+    let plain = |text: String| (text, Ink::DIM);
+    let mut items: Vec<(String, Ink)> = Vec::new();
+    items.extend(mode);
+    if width < NARROW {
+        if items.is_empty() {
+            items.push(plain(keys));
+        }
+    } else {
+        let model_name = match (&meter.model, &meter.effort) {
+            (Some(name), Some(effort)) => Some(format!("{name} ({effort})")),
+            (name, _) => name.clone(),
+        };
+        items.extend(model_name.map(plain));
+        items.extend(meter.context_percent.map(context));
+        items.extend(meter.usd.map(|it| plain(money(it))));
+        let tasks = model.tasks.len();
+        if 0 < tasks {
+            items.push(plain(format!("{tasks} in background")));
+        }
+        if model.session == TalkState::Opening {
+            items.push(plain(String::from("opening…")));
+        }
+        items.push(plain(keys));
+    }
+    // What does not fit is left out, the keys first.
+    let wide = |items: &[(String, Ink)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
+    while 1 < items.len() && width < wide(&items) {
+        items.pop();
+    }
+    let mut line = InkLine::of("  ", Ink::PLAIN);
+    for (number, (text, ink)) in items.iter().enumerate() {
+        if 0 < number {
+            line.push(" · ", Ink::DIM);
+        }
+        line.push(text, *ink);
+    }
+    rows.push(super::one(line, width));
+    rows
+}
+
+fn context(percent: u8) -> (String, Ink) {
+    let ink = match percent {
+        0..70 => Ink::DIM,
+        70..90 => Ink::tone(Tone::Warn),
+        _ => Ink::tone(Tone::Bad),
+    };
+    (format!("{percent} % of context"), ink)
+}
+
+fn money(usd: f64) -> String {
+    if usd < 0.995 { format!("${usd:.3}") } else { format!("${usd:.2}") }
+}
+
+/// The keys that matter now.
+fn keys(model: &TermModel) -> String {
+    let key = |action| model.keys.label(action);
+    if model.asks.state.folded && !model.asks.waiting.is_empty() {
+        return String::from("tab answers the question");
+    }
+    if model.is_working() {
+        return match model.composer.is_empty() {
+            true => format!("{} stops", key(KeyAction::Stop)),
+            false => format!("{} stops · {} queues", key(KeyAction::Stop), key(KeyAction::Send)),
+        };
+    }
+    if model.composer.is_empty() {
+        return String::from("/ commands · @ files · ? help");
+    }
+    format!("{} sends · {} new line", key(KeyAction::Send), key(KeyAction::Newline))
+}

@@ -1,0 +1,251 @@
+//! The model as rows of the screen.
+
+mod ask;
+mod footer;
+
+use crate::{
+    layout::{ScreenRow, layout, layout_all},
+    model::{RunningCall, SPIN_MS, Speaking, TalkState, TermModel},
+    news::{TodoState, TurnPhase},
+    paint::Caret,
+    rendered::head_line,
+    text::{Fit, Ink, InkLine, Tone},
+};
+
+/// What the screen is to show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScreenFrame {
+    /// Rows that are finished, above everything.
+    pub finished: Vec<ScreenRow>,
+    /// Rows that may still change.
+    pub region: Vec<ScreenRow>,
+    /// The caret, within the region.
+    pub caret: Caret,
+}
+
+/// Lines of a running command that are shown.
+const TAIL_LINES: usize = 5;
+/// Things that are offered at a time.
+const OFFERED: usize = 8;
+
+/// What the screen is to show now. At most one row less than the screen has is
+/// ours to change.
+pub fn view(model: &TermModel) -> ScreenFrame {
+    let width = model.size.columns;
+    let finished = layout_all(&model.finished, width);
+    if model.ended {
+        return ScreenFrame { finished, region: Vec::new(), caret: Caret::default() };
+    }
+    let most = model.size.rows.saturating_sub(1).max(1);
+    let (composer, caret) = composer_rows(model, most);
+    let footer = footer::rows(model);
+    let mut below = most.saturating_sub(composer.len() + footer.len());
+    let mut above: Vec<Vec<ScreenRow>> = Vec::new();
+    // From the bottom up, as far as there is room: what is nearest to the prompt
+    // matters most.
+    let offers = offer_rows(model);
+    for (rows, keeps_end) in [
+        (offers, false),
+        (queue_rows(model), false),
+        (ask::rows(model, below), false),
+        (activity_rows(model), false),
+        (todo_rows(model), false),
+        (call_rows(model), true),
+    ] {
+        let mut rows = rows;
+        if below < rows.len() {
+            if keeps_end { drop(rows.drain(..rows.len() - below)) } else { rows.truncate(below) }
+        }
+        below -= rows.len();
+        above.push(rows);
+    }
+    let mut tail = tail_rows(model);
+    let gap = usize::from(2 < below && (model.wants_gap || !tail.is_empty() || !model.calls.is_empty()));
+    below = below.saturating_sub(gap);
+    if below < tail.len() {
+        tail.drain(..tail.len() - below);
+        if let Some(first) = tail.first_mut() {
+            first.soft = false;
+        }
+    }
+    let mut region = tail;
+    let calls = above.pop().unwrap_or_default();
+    if !calls.is_empty() && 1 < below.saturating_sub(region.len()) && model.wants_gap {
+        region.push(ScreenRow::default());
+    }
+    region.extend(calls);
+    region.extend(std::iter::repeat_n(ScreenRow::default(), gap));
+    for rows in above.into_iter().rev() {
+        region.extend(rows);
+    }
+    let row = region.len();
+    region.extend(composer);
+    region.extend(footer);
+    // Only on screens nobody can use: what is too wide would wrap.
+    for row in region.iter_mut().filter(|row| width < row.width()) {
+        let line = InkLine { spans: std::mem::take(&mut row.spans), fit: Fit::Cut };
+        *row = one(line, width);
+    }
+    let caret = match ask::caret(model, &region) {
+        Some(caret) => caret,
+        None => Caret { row: row + caret.row, column: caret.column.min(width.saturating_sub(1)) },
+    };
+    ScreenFrame { finished, region, caret }
+}
+
+fn composer_rows(model: &TermModel, most: usize) -> (Vec<ScreenRow>, Caret) {
+    let ink = Ink::tone(Tone::Accent).bold();
+    let sign = match model.composer.text().chars().next() {
+        Some('!') => "! ",
+        Some('#') if !model.composer.text().contains('\n') => "# ",
+        _ if model.look.vi && model.vi_normal => ": ",
+        _ => "› ",
+    };
+    let (mut rows, mut caret) = model.composer.rows(model.size.columns, sign, ink);
+    let room = (most / 2).max(1);
+    if room < rows.len() {
+        let first = caret.row.saturating_sub(room - 1);
+        rows.drain(..first);
+        rows.truncate(room);
+        caret.row -= first;
+    }
+    (rows, caret)
+}
+
+fn one(line: InkLine, width: usize) -> ScreenRow {
+    layout(&line.fit(Fit::Cut), width).into_iter().next().unwrap_or_default()
+}
+
+fn tail_rows(model: &TermModel) -> Vec<ScreenRow> {
+    match &model.speaking {
+        Speaking::Answer(stream, _) => layout_all(&stream.tail(), model.size.columns),
+        _ => Vec::new(),
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    match ms / 1000 {
+        it @ 0..60 => format!("{it} s"),
+        it @ 60..3600 => format!("{} min {} s", it / 60, it % 60),
+        it => format!("{} h {} min", it / 3600, it % 3600 / 60),
+    }
+}
+
+fn call_rows(model: &TermModel) -> Vec<ScreenRow> {
+    let width = model.size.columns;
+    let shows_tails = model.calls.len() <= 2;
+    let mut rows = Vec::new();
+    for call in &model.calls {
+        rows.push(one(running_line(model, call), width));
+        let lines = call.tail.iter().rev().take(TAIL_LINES).rev().filter(|_| shows_tails);
+        for line in lines {
+            rows.push(one(InkLine::of(&format!("    {line}"), Ink::DIM), width));
+        }
+    }
+    rows
+}
+
+fn running_line(model: &TermModel, call: &RunningCall) -> InkLine {
+    let agent = call.agent.as_deref();
+    let mut line = head_line("◦", Ink::tone(Tone::Warn), agent, &call.name, &call.headline);
+    let past = model.now.saturating_sub(call.since);
+    if 1000 <= past {
+        line.push(&format!(" · {}", seconds(past)), Ink::DIM);
+    }
+    if !call.note.is_empty() {
+        line.push(&format!(" · {}", call.note), Ink::DIM);
+    }
+    line
+}
+
+/// What the session is doing or waiting for, in words.
+fn activity_rows(model: &TermModel) -> Vec<ScreenRow> {
+    let TalkState::Working(since, phase) = &model.session else { return Vec::new() };
+    let past = model.now.saturating_sub(*since);
+    let words = match phase {
+        _ if !model.asks.waiting.is_empty() => String::from("waiting for you"),
+        TurnPhase::Waiting if !model.calls.is_empty() => match model.calls.len() {
+            1 => format!("running {}", model.calls[0].name),
+            count => format!("running {count} calls"),
+        },
+        TurnPhase::Waiting => String::from("waiting for the model"),
+        TurnPhase::Thinking => String::from("thinking"),
+        TurnPhase::Answering => String::from("answering"),
+        TurnPhase::Calling(name) => format!("writing a call of {name}"),
+        TurnPhase::Retrying { why, attempt: (now, most), .. } => {
+            format!("asking again ({now} of {most}): {why}")
+        }
+        TurnPhase::Compacting => String::from("summing the conversation up"),
+    };
+    let turn = usize::try_from(past / SPIN_MS).unwrap_or(0) % 4;
+    let sign = if model.look.motion { ["◐", "◓", "◑", "◒"][turn] } else { "·" };
+    let mut line = InkLine::of(sign, Ink::tone(Tone::Accent)).with(&format!(" {words}"), Ink::DIM);
+    if 1000 <= past {
+        line.push(&format!(" · {}", seconds(past)), Ink::DIM);
+    }
+    vec![one(line, model.size.columns)]
+}
+
+/// What is to be done, in one line.
+fn todo_rows(model: &TermModel) -> Vec<ScreenRow> {
+    let all = model.todos.len();
+    let done = model.todos.iter().filter(|it| it.1 == TodoState::Done).count();
+    if all == 0 || all == done || !model.is_working() {
+        return Vec::new();
+    }
+    let now = model
+        .todos
+        .iter()
+        .find(|it| it.1 == TodoState::Doing)
+        .or(model.todos.iter().find(|it| it.1 == TodoState::Open));
+    let words = now.map_or("", |it| it.0.as_str());
+    vec![one(InkLine::of(&format!("☐ {} of {all} · {words}", done + 1), Ink::DIM), model.size.columns)]
+}
+
+fn queue_rows(model: &TermModel) -> Vec<ScreenRow> {
+    let width = model.size.columns;
+    let mut rows = Vec::new();
+    for text in &model.queue {
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = InkLine::of("  ↳ ", Ink::tone(Tone::Accent)).with(&words, Ink::DIM);
+        rows.push(one(line, width));
+    }
+    if !rows.is_empty() && model.editing_queued.is_none() {
+        let when =
+            if model.is_opening() { "sent when the session is open" } else { "heard at the next pause" };
+        rows.push(one(InkLine::of(&format!("    {when} · up changes it"), Ink::DIM), width));
+    }
+    rows
+}
+
+fn offer_rows(model: &TermModel) -> Vec<ScreenRow> {
+    let width = model.size.columns;
+    if let Some(search) = &model.search {
+        let line = InkLine::of("search: ", Ink::tone(Tone::Accent)).with(search.typed.text(), Ink::PLAIN);
+        return vec![one(line.with("  ctrl+r older · enter takes it · esc back", Ink::DIM), width)];
+    }
+    if !model.offers.is_open() {
+        return Vec::new();
+    }
+    let offers = &model.offers;
+    let first = offers.selected.saturating_sub(OFFERED - 1);
+    let widest =
+        offers.rows.iter().skip(first).take(OFFERED).map(|it| it.name.chars().count()).max().unwrap_or(0);
+    let mut rows = Vec::new();
+    for (at, row) in offers.rows.iter().enumerate().skip(first).take(OFFERED) {
+        let is_it = at == offers.selected;
+        let (sign, ink) = if is_it { ("› ", Ink::tone(Tone::Accent).bold()) } else { ("  ", Ink::PLAIN) };
+        let slash = if offers.kind == crate::complete::OfferKind::Command { "/" } else { "" };
+        let room = " ".repeat(widest.saturating_sub(row.name.chars().count()) + 2);
+        let mut line = InkLine::of(sign, ink).with(&format!("{slash}{}", row.name), ink);
+        if !row.about.is_empty() {
+            line.push(&format!("{room}{} {}", row.about, row.hint), Ink::DIM);
+        }
+        rows.push(one(line, width));
+    }
+    let hidden = offers.rows.len().saturating_sub(first + OFFERED);
+    if 0 < hidden {
+        rows.push(one(InkLine::of(&format!("  … {hidden} more"), Ink::DIM), width));
+    }
+    rows
+}

@@ -1,0 +1,8 @@
+//! The terminal, from events to the screen of an emulator that reflows.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+mod asks;
+mod documents;
+mod resize;
+mod rig;
+mod screens;

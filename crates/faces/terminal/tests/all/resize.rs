@@ -1,0 +1,223 @@
+//! Whatever size the screen gets: every line is there once.
+
+use haft_terminal::{SessionNews, TermEvent};
+use proptest::prelude::*;
+
+use crate::rig::{Rig, ended, question, text};
+
+const SIZES: [(usize, usize); 8] =
+    [(60, 24), (120, 24), (40, 24), (100, 24), (100, 12), (100, 40), (100, 16), (80, 24)];
+
+fn markers(rig: &Rig, count: usize) -> Vec<(usize, usize)> {
+    let all = rig.lines().join("\n");
+    let seen = |number: usize| all.matches(&format!("<{number:03}>")).count();
+    (0..count).map(|number| (number, seen(number))).filter(|it| it.1 != 1).collect()
+}
+
+#[test]
+fn every_line_stays_once_through_eight_sizes_in_mid_stream() {
+    let mut rig = Rig::new(80, 24);
+    rig.typed("go");
+    rig.key("enter");
+    let mut sizes = SIZES.iter().cycle();
+    for number in 0..80 {
+        rig.news(text(&format!("Line <{number:03}> has some words behind it.\n\n")));
+        rig.frame();
+        if number % 5 == 4 {
+            let (columns, rows) = sizes.next().unwrap();
+            rig.resize(*columns, *rows);
+        }
+    }
+    rig.news(ended());
+    rig.frame();
+    assert_eq!(markers(&rig, 80), [], "{}", rig.lines().join("\n"));
+    let prompts = rig.screen().lines().filter(|line| line.starts_with('›')).count();
+    assert_eq!(prompts, 1, "{}", rig.screen());
+}
+
+#[test]
+fn what_stood_there_before_is_never_touched() {
+    let mut rig = Rig::opening(80, 24, haft_terminal::TermLook::default());
+    for number in 0..20 {
+        rig.emulator.feed(format!("shell <{number:03}>\r\n").as_str());
+    }
+    rig.news(SessionNews::Ready(Vec::new()));
+    rig.frame();
+    for (columns, rows) in SIZES {
+        rig.resize(columns, rows);
+        rig.typed("x");
+    }
+    assert_eq!(markers(&rig, 20), []);
+}
+
+#[test]
+fn a_paragraph_is_copied_as_it_was_written() {
+    let mut rig = Rig::new(80, 24);
+    let words = "word ".repeat(80);
+    rig.news(SessionNews::TurnBegan);
+    for piece in words.as_bytes().chunks(7) {
+        rig.news(text(std::str::from_utf8(piece).unwrap()));
+        rig.frame();
+    }
+    rig.news(ended());
+    rig.frame();
+    assert!(rig.lines().contains(&words.trim_end().to_owned()), "{:?}", rig.lines());
+    // The terminal wraps it anew by itself.
+    rig.resize(50, 24);
+    assert!(rig.lines().contains(&words.trim_end().to_owned()), "{:?}", rig.lines());
+}
+
+#[test]
+fn streaming_writes_little_and_nothing_that_clears() {
+    let mut rig = Rig::new(120, 40);
+    rig.news(SessionNews::TurnBegan);
+    rig.frame();
+    rig.written.clear();
+    let source = include_str!("../../../../../docs/shell.md");
+    let source = source.get(..source.floor_char_boundary(8400)).unwrap();
+    let chars: Vec<char> = source.chars().collect();
+    let tokens: Vec<String> = chars.chunks(4).map(|it| it.iter().collect()).collect();
+    // Two hundred tokens a second, thirty frames a second.
+    for pieces in tokens.chunks(7) {
+        for piece in pieces {
+            rig.news(text(piece));
+        }
+        rig.wait(33);
+    }
+    let (written, count) = (rig.written.len(), tokens.len());
+    assert!(written < 16 * count, "{written} bytes for {count} tokens");
+    assert!(4 * count <= written, "something was written");
+    let all = String::from_utf8_lossy(&rig.written);
+    for never in ["\x1b[2J", "\x1b[3J", "\x1b[H", "\x1b[1;1H"] {
+        assert!(!all.contains(never), "{never:?}");
+    }
+    // When nothing happens, nothing is written.
+    rig.news(ended());
+    rig.frame();
+    rig.written.clear();
+    rig.event(TermEvent::Focus(false));
+    rig.frame();
+    assert_eq!((rig.written.len(), rig.model.deadline()), (0, None));
+}
+
+/// Anything that can happen.
+#[derive(Clone, Debug)]
+enum Step {
+    Text(String),
+    Thinking,
+    Call(u8),
+    Progress(u8),
+    CallEnd(u8, bool),
+    Typed(String),
+    Key(&'static str),
+    Ask(u8),
+    Withdraw(u8),
+    Notice,
+    End,
+    Begin,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let words = "([a-zä漢👩 ]{1,30}\n?\n?|```\n|- [a-z]{1,9}\n|\\| a \\| b \\|\n|\\|---\\|---\\|\n|# [a-z]{1,9}\n){1,4}";
+    prop_oneof![
+        6 => words.prop_map(Step::Text),
+        1 => Just(Step::Thinking),
+        2 => any::<u8>().prop_map(|it| Step::Call(it % 4)),
+        1 => any::<u8>().prop_map(|it| Step::Progress(it % 4)),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(it, failed)| Step::CallEnd(it % 4, failed)),
+        2 => "[a-z漢 ]{1,60}".prop_map(Step::Typed),
+        2 => prop::sample::select(vec!["enter", "esc", "up", "down", "backspace", "ctrl+k", "alt+enter", "tab"])
+            .prop_map(Step::Key),
+        1 => any::<u8>().prop_map(|it| Step::Ask(it % 3)),
+        1 => any::<u8>().prop_map(|it| Step::Withdraw(it % 3)),
+        1 => Just(Step::Notice),
+        1 => Just(Step::End),
+        1 => Just(Step::Begin),
+        1 => (0_u64..900).prop_map(Step::Wait),
+    ]
+}
+
+fn apply(rig: &mut Rig, step: &Step) {
+    match step {
+        Step::Text(piece) => rig.news(text(piece)),
+        Step::Thinking => rig.news(SessionNews::Thinking(String::from("hm "))),
+        Step::Call(id) => rig.news(SessionNews::CallBegan {
+            id: id.to_string(),
+            agent: None,
+            name: String::from("Bash"),
+            headline: String::from("$ make all"),
+        }),
+        Step::Progress(id) => rig.news(SessionNews::CallProgress {
+            id: id.to_string(),
+            tail: vec![String::from("one"), String::from("two\u{1b}[2J")],
+            note: String::from("2 lines"),
+        }),
+        Step::CallEnd(id, failed) => rig.news(SessionNews::CallEnded(Box::new(haft_terminal::CallFinish {
+            id: id.to_string(),
+            agent: None,
+            name: String::from("Bash"),
+            headline: String::from("$ make all"),
+            failed: *failed,
+            rendered: haft_tool::Rendered::preview("a\nb\nc"),
+            whole: None,
+        }))),
+        Step::Typed(words) => rig.event(TermEvent::Paste(words.clone())),
+        Step::Key(label) => {
+            rig.event(TermEvent::Key(haft_terminal::KeyPress::of_label(label).unwrap()));
+        }
+        Step::Ask(id) => rig.news(question(&id.to_string())),
+        Step::Withdraw(id) => rig.news(SessionNews::Withdrawn(id.to_string())),
+        Step::Notice => rig.news(SessionNews::Notice(String::from("a notice\u{7}"))),
+        Step::End => rig.news(ended()),
+        Step::Begin => rig.news(SessionNews::TurnBegan),
+        Step::Wait(ms) => {
+            rig.now += ms;
+            rig.event(TermEvent::Tick);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However many frames were drawn: the screen is what it would be if it were
+    /// drawn from nothing.
+    #[test]
+    fn the_screen_after_many_frames_is_the_screen_from_nothing(
+        steps in prop::collection::vec((step(), any::<bool>()), 0..60),
+        columns in 20_usize..100,
+        rows in 5_usize..30,
+    ) {
+        let (mut often, mut once) = (Rig::new(columns, rows), Rig::new(columns, rows));
+        for (step, draws) in &steps {
+            apply(&mut often, step);
+            if *draws {
+                often.frame();
+            }
+            apply(&mut once, step);
+        }
+        often.frame();
+        once.frame();
+        prop_assert_eq!(often.lines(), once.lines());
+        prop_assert_eq!(often.emulator.cursor().col, once.emulator.cursor().col);
+        let all = String::from_utf8_lossy(&often.written).into_owned();
+        let clears = all.contains("\x1b[2J") || all.contains('\u{7}');
+        prop_assert!(!clears, "something foreign came through");
+    }
+
+    /// No size breaks anything, however small.
+    #[test]
+    fn any_sizes_are_survived(
+        steps in prop::collection::vec((step(), prop::option::weighted(0.2, (2_usize..120, 1_usize..40))), 0..40),
+    ) {
+        let mut rig = Rig::new(80, 24);
+        for (step, size) in &steps {
+            apply(&mut rig, step);
+            rig.frame();
+            if let Some((columns, rows)) = size {
+                rig.resize(*columns, *rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A session as a trace, in the form Perfetto and Chrome read.
+
+use serde_json::{Value, json};
+
+use crate::{
+    session::LoggedSession,
+    timeline::{spans, stages},
+};
+
+/// The trace: a span for every call and for each of its stages, lane by lane.
+pub fn trace(session: &LoggedSession) -> Value {
+    let mut events = vec![json!({
+        "name": "process_name", "ph": "M", "pid": 1, "args": {"name": session.title},
+    })];
+    for span in spans(session) {
+        let call = span.call;
+        let whole = json!({
+            "name": call.tool, "cat": "call", "ph": "X", "pid": 1, "tid": span.lane, "ts": span.start,
+            "dur": span.length, "args": {"id": call.id, "failed": call.failed, "input": call.input},
+        });
+        events.push(whole);
+        let mut at = span.start;
+        for (name, micros) in stages(&span.stages) {
+            if 0 < micros {
+                events.push(json!({
+                    "name": name, "cat": "stage", "ph": "X", "pid": 1, "tid": span.lane, "ts": at, "dur": micros,
+                }));
+            }
+            at = at.saturating_add_unsigned(micros);
+        }
+    }
+    json!({"traceEvents": events, "displayTimeUnit": "ms"})
+}

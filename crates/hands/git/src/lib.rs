@@ -1,0 +1,32 @@
+//! Git as a tool sees it: the git binary for everything, called in a way that
+//! runs nothing a repository brings along unless the call is meant to, and what
+//! it prints as values.
+//!
+//! [`GitLine`] is one call of the binary as a line for a shell. A line that only
+//! reads ([`GitLine::reading`]) switches off every program that the repository's
+//! own configuration names: filters, text conversion, external diffs, hooks,
+//! monitors, pagers, signatures. What the person configured for all
+//! repositories stays. Lines that change something run hooks and filters as git
+//! does, and never wait for a person.
+//!
+//! **Does not know** who runs the lines, processes, sandboxes, rules or undo.
+//!
+//! **Invariant:** text from outside is one quoted word after `--` or
+//! `--end-of-options`, and paths are literal.
+//!
+//! **Invariant:** parsers take any bytes; what they do not understand they leave
+//! out.
+
+mod blame;
+mod diff;
+mod history;
+mod line;
+mod repository;
+mod status;
+
+pub use blame::{BlameChunk, parse_blame};
+pub use diff::{DiffFile, is_machine_made, parse_numstat, split_patch};
+pub use history::{LOG_FORMAT, LoggedCommit, parse_log};
+pub use line::{GitLine, quoted, variables};
+pub use repository::{RepositoryFacts, Sink, facts_line, parse_facts};
+pub use status::{GitStatus, StatusEntry, WorkState, parse_status, state_of};

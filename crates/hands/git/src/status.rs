@@ -1,0 +1,219 @@
+use serde::Serialize;
+
+/// What `git status` says.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitStatus {
+    /// The branch; nothing where HEAD is at no branch.
+    pub branch: Option<String>,
+    /// The commit HEAD is at; nothing before the first one.
+    pub head: Option<String>,
+    /// The branch it follows.
+    pub upstream: Option<String>,
+    /// Commits that branch does not have.
+    pub ahead: u64,
+    /// Commits it has more.
+    pub behind: u64,
+    /// Entries of the stash.
+    pub stashed: u64,
+    /// What is different.
+    pub entries: Vec<StatusEntry>,
+}
+
+/// A path that is different.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusEntry {
+    /// Two letters: the index, then the files; `??` is untracked, `U` a conflict.
+    pub code: String,
+    /// The path, from the top of the repository.
+    pub path: String,
+    /// Where it was before it was renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Which of the three stages of a conflict exist: base, ours, theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<[bool; 3]>,
+}
+
+impl StatusEntry {
+    /// Whether it is a conflict.
+    pub fn is_conflict(&self) -> bool {
+        self.stages.is_some()
+    }
+
+    /// Whether the index has something of it that HEAD has not.
+    pub fn is_staged(&self) -> bool {
+        !matches!(self.code.as_bytes().first(), None | Some(b'.' | b'?' | b'!')) && !self.is_conflict()
+    }
+
+    /// What kind of conflict it is, in words.
+    pub fn conflict(&self) -> Option<&'static str> {
+        Some(match self.stages? {
+            [true, true, true] => "both sides changed it",
+            [false, true, true] => "both sides added it",
+            [true, false, true] => "we deleted it, they changed it",
+            [true, true, false] => "we changed it, they deleted it",
+            [true, false, false] => "both sides deleted it",
+            [false, true, false] => "we added it",
+            [false, false, true] => "they added it",
+            [false, false, false] => "nothing is left of it",
+        })
+    }
+}
+
+/// What `git status --porcelain=v2 --branch --show-stash -z` printed.
+pub fn parse_status(printed: &[u8]) -> GitStatus {
+    let text = String::from_utf8_lossy(printed);
+    let mut fields = text.split('\0');
+    let mut status = GitStatus::default();
+    while let Some(field) = fields.next() {
+        let Some((kind, rest)) = field.split_once(' ') else { continue };
+        match kind {
+            "#" => header(&mut status, rest),
+            "1" => status.entries.extend(entry(rest, 7, None)),
+            "2" => {
+                let from = fields.next().map(str::to_owned);
+                status.entries.extend(entry(rest, 8, from));
+            }
+            "u" => status.entries.extend(conflict(rest)),
+            "?" => status.entries.push(StatusEntry {
+                code: String::from("??"),
+                path: rest.to_owned(),
+                from: None,
+                stages: None,
+            }),
+            _ => {}
+        }
+    }
+    status
+}
+
+fn header(status: &mut GitStatus, rest: &str) {
+    let Some((name, value)) = rest.split_once(' ') else { return };
+    match name {
+        "branch.oid" => status.head = (value != "(initial)").then(|| value.to_owned()),
+        "branch.head" => status.branch = (value != "(detached)").then(|| value.to_owned()),
+        "branch.upstream" => status.upstream = Some(value.to_owned()),
+        "branch.ab" => {
+            let number = |text: &str| text.trim_start_matches(['+', '-']).parse().unwrap_or(0);
+            if let Some((ahead, behind)) = value.split_once(' ') {
+                (status.ahead, status.behind) = (number(ahead), number(behind));
+            }
+        }
+        "stash" => status.stashed = value.parse().unwrap_or(0),
+        _ => {}
+    }
+}
+
+/// An entry whose path comes after so many fields.
+fn entry(rest: &str, fields: usize, from: Option<String>) -> Option<StatusEntry> {
+    let mut parts = rest.splitn(fields + 1, ' ');
+    let code = parts.next()?.to_owned();
+    let path = parts.nth(fields - 1)?.to_owned();
+    Some(StatusEntry { code, path, from, stages: None })
+}
+
+/// A conflict: its code, a word about submodules, four modes, three contents and
+/// the path. A stage that is not there has the mode zero.
+fn conflict(rest: &str) -> Option<StatusEntry> {
+    let parts: Vec<&str> = rest.splitn(10, ' ').collect();
+    let there = |at: usize| parts.get(at).is_some_and(|it| *it != "000000");
+    Some(StatusEntry {
+        code: (*parts.first()?).to_owned(),
+        path: (*parts.get(9)?).to_owned(),
+        from: None,
+        stages: Some([there(2), there(3), there(4)]),
+    })
+}
+
+/// What a repository is in the middle of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkState {
+    /// A merge.
+    Merge,
+    /// A rebase.
+    Rebase,
+    /// Taking over a commit.
+    CherryPick,
+    /// Taking back a commit.
+    Revert,
+    /// Looking for a commit.
+    Bisect,
+}
+
+/// What a repository is in the middle of, by the names in git's own directory.
+pub fn state_of(has: impl Fn(&str) -> bool) -> Option<WorkState> {
+    [
+        ("rebase-merge", WorkState::Rebase),
+        ("rebase-apply", WorkState::Rebase),
+        ("MERGE_HEAD", WorkState::Merge),
+        ("CHERRY_PICK_HEAD", WorkState::CherryPick),
+        ("REVERT_HEAD", WorkState::Revert),
+        ("BISECT_LOG", WorkState::Bisect),
+    ]
+    .into_iter()
+    .find(|(name, _)| has(name))
+    .map(|it| it.1)
+}
+
+impl WorkState {
+    /// The operation that goes on with it.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Rebase => "rebase",
+            Self::CherryPick => "cherry_pick",
+            Self::Revert => "revert",
+            Self::Bisect => "bisect",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_entry() {
+        let printed = "# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -1\0# stash 3\0\
+            1 M. N... 100644 100644 100644 a b staged file\0\
+            1 .D N... 100644 100644 000000 a b gone\0\
+            2 R. N... 100644 100644 100644 a b R100 new name\0old name\0\
+            u UU N... 100644 100644 100644 100644 a b c both\0\
+            u DU N... 100644 000000 100644 100644 a b c ours gone\0\
+            ? new\nline\0";
+        let status = parse_status(printed.as_bytes());
+        assert_eq!((status.ahead, status.behind, status.stashed), (2, 1, 3));
+        let seen: Vec<_> =
+            status.entries.iter().map(|it| (it.code.as_str(), it.path.as_str(), it.conflict())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("M.", "staged file", None),
+                (".D", "gone", None),
+                ("R.", "new name", None),
+                ("UU", "both", Some("both sides changed it")),
+                ("DU", "ours gone", Some("we deleted it, they changed it")),
+                ("??", "new\nline", None),
+            ]
+        );
+        assert_eq!(status.entries[2].from.as_deref(), Some("old name"));
+        assert!(status.entries[0].is_staged() && !status.entries[1].is_staged());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            parse_status(&bytes);
+            crate::parse_numstat(&bytes);
+            crate::parse_log(&bytes);
+            crate::parse_blame(&bytes);
+            crate::parse_facts(&bytes);
+            crate::split_patch(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Walls around what is believed to only read.
+//!
+//! A thread gives up, for good and for everything it will ever start, all that
+//! a command that only reads has no use for: writing, connecting, running what
+//! nobody installed, opening what rules hide. Commands are then started from
+//! this thread, so they cost no process more than they did without walls.
+
+mod filter;
+mod grants;
+mod programs;
+
+use std::{
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
+
+use haft_process::OwnedLaunch;
+pub use programs::installed_programs;
+use rustix::process::Pid;
+
+/// What a command that only reads is kept from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ReadingPolicy {
+    /// The only directory it may write in: the session's own temporary files.
+    pub scratch: Option<PathBuf>,
+    /// What it may not read, everything below included.
+    pub hide: Vec<PathBuf>,
+    /// Where programs may be started from besides the directories of the
+    /// system.
+    pub programs: Vec<PathBuf>,
+    /// Whom it may talk to.
+    pub network: ReadingNetwork,
+}
+
+/// Whom a command that only reads may talk to.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ReadingNetwork {
+    /// Nobody.
+    #[default]
+    Off,
+    /// Everybody: it asks a server, and that is what it was let for.
+    Open,
+}
+
+type WalledWork = Box<dyn FnOnce() + Send>;
+
+/// A thread that cannot do more than a command that only reads may.
+pub struct ReadingWalls {
+    policy: ReadingPolicy,
+    /// Directories whose names were granted one by one, and when they changed:
+    /// what is new in them needs new walls.
+    listed: Vec<(PathBuf, (i64, i64))>,
+    door: Mutex<Sender<WalledWork>>,
+}
+
+impl std::fmt::Debug for ReadingWalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadingWalls").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl ReadingWalls {
+    /// Builds them, or says what the kernel cannot do.
+    pub fn build(policy: ReadingPolicy) -> Result<Arc<Self>, String> {
+        let granted = grants::ReadingGrants::of(&policy);
+        let listed = granted.listed.iter().map(|dir| (dir.clone(), changed(dir))).collect();
+        let (door, inside) = channel::<WalledWork>();
+        let (told, answer) = channel();
+        let network = policy.network;
+        std::thread::Builder::new()
+            .name(String::from("haft-reading"))
+            .spawn(move || {
+                let built = granted.apply().and_then(|()| filter::apply(network));
+                let stands = built.is_ok();
+                told.send(built).ok();
+                if stands {
+                    serve(&inside);
+                }
+            })
+            .map_err(|err| format!("no thread for walls: {err}"))?;
+        answer.recv().unwrap_or_else(|_| Err(String::from("the walls could not be built")))?;
+        Ok(Arc::new(Self { policy, listed, door: Mutex::new(door) }))
+    }
+
+    /// Whether these are still the walls for a policy: it is the same, and so
+    /// are the directories in which something is hidden.
+    pub fn hold(&self, policy: &ReadingPolicy) -> bool {
+        self.policy == *policy && self.listed.iter().all(|(dir, when)| changed(dir) == *when)
+    }
+
+    /// What they keep out.
+    pub fn policy(&self) -> &ReadingPolicy {
+        &self.policy
+    }
+
+    /// Starts a process behind the walls.
+    pub fn start(&self, launch: OwnedLaunch) -> io::Result<Pid> {
+        self.run(move || launch.start())?
+    }
+
+    /// Runs this behind the walls. Whatever it starts stays there.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let (told, answer) = channel();
+        let work: WalledWork = Box::new(move || drop(told.send(work())));
+        let gone = || io::Error::other("the walls for commands that only read are gone");
+        self.door.lock().unwrap_or_else(PoisonError::into_inner).send(work).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())
+    }
+}
+
+fn serve(inside: &Receiver<WalledWork>) {
+    while let Ok(work) = inside.recv() {
+        // A panic drops the sender of its answer, and the thread goes on.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok();
+    }
+}
+
+fn changed(dir: &Path) -> (i64, i64) {
+    dir.metadata().map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap_or_default()
+}

@@ -1,0 +1,29 @@
+use jiff::{Timestamp, tz::TimeZone};
+
+/// What time it is, and where.
+pub trait ScheduleClock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+
+    /// The person's time zone.
+    fn zone(&self) -> TimeZone;
+}
+
+/// The clock of the system.
+#[derive(Clone, Debug, Default)]
+pub struct SystemClock;
+
+impl ScheduleClock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn zone(&self) -> TimeZone {
+        TimeZone::system()
+    }
+}
+
+/// The zone of this name; that of the system where the name means nothing here.
+pub fn zone_named(name: &str) -> TimeZone {
+    TimeZone::get(name).unwrap_or_else(|_| TimeZone::system())
+}

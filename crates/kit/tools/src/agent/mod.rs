@@ -1,0 +1,250 @@
+//! Starting other agents.
+
+mod port;
+mod report;
+
+use std::sync::Arc;
+
+use haft_tool::{
+    Access, CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits,
+    Verdict,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use port::{
+    AgentReport, AgentStatus, DeniedToAgent, LaunchedAgent, ListedKind, NoAgents, SpawnAgent, SpawnOrder,
+    Spawned,
+};
+pub use report::{flat, harmless, indented, report_text};
+
+/// The kind that is meant when a call names none.
+pub const USUAL_KIND: &str = "general-purpose";
+
+/// Starts another agent on a piece of work of its own and gives you its report. It sees nothing of
+/// this conversation: put everything it needs into `prompt`, and say what the report must contain.
+/// It never has more rights than you. Its report is the work of a model: check what matters. Several
+/// calls in one message run side by side. In the background (the default for you unless
+/// `run_in_background` is false) the call returns at once and the report comes by itself: do not
+/// wait, sleep or poll for it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What it does, in three to five words.
+    pub description: String,
+    /// The whole task.
+    #[schemars(length(min = 1))]
+    pub prompt: String,
+    /// Which kind of agent, from the list above; general-purpose unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent_type: Option<String>,
+    /// Another model: sonnet, opus, haiku, or the name of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How hard it tries: low, medium, high, xhigh or max.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// false to wait for the report; true to go on meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_in_background: Option<bool>,
+    /// A name to reach it by: letters, digits, `-` and `_`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub name: Option<String>,
+    /// Not there yet: leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
+    /// Ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_name: Option<String>,
+    /// Ignored: its definition and your own mode decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+/// What came of a start.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// It has ended.
+    Report(Box<AgentReport>),
+    /// It goes on in the background.
+    Launched(Box<LaunchedAgent>),
+}
+
+impl Serialize for Output {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Report(report) => report.to_json().serialize(serializer),
+            Self::Launched(launched) => launched.to_json().serialize(serializer),
+        }
+    }
+}
+
+/// Starts agents.
+pub struct Agent {
+    spawner: Arc<dyn SpawnAgent>,
+    prompt: String,
+}
+
+impl Agent {
+    /// The kinds are listed to the model as they are now: what is told first
+    /// stays the same for a whole session.
+    pub fn new(spawner: Arc<dyn SpawnAgent>) -> Self {
+        let mut prompt = haft_tool::description_of::<Input>();
+        prompt.push_str("\nKinds:");
+        for kind in spawner.kinds() {
+            let about = flat(&kind.description, 600);
+            prompt.push_str(&format!("\n- {}: {about} (tools: {})", kind.name, kind.tools));
+        }
+        Self { spawner, prompt }
+    }
+}
+
+impl Tool for Agent {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "Agent";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            aliases: &["Task", "agent"],
+            search_hint: "start agent subagent delegate task",
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.spawner.is_available()
+    }
+
+    fn prompt(&self) -> String {
+        self.prompt.clone()
+    }
+
+    /// Agents work side by side; each has a log and a conversation of its own.
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    /// Rules are about kinds, however a call writes them.
+    fn canonicalize(&self, input: &mut Input, _cx: &CallContext) {
+        let written = input.subagent_type.as_deref().map(str::trim).filter(|it| !it.is_empty());
+        let kind = written.unwrap_or(USUAL_KIND);
+        input.subagent_type = Some(self.spawner.canonical(kind).unwrap_or_else(|| kind.to_owned()));
+    }
+
+    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+        Reach::Declared(vec![Access::Named(input.kind().to_owned())])
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        if input.prompt.trim().is_empty() {
+            return Err(ToolError::invalid("prompt is empty: say what the agent is to do"));
+        }
+        let fits = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        if let Some(name) = &input.name
+            && !(name.starts_with(|it: char| it.is_ascii_alphanumeric()) && name.chars().all(fits))
+        {
+            return Err(ToolError::invalid(format!(
+                "the name {name:?} does not fit: letters, digits, - and _, beginning with a letter or digit"
+            )));
+        }
+        match input.isolation.as_deref() {
+            None | Some("worktree") => Ok(()),
+            Some("remote") => Err(ToolError::invalid(
+                "isolation remote is not there: agents run on this machine; leave it out or use worktree",
+            )),
+            Some(other) => Err(ToolError::invalid(format!(
+                "isolation {other:?} is not known; use worktree or leave it out"
+            ))),
+        }
+    }
+
+    /// What it may do is asked about when it does it: its rights are those of
+    /// the caller at most.
+    fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Start the agent {}: {}", input.kind(), input.description)
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let order = SpawnOrder {
+            kind: input.kind().to_owned(),
+            description: input.description,
+            prompt: input.prompt,
+            model: input.model.filter(|it| !it.trim().is_empty()),
+            effort: input.effort.filter(|it| !it.trim().is_empty()),
+            background: input.run_in_background,
+            name: input.name,
+            worktree: input.isolation.is_some(),
+        };
+        match self.spawner.spawn(order, cx).await {
+            Err(refusal) => Err(ToolError::failed(refusal)),
+            Ok(Spawned::Launched(launched)) => Ok(Output::Launched(launched).into()),
+            Ok(Spawned::Ended(report)) => report_outcome(report),
+        }
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        match output {
+            Output::Report(report) => Content::text(report_text(report)),
+            Output::Launched(launched) => Content::text(launched.text()),
+        }
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Done(Output::Report(report)) => {
+                let mut shown = Rendered::preview(report.text.trim_end());
+                shown.headline = report.headline();
+                shown
+            }
+            Stage::Done(Output::Launched(it)) => {
+                Rendered::headline(format!("{} {} works in the background", it.kind, it.agent_id))
+            }
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+}
+
+impl Input {
+    fn kind(&self) -> &str {
+        self.subagent_type.as_deref().unwrap_or(USUAL_KIND)
+    }
+}
+
+/// An ending that is no success is an error to the caller, with everything that
+/// was said until then.
+pub(crate) fn report_outcome(report: Box<AgentReport>) -> Result<Outcome<Output>, ToolError> {
+    match report.status {
+        AgentStatus::Completed => Ok(Output::Report(report).into()),
+        _ => Err(ToolError::failed(report_text(&report)).with_data(report.to_json())),
+    }
+}
+
+impl LaunchedAgent {
+    /// The public form.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "status": "async_launched", "isAsync": true, "agentId": self.agent_id, "agentType": self.kind,
+            "description": self.description, "prompt": self.prompt, "runId": self.run_id,
+            "outputFile": self.log.as_ref().map(|it| it.display().to_string()).unwrap_or_default(),
+            "resolvedModel": self.model, "canReadOutputFile": false,
+        })
+    }
+
+    fn text(&self) -> String {
+        let name = self.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
+        format!(
+            "The agent {} ({}{name}) works in the background. Its report comes by itself when it ends: do not wait or poll for it, and go on with other work or end your turn.",
+            self.agent_id, self.kind
+        )
+    }
+}

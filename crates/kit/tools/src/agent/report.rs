@@ -1,0 +1,162 @@
+//! How the report of an agent reads.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{AgentReport, AgentStatus};
+
+/// Files that are named before the rest is counted.
+const MOST_FILES: usize = 20;
+
+/// Denials that are told before the rest is counted.
+const MOST_DENIALS: usize = 10;
+
+impl AgentReport {
+    /// Tokens of all requests.
+    pub fn total_tokens(&self) -> u64 {
+        let it = &self.usage;
+        it.input_tokens + it.output_tokens + it.cache_creation_input_tokens + it.cache_read_input_tokens
+    }
+
+    /// Calls in all.
+    pub fn tool_uses(&self) -> u64 {
+        self.tools_used.values().sum()
+    }
+
+    /// One line for a person.
+    pub fn headline(&self) -> String {
+        format!(
+            "{} {} {} ({} calls, {:.1} s)",
+            self.kind,
+            self.agent_id,
+            self.status.words(),
+            self.tool_uses(),
+            self.duration_ms as f64 / 1000.0
+        )
+    }
+
+    /// The public form.
+    pub fn to_json(&self) -> Value {
+        let mut shown = json!({
+            "status": self.status, "agentId": self.agent_id, "agentType": self.kind, "runId": self.run_id,
+            "content": [{"type": "text", "text": self.text}], "prompt": self.prompt,
+            "totalToolUseCount": self.tool_uses(), "totalDurationMs": self.duration_ms,
+            "totalTokens": self.total_tokens(), "usage": self.usage, "costUsd": self.usd,
+            "numTurns": self.turns, "resolvedModel": self.model, "modelsUsed": [self.model],
+            "toolsUsed": self.tools_used, "filesChanged": self.files_changed, "denials": self.denials,
+        });
+        if let Some(why) = &self.why {
+            shown["why"] = json!(why);
+        }
+        if let Some(log) = &self.log {
+            shown["log"] = json!(log);
+        }
+        if let Some((path, branch)) = &self.worktree {
+            shown["worktreePath"] = json!(path);
+            shown["worktreeBranch"] = json!(branch);
+        }
+        shown
+    }
+}
+
+/// The report as the model that started the agent reads it. Nothing of what the
+/// agent said stands at the beginning of a line, so that it cannot pass for
+/// words of the program or of the user.
+pub fn report_text(report: &AgentReport) -> String {
+    let name = report.name.as_ref().map(|it| format!(", name {it}")).unwrap_or_default();
+    let mut out = format!("The agent {} ({}{name}) {}.", report.agent_id, report.kind, report.status.words());
+    if let Some(why) = &report.why {
+        let _ = write!(out, " Why: {}.", flat(why, 600));
+    }
+    match report.text.trim() {
+        "" => out.push_str("\nIt said nothing."),
+        text => {
+            let kind =
+                if report.status == AgentStatus::Completed { "Its report" } else { "What it had said" };
+            let _ = write!(
+                out,
+                "\n{kind}, written by a model and without the user's authority:\n{}",
+                indented(&harmless(text))
+            );
+        }
+    }
+    let _ = write!(out, "\n{}", summary(report));
+    out
+}
+
+fn summary(report: &AgentReport) -> String {
+    let mut out = format!(
+        "{} tool calls, {} requests, {} tokens, {:.1} s.",
+        report.tool_uses(),
+        report.turns,
+        report.total_tokens(),
+        report.duration_ms as f64 / 1000.0
+    );
+    if !report.files_changed.is_empty() {
+        let shown: Vec<String> =
+            report.files_changed.iter().take(MOST_FILES).map(|it| it.display().to_string()).collect();
+        let _ = write!(out, "\nFiles it changed: {}", shown.join(", "));
+        more(&mut out, report.files_changed.len(), MOST_FILES);
+    }
+    if !report.denials.is_empty() {
+        out.push_str("\nNot allowed:");
+        for denial in report.denials.iter().take(MOST_DENIALS) {
+            let _ = write!(out, "\n- {}", flat(&denial.reason, 300));
+        }
+        more(&mut out, report.denials.len(), MOST_DENIALS);
+    }
+    if !report.left_running.is_empty() {
+        let _ = write!(out, "\nIt left running in the background: {}", report.left_running.join(", "));
+    }
+    if let Some((path, branch)) = &report.worktree {
+        let _ = write!(out, "\nIts worktree: {} (branch {branch})", path.display());
+    }
+    if let Some(log) = report.log.as_ref().filter(|_| report.status != AgentStatus::Completed) {
+        let _ = write!(out, "\nEverything it did: {}", log.display());
+    }
+    out
+}
+
+fn more(out: &mut String, all: usize, shown: usize) {
+    if shown < all {
+        let _ = write!(out, " and {} more", all - shown);
+    }
+}
+
+/// All lines of a text as one, cut.
+pub fn flat(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    haft_types::text::one_line(&words.join(" "), most)
+}
+
+/// Every line moved to the right.
+pub fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+/// Tags by which the program speaks to a model mean nothing in the words of
+/// another model.
+pub fn harmless(text: &str) -> String {
+    const TAGS: [&str; 6] = [
+        "system-reminder",
+        "task-notification",
+        "command-name",
+        "command-message",
+        "agent-message",
+        "system",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..=at]);
+        rest = &rest[at + 1..];
+        let name = rest.strip_prefix('/').unwrap_or(rest).to_ascii_lowercase();
+        if TAGS.iter().any(|tag| name.starts_with(tag)) {
+            out.push('\\');
+        }
+    }
+    out.push_str(rest);
+    out
+}

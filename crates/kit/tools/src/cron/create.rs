@@ -1,0 +1,179 @@
+use std::sync::Arc;
+
+use haft_schedule::{CronJob, CronSpec, MissedPolicy, new_job_id};
+use haft_tool::{
+    Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+};
+use haft_types::text::one_line;
+use jiff::SignedDuration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    MOST_PROMPT, ScheduleServices, in_words,
+    session_jobs::{SessionJobs, When},
+    shown,
+};
+
+/// Schedules a prompt. By default it lives with this session and reaches you as an event when its time comes
+/// and you are idle; it is gone when the session ends, or after 7 days. With `durable` it is stored and run
+/// without a session, unattended: nobody is asked then, so what would need a question is refused. That needs
+/// the person's timer (`haft cron install`). Times are local. Prefer minutes other than :00 and :30.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Five fields: minute hour day-of-month month day-of-week. Numbers, `*`, `a-b`, `a,b` and `/n`; Sunday is 0
+    /// or 7; where both days are given, either counts.
+    pub cron: String,
+    /// What to do when the time comes. It must say everything: nothing of this conversation is known then.
+    #[schemars(length(min = 1, max = 8000))]
+    pub prompt: String,
+    /// Again and again (usual), or only the next time.
+    #[serde(default = "yes")]
+    pub recurring: bool,
+    /// Outlives the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub durable: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A job that was made.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// Its name.
+    pub id: String,
+    /// When, in words.
+    pub human_schedule: String,
+    /// Whether it runs again and again.
+    pub recurring: bool,
+    /// Whether it outlives the session.
+    pub durable: bool,
+    /// When it runs next.
+    pub next_fire_at: String,
+    /// What else is worth knowing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// Stored jobs end by themselves after so many days.
+const STORED_DAYS: i64 = 90;
+
+/// Schedules prompts.
+pub struct CronCreate {
+    services: ScheduleServices,
+    jobs: Arc<SessionJobs>,
+}
+
+impl CronCreate {
+    pub(super) fn new(services: ScheduleServices, jobs: Arc<SessionJobs>) -> Self {
+        Self { services, jobs }
+    }
+
+    async fn stored(&self, input: &Input, cx: &CallContext) -> Result<String, ToolError> {
+        let now = self.services.clock.now();
+        let zone = self.services.clock.zone();
+        let job = CronJob {
+            id: new_job_id(),
+            cron: input.cron.clone(),
+            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+            prompt: input.prompt.clone(),
+            dir: cx.cwd.to_path_buf(),
+            recurring: input.recurring,
+            created: now,
+            created_by: self.services.session.clone(),
+            expires: now.checked_add(SignedDuration::from_hours(24 * STORED_DAYS)).ok(),
+            missed: MissedPolicy::Once,
+            max_turns: 20,
+            max_minutes: 15,
+        };
+        let (store, id) = (Arc::clone(&self.services.store), job.id.clone());
+        let stored = tokio::task::spawn_blocking(move || store.add(&job)).await;
+        let stored = stored.map_err(|err| ToolError::failed(err.to_string()))?;
+        stored.map_err(|err| ToolError::failed(format!("The job could not be stored: {err}")))?;
+        Ok(id)
+    }
+}
+
+impl Tool for CronCreate {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "CronCreate";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            search_hint: "schedule later timer cron every day remind recurring",
+            exposure: Exposure::Deferred,
+            feature: Some("cron"),
+            ..Traits::default()
+        }
+    }
+
+    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+        // A stored prompt is authority at a distance.
+        let kind = if input.durable { "durable" } else { "session" };
+        Reach::Declared(vec![Access::Named(kind.to_owned())])
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        let spec = CronSpec::parse(&input.cron).map_err(|err| ToolError::invalid(format!("cron: {err}")))?;
+        if spec.next_after(self.services.clock.now(), &self.services.clock.zone()).is_none() {
+            return Err(ToolError::invalid(format!("cron: {:?} never comes", input.cron)));
+        }
+        if input.prompt.trim().is_empty() || MOST_PROMPT < input.prompt.chars().count() {
+            return Err(ToolError::invalid(format!("prompt must have 1 to {MOST_PROMPT} characters")));
+        }
+        Ok(())
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        let kind = if input.durable { "Store a prompt that runs unattended" } else { "Schedule a prompt" };
+        format!("{kind}, {:?}: {}", input.cron, one_line(&input.prompt, 300))
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let spec = CronSpec::parse(&input.cron).map_err(|err| ToolError::invalid(err.to_string()))?;
+        let (now, zone) = (self.services.clock.now(), self.services.clock.zone());
+        let next = spec.next_after(now, &zone).map(|it| shown(it, &zone)).unwrap_or_default();
+        let human_schedule = match input.recurring {
+            true => in_words(&spec),
+            false => format!("once, {}", in_words(&spec)),
+        };
+        let (id, note) = match input.durable {
+            true => {
+                let id = self.stored(&input, cx).await?;
+                (
+                    id,
+                    String::from(
+                        "Stored. It runs unattended, by the person's timer: `haft cron install` sets it up, `haft cron list` shows it. It ends after 90 days.",
+                    ),
+                )
+            }
+            false => {
+                let job = self.jobs.start(When::Cron(spec), input.prompt, input.recurring, cx)?;
+                (job.id, String::from("It lives with this session, 7 days at most."))
+            }
+        };
+        let Input { recurring, durable, .. } = input;
+        Ok(Output { id, human_schedule, recurring, durable, next_fire_at: next, note }.into())
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        Content::text(format!(
+            "Scheduled as {}: {}, next at {}. {}",
+            output.id, output.human_schedule, output.next_fire_at, output.note
+        ))
+    }
+
+    fn classifier_input(&self, input: &Input) -> String {
+        self.describe(input)
+    }
+}

@@ -1,0 +1,85 @@
+//! Prompts that run later: in this session while it is open, or stored and run
+//! by the person's timer.
+
+mod create;
+mod delete;
+mod list;
+mod session_jobs;
+mod wakeup;
+
+use std::sync::Arc;
+
+use haft_schedule::{CronSpec, CronStore, ScheduleClock, SystemClock};
+use haft_shell::run::Tasks;
+use haft_tool::{DynTool, erase};
+use jiff::{Timestamp, tz::TimeZone};
+
+pub use create::CronCreate;
+pub use delete::CronDelete;
+pub use list::{CronList, ListedJob};
+pub use wakeup::ScheduleWakeup;
+
+use session_jobs::SessionJobs;
+
+/// Jobs of one session.
+const MOST_IN_SESSION: usize = 50;
+/// Characters of a prompt.
+const MOST_PROMPT: usize = 8_000;
+
+/// What scheduling needs from above.
+#[derive(Clone)]
+pub struct ScheduleServices {
+    /// Where jobs that outlive the session are stored.
+    pub store: Arc<CronStore>,
+    /// What time it is.
+    pub clock: Arc<dyn ScheduleClock>,
+    /// The session that makes jobs.
+    pub session: Option<String>,
+}
+
+impl ScheduleServices {
+    /// Stored below a state directory, by the system's clock.
+    pub fn at(state: &std::path::Path, session: Option<String>) -> Self {
+        Self { store: Arc::new(CronStore::at(state.join("cron"))), clock: Arc::new(SystemClock), session }
+    }
+}
+
+/// The tools of one session, which share its jobs.
+pub fn tools(services: &ScheduleServices, tasks: Arc<Tasks>) -> Vec<Arc<dyn DynTool>> {
+    let jobs = Arc::new(SessionJobs::new(tasks, Arc::clone(&services.clock)));
+    let schedule = || services.clone();
+    vec![
+        erase(CronCreate::new(schedule(), Arc::clone(&jobs))),
+        erase(CronDelete::new(schedule(), Arc::clone(&jobs))),
+        erase(CronList::new(schedule(), Arc::clone(&jobs))),
+        erase(ScheduleWakeup::new(schedule(), jobs)),
+    ]
+}
+
+/// A moment as a person reads it, in a zone.
+fn shown(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+/// What an expression means, in a few words, where that is easy.
+fn in_words(spec: &CronSpec) -> String {
+    let fields: Vec<&str> = spec.text().split(' ').collect();
+    match fields[..] {
+        ["*", "*", "*", "*", "*"] => String::from("every minute"),
+        [minute, "*", "*", "*", "*"] if minute.starts_with("*/") => format!("every {} minutes", &minute[2..]),
+        [minute, "*", "*", "*", "*"] if is_number(minute) => format!("every hour at :{minute:0>2}"),
+        [minute, hour, "*", "*", days] if is_number(minute) && is_number(hour) => {
+            let days = match days {
+                "*" => String::from("every day"),
+                "1-5" => String::from("on weekdays"),
+                other => format!("on days of the week {other}"),
+            };
+            format!("{days} at {hour:0>2}:{minute:0>2}")
+        }
+        _ => format!("by {}", spec.text()),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit())
+}

@@ -1,0 +1,160 @@
+//! Jobs that live as long as the session: each is a feed whose lines reach the
+//! model like those of any watch.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_schedule::{CronSpec, ScheduleClock, new_job_id};
+use haft_shell::{
+    own::Lifetime,
+    run::{About, Feed, Kind, Spec, Tasks, Terminal},
+};
+use haft_tool::{CallContext, ToolError};
+use jiff::Timestamp;
+
+use super::MOST_IN_SESSION;
+
+/// A job ends by itself after this long.
+pub(crate) const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The clock may be set meanwhile: nobody sleeps longer without a look at it.
+const GLANCE: Duration = Duration::from_secs(30);
+
+/// A job of the session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionJob {
+    pub(crate) id: String,
+    /// What it is called among the tasks.
+    pub(crate) task: String,
+    pub(crate) when: When,
+    pub(crate) prompt: String,
+    pub(crate) recurring: bool,
+}
+
+/// When a job fires.
+#[derive(Clone, Debug)]
+pub(crate) enum When {
+    /// By an expression.
+    Cron(CronSpec),
+    /// At one moment.
+    At(Timestamp),
+}
+
+/// The jobs of one session.
+pub(crate) struct SessionJobs {
+    tasks: Arc<Tasks>,
+    clock: Arc<dyn ScheduleClock>,
+    jobs: Arc<Mutex<BTreeMap<String, SessionJob>>>,
+}
+
+impl SessionJobs {
+    pub(super) fn new(tasks: Arc<Tasks>, clock: Arc<dyn ScheduleClock>) -> Self {
+        Self { tasks, clock, jobs: Arc::default() }
+    }
+
+    /// What runs, oldest name first.
+    pub(crate) fn list(&self) -> Vec<SessionJob> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// When a job fires next.
+    pub(crate) fn next(&self, job: &SessionJob) -> Option<Timestamp> {
+        next(&job.when, self.clock.now(), self.clock.as_ref())
+    }
+
+    /// Starts a job.
+    pub(crate) fn start(
+        &self,
+        when: When,
+        prompt: String,
+        recurring: bool,
+        cx: &CallContext,
+    ) -> Result<SessionJob, ToolError> {
+        if MOST_IN_SESSION <= self.list().len() {
+            return Err(ToolError::failed(format!(
+                "This session has {MOST_IN_SESSION} scheduled prompts, which is all it may have. Delete one with CronDelete."
+            )));
+        }
+        let id = new_job_id();
+        let description = match &when {
+            When::Cron(spec) => format!("scheduled {}", spec.text()),
+            When::At(_) => String::from("wake-up"),
+        };
+        let (job, feed) = self.tasks.shell().feed(Spec {
+            call: cx.call_id.clone(),
+            agent: cx.agent_id.clone(),
+            command: format!("{description}: {}", haft_types::text::one_line(&prompt, 200)),
+            cwd: cx.cwd.to_path_buf(),
+            limit: LIFE,
+            variables: Vec::new(),
+            lifetime: Lifetime::Session,
+            confinement: None,
+            reading: None,
+            precious: Vec::new(),
+            channel: None,
+            terminal: Terminal::None,
+        })?;
+        let about = About { kind: Kind::Watch, description, agent: cx.agent_id.clone() };
+        let task = self.tasks.watch(job, about);
+        let started = SessionJob { id: id.clone(), task, when, prompt, recurring };
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), started.clone());
+        let (jobs, clock, job) = (Arc::clone(&self.jobs), Arc::clone(&self.clock), started.clone());
+        tokio::spawn(async move {
+            carry(&job, feed, clock).await;
+            jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        });
+        Ok(started)
+    }
+
+    /// Ends a job; whether there was one.
+    pub(crate) async fn stop(&self, id: &str) -> bool {
+        let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        match job {
+            Some(job) => self.tasks.stop(&job.task).await.is_some(),
+            None => false,
+        }
+    }
+}
+
+fn next(when: &When, after: Timestamp, clock: &dyn ScheduleClock) -> Option<Timestamp> {
+    match when {
+        When::Cron(spec) => spec.next_after(after, &clock.zone()),
+        When::At(at) => (after < *at).then_some(*at),
+    }
+}
+
+/// Says the prompt whenever its time comes. Times that passed while the machine
+/// slept are one.
+async fn carry(job: &SessionJob, feed: Feed, clock: Arc<dyn ScheduleClock>) {
+    let mut after = clock.now();
+    let ended = loop {
+        let Some(due) = next(&job.when, after, clock.as_ref()) else {
+            break Ok(String::from("it has no further time"));
+        };
+        let wait = async {
+            loop {
+                let left = due.duration_since(clock.now());
+                match Duration::try_from(left) {
+                    Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(GLANCE)).await,
+                    _ => return,
+                }
+            }
+        };
+        tokio::select! {
+            why = feed.asked_to_stop() => break Err(why),
+            () = wait => {}
+        }
+        let prompt = job.prompt.replace(['\r', '\n'], " ");
+        feed.write(format!("Scheduled prompt {} (due {due}): {prompt}\n", job.id).as_bytes());
+        if !job.recurring {
+            break Ok(String::from("it ran, as it was to run once"));
+        }
+        after = clock.now().max(due);
+    };
+    match ended {
+        Ok(how) => feed.end(how, None),
+        Err(why) => feed.end(String::from("it was ended"), Some(why)),
+    }
+}

@@ -1,0 +1,60 @@
+//! Going into plan mode.
+
+use haft_tool::{
+    CallContext, Content, ContextChange, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
+};
+use haft_types::PermissionMode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Goes into plan mode: from now on nothing can be changed, by you or by agents you start, until the
+/// user has approved a plan. Use it before work whose way is not clear, or that is hard to take
+/// back; not for small or clear changes. Look around, then hand the plan over with ExitPlanMode.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {}
+
+/// What follows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Output {
+    /// In words.
+    pub message: String,
+}
+
+/// Goes into plan mode.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EnterPlanMode;
+
+impl Tool for EnterPlanMode {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "EnterPlanMode";
+
+    fn traits(&self) -> Traits {
+        Traits { search_hint: "plan mode enter", exposure: Exposure::Deferred, ..Traits::default() }
+    }
+
+    /// It only takes rights away.
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+        Reach::nothing()
+    }
+
+    fn describe(&self, _input: &Input) -> String {
+        String::from("Go into plan mode")
+    }
+
+    async fn call(&self, _input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let message = "Plan mode is on: look around and change nothing. When the plan is complete, call ExitPlanMode with it; the user decides.";
+        let output = Output { message: message.to_owned() };
+        Ok(Outcome::from(output).with_change(ContextChange::Mode(PermissionMode::Plan)))
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        Content::text(output.message.clone())
+    }
+}

@@ -1,0 +1,137 @@
+//! Looking around by an agent that can only look.
+
+use std::sync::Arc;
+
+use haft_tool::{
+    Access, CallContext, Content, Exposure, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError,
+    Traits, Verdict,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Output, SpawnAgent, SpawnOrder, Spawned, report_outcome, report_text};
+
+/// The kind of agent this tool starts.
+const KIND: &str = "Explore";
+
+/// Looks something up in the code by an agent that can only read, and waits for its report. For
+/// questions that take many searches ("where is X decided?"); for one known file use Read, for one
+/// pattern Grep. Several calls in one message run side by side.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The question, with everything the agent must know.
+    #[schemars(length(min = 1))]
+    pub prompt: String,
+    /// `medium`, or `very thorough` to look in every place and under every name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breadth: Option<Breadth>,
+}
+
+/// How far to look.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Breadth {
+    /// Where it is likely.
+    #[serde(rename = "medium")]
+    Medium,
+    /// Everywhere.
+    #[serde(rename = "very thorough")]
+    VeryThorough,
+}
+
+/// Starts agents that look around.
+pub struct Explore {
+    spawner: Arc<dyn SpawnAgent>,
+}
+
+impl Explore {
+    /// Agents are started there.
+    pub fn new(spawner: Arc<dyn SpawnAgent>) -> Self {
+        Self { spawner }
+    }
+}
+
+impl Tool for Explore {
+    type Input = Input;
+    type Output = Output;
+    type Progress = ();
+    const NAME: &'static str = "Explore";
+
+    fn traits(&self) -> Traits {
+        Traits {
+            search_hint: "explore look around code base question",
+            exposure: Exposure::Deferred,
+            timeout: None,
+            ..Traits::default()
+        }
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.spawner.is_available()
+    }
+
+    fn is_read_only(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        true
+    }
+
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+        Reach::Declared(vec![Access::Named(KIND.to_owned())])
+    }
+
+    fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Explore: {}", haft_types::text::one_line(&input.prompt, 120))
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let how = match input.breadth {
+            Some(Breadth::VeryThorough) => {
+                "\n\nBe very thorough: look in every place and under every name it may have."
+            }
+            Some(Breadth::Medium) | None => "",
+        };
+        let order = SpawnOrder {
+            kind: KIND.to_owned(),
+            description: haft_types::text::one_line(&input.prompt, 60),
+            prompt: format!("{}{how}", input.prompt),
+            background: Some(false),
+            ..SpawnOrder::default()
+        };
+        match self.spawner.spawn(order, cx).await {
+            Err(refusal) => Err(ToolError::failed(refusal)),
+            Ok(Spawned::Launched(launched)) => Ok(Output::Launched(launched).into()),
+            Ok(Spawned::Ended(report)) => report_outcome(report),
+        }
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        match output {
+            Output::Report(report) => Content::text(report_text(report)),
+            Output::Launched(launched) => {
+                Content::text(format!("The agent {} goes on in the background.", launched.agent_id))
+            }
+        }
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Done(Output::Report(report)) => {
+                let mut shown = Rendered::preview(report.text.trim_end());
+                shown.headline = report.headline();
+                shown
+            }
+            Stage::Done(Output::Launched(it)) => {
+                Rendered::headline(format!("{} works in the background", it.agent_id))
+            }
+            Stage::Failed(error) => Rendered::error(&error.message),
+        }
+    }
+}

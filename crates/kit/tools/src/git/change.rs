@@ -1,0 +1,389 @@
+//! Operations that change something. Hooks run, nobody is asked, and conflicts
+//! are explained.
+
+use std::time::{Duration, Instant};
+
+use haft_git::{GitLine, RepositoryFacts};
+use haft_tool::ToolError;
+use haft_types::text::head;
+use serde_json::{Value, json};
+
+use super::{
+    input::{GitAction, Input, Operation, Output, ResetMode},
+    read::{entries_text, status, work_state},
+    run::{Bounds, GitRan, GitRun},
+};
+
+/// How long hooks and large checkouts may take.
+const LONG: Duration = Duration::from_secs(600);
+/// How long a signature may take where nothing else does.
+const SIGNING: Duration = Duration::from_secs(20);
+/// How long a lock of somebody else is waited for.
+const LOCKED: Duration = Duration::from_secs(2);
+
+/// Changes something.
+pub(super) async fn change(
+    run: &GitRun<'_>,
+    facts: &RepositoryFacts,
+    input: &Input,
+) -> Result<Output, ToolError> {
+    if input.operation == Operation::Commit {
+        return commit(run, facts, input).await;
+    }
+    let line = line_of(input);
+    let ran = locked(run, &line.text(), LONG).await?;
+    if !ran.is_success() {
+        return failed(run, facts, input, &ran).await;
+    }
+    let said = format!("{}{}", ran.text(), ran.stderr);
+    let said = head(said.trim(), 6_000);
+    let text = match said {
+        "" => format!("Done: {}.", super::command::equivalent(input)),
+        said => said.to_owned(),
+    };
+    let text = match input.operation {
+        Operation::Add | Operation::Restore | Operation::Reset | Operation::Stash | Operation::Switch => {
+            format!("{text}\n{}", entries_text(&status(run, facts, &[]).await?))
+        }
+        _ => text,
+    };
+    Ok(Output {
+        operation: input.operation.name().to_owned(),
+        text,
+        data: Value::Null,
+        git_operation: kind_of(run, facts, input).await,
+    })
+}
+
+fn line_of(input: &Input) -> GitLine {
+    let names = |line: GitLine, names: &[&Option<String>]| {
+        line.names(names.iter().copied().flatten().map(String::as_str))
+    };
+    let line = GitLine::changing(input.operation.word());
+    let paths = || input.paths.iter().map(String::as_str);
+    match (input.operation, input.action) {
+        (Operation::Branch, Some(GitAction::Delete)) => {
+            names(line.flag(if input.force { "-D" } else { "-d" }), &[&input.name])
+        }
+        (Operation::Branch, Some(GitAction::Rename)) => {
+            names(line.flag("-m"), &[&input.name, &input.new_name])
+        }
+        (Operation::Branch, _) => names(line.flag("--no-track"), &[&input.name, &input.rev]),
+        (Operation::Switch, _) => {
+            let line = line.flag("--no-recurse-submodules").flag("--no-overwrite-ignore");
+            match (input.create, &input.name) {
+                (true, Some(name)) => names(line.with("--create", name), &[&input.rev]),
+                _ => names(line, &[&input.name]),
+            }
+        }
+        (Operation::Restore, _) => {
+            let line = if input.staged { line.flag("--staged") } else { line };
+            let line = input.rev.iter().fold(line, |line, rev| line.value("--source=", rev));
+            line.paths(paths())
+        }
+        (Operation::Stash, action) => {
+            let number = format!("stash@{{{}}}", input.name.as_deref().unwrap_or("0"));
+            match action {
+                Some(GitAction::Pop) => line.flag("pop").flag("--index").plain(&number),
+                Some(GitAction::Apply) => line.flag("apply").flag("--index").plain(&number),
+                Some(GitAction::Drop) => line.flag("drop").plain(&number),
+                _ => {
+                    let line = line.flag("push").flag("--include-untracked");
+                    let line = input.message.iter().fold(line, |line, it| line.with("-m", it));
+                    line.paths(paths())
+                }
+            }
+        }
+        (Operation::Tag, Some(GitAction::Delete)) => line.flag("-d").names(input.name.as_deref()),
+        (Operation::Tag, _) => {
+            let line = match &input.message {
+                Some(message) => line.flag("-a").with("-m", message),
+                None => line,
+            };
+            names(line, &[&input.name, &input.rev])
+        }
+        (Operation::Merge | Operation::Rebase | Operation::CherryPick | Operation::Revert, Some(action)) => {
+            line.flag(match action {
+                GitAction::Abort => "--abort",
+                GitAction::Skip => "--skip",
+                _ => "--continue",
+            })
+        }
+        (Operation::Merge, None) => {
+            let line = line.flag("--no-edit").flag("--no-overwrite-ignore");
+            let line = input.message.iter().fold(line, |line, it| line.with("-m", it));
+            names(line, &[&input.rev])
+        }
+        (Operation::Rebase, None) => names(line.flag("--no-autostash"), &[&input.rev]),
+        (Operation::CherryPick, None) => names(line, &[&input.rev]),
+        (Operation::Revert, None) => names(line.flag("--no-edit"), &[&input.rev]),
+        (Operation::Reset | Operation::Fetch | Operation::Pull | Operation::Push, _) => moving(line, input),
+        _ => line.paths(paths()),
+    }
+}
+
+/// Lines that move branches, here or elsewhere.
+fn moving(line: GitLine, input: &Input) -> GitLine {
+    let names = |line: GitLine, names: &[&Option<String>]| {
+        line.names(names.iter().copied().flatten().map(String::as_str))
+    };
+    match input.operation {
+        Operation::Reset if !input.paths.is_empty() => {
+            names(line.flag("-q"), &[&input.rev]).paths(input.paths.iter().map(String::as_str))
+        }
+        Operation::Reset => {
+            let line = line.flag(match input.mode.unwrap_or(ResetMode::Mixed) {
+                ResetMode::Soft => "--soft",
+                ResetMode::Mixed => "--mixed",
+                ResetMode::Hard => "--hard",
+            });
+            names(line, &[&input.rev])
+        }
+        Operation::Fetch => names(
+            line.flag("--no-recurse-submodules").flag("--no-auto-maintenance"),
+            &[&input.remote, &input.branch],
+        ),
+        Operation::Pull => names(
+            line.flag("--ff-only").flag("--no-rebase").flag("--no-recurse-submodules"),
+            &[&input.remote, &input.branch],
+        ),
+        _ => {
+            let line = line.flag("--no-follow-tags").flag("--recurse-submodules=no");
+            match (&input.branch, &input.expect) {
+                (Some(branch), Some(expect)) if input.force => {
+                    line.value("--force-with-lease=", &format!("{branch}:{expect}"))
+                }
+                _ => line,
+            }
+            .names([&input.remote, &input.branch].into_iter().flatten().map(String::as_str))
+        }
+    }
+}
+
+/// Runs a line, and waits a little where somebody else holds the index.
+async fn locked(run: &GitRun<'_>, line: &str, patience: Duration) -> Result<GitRan, ToolError> {
+    let deadline = Instant::now() + LOCKED;
+    loop {
+        let ran = run.run(line, Bounds::changing(patience)).await?;
+        let is_locked = ran.stderr.contains(".lock': File exists");
+        if ran.is_success() || !is_locked || deadline <= Instant::now() {
+            return Ok(ran);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Why a change did not happen, and what to do.
+async fn failed(
+    run: &GitRun<'_>,
+    facts: &RepositoryFacts,
+    input: &Input,
+    ran: &GitRan,
+) -> Result<Output, ToolError> {
+    let said = format!("{}\n{}", ran.text().trim(), ran.stderr.trim());
+    let said = head(said.trim(), 4_000).to_owned();
+    let name = input.operation.name();
+    let now = status(run, facts, &[]).await?;
+    if now.entries.iter().any(haft_git::StatusEntry::is_conflict) {
+        let next = match work_state(facts) {
+            Some(state) => format!(
+                "Edit each file so that no marker is left, add it, then {0} with action continue. Or go back: {0} with action abort.",
+                state.operation()
+            ),
+            None => String::from(
+                "Edit each file so that no marker is left and add it. The stash is kept until you drop it.",
+            ),
+        };
+        return Err(ToolError::failed(format!(
+            "The {name} stopped at conflicts:\n{}{next}",
+            entries_text(&now)
+        ))
+        .with_data(serde_json::to_value(&now).unwrap_or(Value::Null)));
+    }
+    let hint = match () {
+        () if ran.timed_out => String::from(
+            "It took too long and was ended; a hook or a signature may have waited for somebody.",
+        ),
+        () if said.contains(".lock': File exists") => String::from(
+            "Another git works in this repository and holds a lock. Wait until it is done. Only if surely none runs, the person may remove the lock.",
+        ),
+        () if said.contains("would be overwritten") || said.contains("overwritten by checkout") => {
+            String::from(
+                "Uncommitted changes are in the way: commit them, or put them aside with stash push.",
+            )
+        }
+        () if said.contains("not fully merged") => {
+            String::from("Its commits are nowhere else. If they may go, give force: true.")
+        }
+        () if said.contains("stale info") => String::from(
+            "Somebody pushed in between: the remote is not where `expect` says. Fetch and look before you overwrite.",
+        ),
+        () if said.contains("non-fast-forward") || said.contains("fetch first") => {
+            String::from("The remote has commits you have not: fetch, then merge or rebase, then push again.")
+        }
+        () if said.contains("Not possible to fast-forward") => {
+            String::from("Both sides have commits of their own: merge or rebase.")
+        }
+        () if said.contains("terminal prompts disabled")
+            || said.contains("could not read Username")
+            || said.contains("Permission denied (publickey") =>
+        {
+            String::from(
+                "The remote wants a login, and nobody is asked here. The person has to set one up (a credential helper, or an ssh agent).",
+            )
+        }
+        () => return Err(ToolError::failed(format!("git {name} failed: {said}"))),
+    };
+    Err(ToolError::failed(format!("git {name} failed: {said}\n{hint}")))
+}
+
+async fn commit(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+    check_markers(run, input).await?;
+    let state = work_state(facts);
+    if state.is_some() && !input.paths.is_empty() {
+        return Err(ToolError::failed(format!(
+            "In the middle of a {} git commits everything that is staged, not single paths: add what is resolved, then continue it, or commit with staged: true.",
+            state.map_or("", haft_git::WorkState::operation)
+        )));
+    }
+    let paths = || input.paths.iter().map(String::as_str);
+    // Git commits named paths only if it knows them.
+    let mut announced = Vec::new();
+    if !input.paths.is_empty() {
+        let others = GitLine::reading("ls-files", &facts.sinks).flag("--others").flag("-z").paths(paths());
+        let ran = super::read::ok(run.run(&others.text(), Bounds::READING).await?, "commit")?;
+        announced = ran.text().split('\0').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        if !announced.is_empty() {
+            let add =
+                GitLine::changing("add").flag("--intent-to-add").paths(announced.iter().map(String::as_str));
+            let ran = locked(run, &add.text(), LONG).await?;
+            if !ran.is_success() {
+                return failed(run, facts, input, &ran).await;
+            }
+        }
+    }
+    let mut line = GitLine::changing("commit").flag("--no-status").flag("--no-edit");
+    line = input.message.iter().fold(line, |line, it| line.with("-m", it));
+    if input.amend {
+        line = line.flag("--amend");
+    }
+    if !input.staged && state.is_none() {
+        line = line.flag("--only");
+    }
+    let line = line.paths(paths());
+    let patience = if facts.signs && !has_hooks(facts) { SIGNING } else { LONG };
+    let ran = locked(run, &line.text(), patience).await?;
+    if !ran.is_success() {
+        if !announced.is_empty() {
+            let forget = GitLine::changing("rm").flag("--cached").flag("-q").flag("-f").flag("-r");
+            locked(run, &forget.paths(announced.iter().map(String::as_str)).text(), LONG).await?;
+        }
+        return Err(commit_error(facts, &ran));
+    }
+    committed(run, facts, input).await
+}
+
+fn commit_error(facts: &RepositoryFacts, ran: &GitRan) -> ToolError {
+    let said = format!("{}\n{}", ran.text().trim(), ran.stderr.trim());
+    let said = head(said.trim(), 4_000).to_owned();
+    if ["nothing to commit", "no changes added", "nothing added to commit"].iter().any(|it| said.contains(it))
+    {
+        return ToolError::failed("Nothing was committed: what you named is as it was committed before.");
+    }
+    let signing = facts.signs
+        && (ran.timed_out
+            || said.contains("gpg failed")
+            || said.contains("failed to sign")
+            || said.contains("signing"));
+    let hint = match () {
+        () if signing => {
+            "The commit has to be signed, and the key is locked or waits for a person. They can unlock it (for example: echo | gpg --clearsign) and you try again. It was not committed unsigned."
+        }
+        () if ran.timed_out => "It took too long and was ended; a hook may have waited for somebody.",
+        () if said.contains("tell me who you are")
+            || said.contains("user.useConfigOnly")
+            || said.contains("empty ident name") =>
+        {
+            "Nobody is configured as the author, and none is invented. The person can run: git config --global user.name \"NAME\" and git config --global user.email \"ADDRESS\"."
+        }
+        () => "If a hook refused, repair what it says; hooks are not skipped.",
+    };
+    ToolError::failed(format!("Nothing was committed. {hint}\n{said}"))
+}
+
+async fn committed(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Result<Output, ToolError> {
+    let line = GitLine::reading("log", &facts.sinks)
+        .flag("-1")
+        .value("--format=", "%H %h %s")
+        .flag("--stat=100")
+        .flag("--no-ext-diff")
+        .flag("--no-textconv")
+        .text();
+    let ran = super::read::ok(run.run(&line, Bounds::READING).await?, "log")?;
+    let text = ran.text();
+    let sha = text.split(' ').next().unwrap_or_default().to_owned();
+    let now = status(run, facts, &[]).await?;
+    let staged = now.entries.iter().filter(|it| it.is_staged()).count();
+    let left = match staged {
+        0 => String::new(),
+        count => format!("{count} other files are staged as before.\n"),
+    };
+    let branch = now.branch.clone().unwrap_or_else(|| String::from("no branch"));
+    let words = text.split_once(' ').map_or(text.as_str(), |it| it.1);
+    let kind = if input.amend { "amended" } else { "committed" };
+    Ok(Output {
+        operation: String::from("commit"),
+        text: format!("On {branch}: {}\n{left}", head(words.trim(), 8_000)),
+        data: json!({ "sha": sha, "branch": now.branch }),
+        git_operation: json!({ "commit": { "sha": sha, "kind": kind, "branch": now.branch } }),
+    })
+}
+
+/// What a change was, for whoever keeps count.
+async fn kind_of(run: &GitRun<'_>, facts: &RepositoryFacts, input: &Input) -> Value {
+    match (input.operation, input.action) {
+        (Operation::Push, _) => json!({ "push": { "branch": input.branch } }),
+        (Operation::Merge, None | Some(GitAction::Continue)) => {
+            json!({ "branch": { "ref": input.rev, "action": "merged" } })
+        }
+        (Operation::Rebase, None | Some(GitAction::Continue)) => {
+            json!({ "branch": { "ref": input.rev, "action": "rebased" } })
+        }
+        (Operation::CherryPick, None | Some(GitAction::Continue)) => {
+            let line = GitLine::reading("rev-parse", &facts.sinks).flag("HEAD").text();
+            let sha = run
+                .run(&line, Bounds::READING)
+                .await
+                .map(|it| it.text().trim().to_owned())
+                .unwrap_or_default();
+            json!({ "commit": { "sha": sha, "kind": "cherry-picked" } })
+        }
+        _ => Value::Null,
+    }
+}
+
+fn has_hooks(facts: &RepositoryFacts) -> bool {
+    ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"]
+        .iter()
+        .any(|it| facts.common_dir.join("hooks").join(it).exists())
+}
+
+/// A file with markers of a conflict is not committed by mistake.
+async fn check_markers(run: &GitRun<'_>, input: &Input) -> Result<(), ToolError> {
+    let (dir, paths) = (run.dir.clone(), input.paths.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        paths.into_iter().find_map(|path| {
+            let text = std::fs::read(dir.join(&path)).ok()?;
+            let text = String::from_utf8_lossy(&text);
+            let line = |mark: &str| text.lines().position(|it| it.starts_with(mark));
+            let first = line("<<<<<<< ")?;
+            (line("=======").is_some() && line(">>>>>>> ").is_some()).then_some((path, first + 1))
+        })
+    });
+    match found.await {
+        Ok(Some((path, line))) => Err(ToolError::failed(format!(
+            "{path} still has the markers of a conflict, from line {line} on. Resolve them first."
+        ))),
+        _ => Ok(()),
+    }
+}

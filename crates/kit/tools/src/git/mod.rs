@@ -1,0 +1,203 @@
+//! Works with a git repository, through the git binary.
+
+mod change;
+mod command;
+mod input;
+mod read;
+mod run;
+mod undo;
+
+use std::sync::Arc;
+
+use haft_git::RepositoryFacts;
+use haft_shell::run::Tasks;
+use haft_tool::{
+    Access, CallContext, CallTrace, Content, Exposure, Line, LineStyle, Outcome, Reach, Rendered, Stage,
+    Tool, ToolContext, ToolError, Traits, Verdict,
+};
+use serde::Serialize;
+
+pub use input::{GitAction, Input, Operation, Output, ResetMode};
+
+use self::run::{GitRun, directory};
+use crate::bash::{Confine, Coverage, NoConfine, NoSnapshots, Snapshots, Upcoming};
+
+/// Branches that others build on: overwriting them is a question in every mode.
+const SHARED: &[&str] = &["main", "master", "trunk", "develop", "release", "production"];
+
+/// Works with git.
+pub struct Git {
+    tasks: Arc<Tasks>,
+    confine: Arc<dyn Confine>,
+    snapshots: Arc<dyn Snapshots>,
+    /// One change of a repository at a time.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// How far an operation is.
+#[derive(Clone, Debug, Serialize)]
+pub struct GitProgress {
+    /// What cannot be taken back, before it happens.
+    pub note: String,
+}
+
+impl Git {
+    /// Runs git as commands of this session.
+    pub fn new(tasks: Arc<Tasks>) -> Self {
+        Self {
+            tasks,
+            confine: Arc::new(NoConfine),
+            snapshots: Arc::new(NoSnapshots),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Puts git behind walls.
+    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+        self.confine = confine;
+        self
+    }
+
+    /// Makes what git changes undoable.
+    pub fn with_snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
+        self.snapshots = snapshots;
+        self
+    }
+
+    /// Changes something, with what was there kept before.
+    async fn changed(
+        &self,
+        run: &GitRun<'_>,
+        facts: &RepositoryFacts,
+        input: &Input,
+        cx: &ToolContext<GitProgress>,
+    ) -> Result<Output, ToolError> {
+        let _one = self.changing.lock().await;
+        let cwd = Arc::clone(&cx.cwd);
+        let line = undo::line(facts, input.touches_files(), |top| top == &*cwd);
+        let about = Upcoming {
+            call: &cx.call_id,
+            tool: Self::NAME,
+            command: &line,
+            cwd: &cx.cwd,
+            reading: None,
+            reads_only: false,
+        };
+        let coverage = self.snapshots.before(about).await?;
+        if let Coverage::Partial(note) = &coverage {
+            cx.progress(&GitProgress { note: note.clone() });
+        }
+        let done = change::change(run, facts, input).await;
+        self.snapshots.after(&cx.call_id).await;
+        let mut output = done?;
+        if let Coverage::Partial(note) = coverage {
+            output.text.push_str(&format!("\n[{note}]"));
+        }
+        if input.operation == Operation::Push {
+            output.text.push_str("\n[A push cannot be taken back with haft undo.]");
+        }
+        Ok(output)
+    }
+}
+
+impl Tool for Git {
+    type Input = Input;
+    type Output = Output;
+    type Progress = GitProgress;
+    const NAME: &'static str = "Git";
+
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(haft_tool::schema_of::<Output>())
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            search_hint: "git status diff log commit branch stash merge rebase push blame",
+            exposure: Exposure::Direct,
+            max_result_chars: None,
+            timeout: None,
+            feature: Some("git"),
+            ..Traits::default()
+        }
+    }
+
+    fn is_read_only(&self, input: &Input) -> bool {
+        input.reads()
+    }
+
+    fn is_concurrency_safe(&self, input: &Input) -> bool {
+        input.reads()
+    }
+
+    fn is_destructive(&self, input: &Input) -> bool {
+        input.operation == Operation::Push
+    }
+
+    fn reach(&self, input: &Input, _cx: &CallContext) -> Reach {
+        Reach::Declared(vec![Access::Command(command::equivalent(input).into())])
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        input.check()
+    }
+
+    fn check_permissions(&self, input: &Input, _cx: &CallContext) -> Verdict {
+        let branch = input.branch.as_deref().unwrap_or_default().rsplit(':').next().unwrap_or_default();
+        let shared = SHARED.iter().any(|it| branch == *it || branch.starts_with(&format!("{it}/")));
+        match input.operation == Operation::Push && input.force && shared {
+            true => Verdict::Insist(format!("This overwrites {branch}, which others build on")),
+            false => Verdict::Passthrough,
+        }
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        haft_types::text::one_line(&command::equivalent(input), 300)
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<GitProgress>) -> Result<Outcome<Output>, ToolError> {
+        let dir = directory(input.dir.as_deref(), &cx.cwd, cx.home.as_deref());
+        if !dir.is_dir() {
+            return Err(ToolError::failed(format!("{} is no directory.", dir.display())));
+        }
+        let run = GitRun { shell: self.tasks.shell(), confine: &self.confine, cx, dir };
+        let facts = run.facts().await?;
+        if input.reads() {
+            return Ok(read::look(&run, &facts, &input).await?.into());
+        }
+        if input.is_network() {
+            cx.progress(&GitProgress { note: String::from("talking to the remote") });
+        }
+        let output = self.changed(&run, &facts, &input, cx).await?;
+        let mut outcome = Outcome::from(output);
+        for path in input.paths.iter().filter(|_| input.touches_files()) {
+            outcome = outcome.with_trace(CallTrace::FileChanged(run.dir.join(path)));
+        }
+        Ok(outcome)
+    }
+
+    fn to_content(&self, output: &Output) -> Content {
+        Content::text(output.text.trim_end().to_owned())
+    }
+
+    fn render(&self, stage: Stage<'_, Input, Output>) -> Rendered {
+        match stage {
+            Stage::Running(input) => Rendered::headline(self.describe(input)),
+            Stage::Failed(error) => Rendered::error(&error.message),
+            Stage::Done(output) => {
+                let style = |line: &str| match line.as_bytes().first() {
+                    Some(b'+') => LineStyle::Added,
+                    Some(b'-') => LineStyle::Removed,
+                    Some(b'@') => LineStyle::Hunk,
+                    Some(b'[') => LineStyle::Dim,
+                    _ => LineStyle::Plain,
+                };
+                let lines = output.text.lines().map(|it| Line::new(style(it), it));
+                Rendered { headline: format!("git {}", output.operation), lines: lines.collect() }
+            }
+        }
+    }
+
+    fn classifier_input(&self, input: &Input) -> String {
+        self.describe(input)
+    }
+}

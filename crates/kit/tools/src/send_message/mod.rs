@@ -1,0 +1,190 @@
+//! Messages between agents.
+
+use std::sync::Arc;
+
+use haft_tool::{
+    BoxFuture, CallContext, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Sends a message to another agent, by its name or id. One that works reads it before its next
+/// request; one that has ended goes on with it in the background, where it left off, and reports
+/// again. From an agent, `main` is the main conversation. Your plain text reaches nobody but whoever
+/// started you: use this to speak to others.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Name or id of the agent.
+    #[schemars(length(min = 1, max = 300))]
+    pub to: String,
+    /// What it is told.
+    pub message: LetterText,
+    /// The message in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Ignored: you are told by itself when it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_when_idle: Option<bool>,
+}
+
+/// A text, or something the program carries out.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(untagged)]
+pub enum LetterText {
+    /// Words.
+    Text(String),
+    /// It is to end, after a last report.
+    Request(ShutdownRequest),
+}
+
+/// The agent is to end.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownRequest {
+    /// `shutdown_request`.
+    #[serde(rename = "type")]
+    pub kind: ShutdownKind,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Which request.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShutdownKind {
+    /// It is to end.
+    ShutdownRequest,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Receipt {
+    /// Whether it is on its way.
+    pub success: bool,
+    /// In words.
+    pub message: String,
+    /// The agent that goes on because of it.
+    #[serde(rename = "resumedAgentId", skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<String>,
+}
+
+impl Receipt {
+    /// It was not sent, for this reason.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { success: false, message: message.into(), resumed: None }
+    }
+}
+
+/// An agent, as others see it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct ListedAgent {
+    /// The name it is reached by; its id where it has none.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it does, in a few words.
+    pub description: String,
+    /// `running`, `resumable` or `stopped`.
+    pub status: String,
+}
+
+/// Carries messages between agents. Whoever runs agents implements this.
+pub trait AgentPost: Send + Sync {
+    /// Whether there are agents at all.
+    fn is_open(&self) -> bool;
+
+    /// Sends a message in the name of a call.
+    fn send<'a>(&'a self, to: &'a str, letter: LetterText, cx: &'a CallContext) -> BoxFuture<'a, Receipt>;
+
+    /// The name of the agent that calls, and all agents of the session.
+    fn list(&self, cx: &CallContext) -> (String, Vec<ListedAgent>);
+}
+
+/// There are no agents.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPost;
+
+impl AgentPost for NoPost {
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn send<'a>(&'a self, _to: &'a str, _letter: LetterText, _cx: &'a CallContext) -> BoxFuture<'a, Receipt> {
+        Box::pin(async { Receipt::refused("there are no agents here") })
+    }
+
+    fn list(&self, _cx: &CallContext) -> (String, Vec<ListedAgent>) {
+        (String::from("main"), Vec::new())
+    }
+}
+
+/// Sends messages.
+pub struct SendMessage {
+    post: Arc<dyn AgentPost>,
+}
+
+impl SendMessage {
+    /// Messages go that way.
+    pub fn new(post: Arc<dyn AgentPost>) -> Self {
+        Self { post }
+    }
+}
+
+impl Tool for SendMessage {
+    type Input = Input;
+    type Output = Receipt;
+    type Progress = ();
+    const NAME: &'static str = "SendMessage";
+
+    fn traits(&self) -> Traits {
+        Traits { search_hint: "send message agent resume continue talk", ..Traits::default() }
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.post.is_open()
+    }
+
+    /// Messages of one answer arrive in their order.
+    fn is_concurrency_safe(&self, _input: &Input) -> bool {
+        false
+    }
+
+    fn reach(&self, _input: &Input, _cx: &CallContext) -> Reach {
+        Reach::nothing()
+    }
+
+    fn validate(&self, input: &Input, _cx: &CallContext) -> Result<(), ToolError> {
+        if input.to.contains('\n') {
+            return Err(ToolError::invalid("`to` is one line: the name or id of an agent"));
+        }
+        match &input.message {
+            LetterText::Text(text) if text.trim().is_empty() => {
+                Err(ToolError::invalid("message is empty: say what the agent is to know or do"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// It stays inside the session, and the one that reads it has its own
+    /// rights.
+    fn check_permissions(&self, _input: &Input, _cx: &CallContext) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn describe(&self, input: &Input) -> String {
+        format!("Send a message to {}", input.to)
+    }
+
+    async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Receipt>, ToolError> {
+        Ok(self.post.send(input.to.trim(), input.message, cx).await.into())
+    }
+
+    fn to_content(&self, output: &Receipt) -> Content {
+        Content::text(serde_json::to_string(output).unwrap_or_default())
+    }
+}

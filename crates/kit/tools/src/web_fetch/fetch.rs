@@ -1,0 +1,270 @@
+//! One fetch, from the kept pages over the network to a page.
+
+use std::{
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use haft_net::{BodyEnd, Elsewhere, WebAnswer, WebPage, WebTarget, read_up_to};
+use haft_tool::{ToolContext, ToolError};
+use haft_types::text::thousands;
+use reqwest::{
+    Response, StatusCode,
+    header::{self, HeaderMap, HeaderName, HeaderValue},
+};
+
+use super::{
+    FetchProgress, Input, WebServices,
+    cache::{KeptPage, PageCache, PageKey},
+    page::{self, PageWork, Shape, StoredPage, shape},
+    words,
+};
+use crate::read::MediaWork;
+
+/// How much of an error's body is shown.
+const EXPLANATION: usize = 2_000;
+/// How much of a body decides what it is.
+const HEAD: usize = 4_096;
+
+/// What came of a fetch.
+pub(super) enum Fetched {
+    /// A page that was just fetched.
+    New(Arc<StoredPage>),
+    /// A page that was fetched before.
+    Kept {
+        page: Arc<StoredPage>,
+        age: Duration,
+        /// How often it was shown before.
+        shown: u32,
+    },
+    /// Somebody else has it.
+    Elsewhere(Elsewhere),
+}
+
+/// One fetch.
+pub(super) struct Fetching<'a> {
+    pub(super) services: &'a WebServices,
+    pub(super) media: &'a MediaWork,
+    pub(super) cache: &'a Arc<PageCache>,
+    pub(super) input: &'a Input,
+    pub(super) target: &'a WebTarget,
+    pub(super) progress: &'a ToolContext<FetchProgress>,
+}
+
+impl Fetching<'_> {
+    pub(super) async fn run(&self) -> Result<Fetched, ToolError> {
+        let key = PageKey { url: self.target.without_fragment().to_string(), raw: self.input.raw };
+        let kept = self.services.settings.cache.and_then(|_| self.cache.take(&key));
+        if let Some(kept) = &kept
+            && self.services.settings.cache.is_some_and(|fresh| kept.age() < fresh)
+        {
+            return Ok(known(kept));
+        }
+        self.say("connecting", 0);
+        let headers = self.headers(kept.as_ref());
+        let answer = self.services.client.get(self.target, &headers).await;
+        let answer = answer.map_err(|err| words::failure(&err, self.input, self.target))?;
+        let page = match answer {
+            WebAnswer::Elsewhere(elsewhere) => return Ok(Fetched::Elsewhere(elsewhere)),
+            WebAnswer::Page(page) => page,
+        };
+        let status = page.response.status();
+        if let Some(kept) = kept.filter(|_| status == StatusCode::NOT_MODIFIED) {
+            self.cache.refresh(&key);
+            return Ok(known(&KeptPage { fetched: Instant::now(), ..kept }));
+        }
+        self.cache.forget(&key);
+        if !status.is_success() {
+            return Err(self.refused(page).await);
+        }
+        let text = |name: HeaderName| {
+            page.response.headers().get(name).and_then(|it| it.to_str().ok()).map(str::to_owned)
+        };
+        let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
+        let control = text(header::CACHE_CONTROL).unwrap_or_default().to_ascii_lowercase();
+        let made = Arc::new(self.page(page).await?);
+        if self.services.settings.cache.is_some() && !control.contains("no-store") {
+            let fetched = Instant::now();
+            self.cache.put(KeptPage { key, page: Arc::clone(&made), fetched, etag, modified, shown: 1 });
+        }
+        Ok(Fetched::New(made))
+    }
+
+    fn say(&self, stage: &'static str, bytes: u64) {
+        self.progress.progress(&FetchProgress { stage, bytes });
+    }
+
+    /// What we say of ourselves: no cookies, no logins, nothing of before but
+    /// whether a page changed.
+    fn headers(&self, kept: Option<&KeptPage>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut add = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        add(header::ACCEPT, "text/markdown, text/html;q=0.9, */*;q=0.8");
+        add(header::USER_AGENT, &self.services.settings.user_agent);
+        add(header::ACCEPT_LANGUAGE, "en, *;q=0.5");
+        if let Some(etag) = kept.and_then(|it| it.etag.as_deref()) {
+            add(header::IF_NONE_MATCH, etag);
+        }
+        if let Some(modified) = kept.and_then(|it| it.modified.as_deref()) {
+            add(header::IF_MODIFIED_SINCE, modified);
+        }
+        headers
+    }
+
+    /// The error an answer without a page is.
+    async fn refused(&self, page: WebPage) -> ToolError {
+        let WebPage { url, mut response, .. } = page;
+        let status = response.status();
+        let content_type = content_type(&response);
+        let retry =
+            response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let mut body = Vec::new();
+        read_up_to(&mut response, 64 << 10, &mut body).await;
+        let said = page::explanation(&body, &content_type, &url, EXPLANATION);
+        words::status_error(status, &url, &self.services.settings.user_agent, retry.as_deref(), &said)
+    }
+
+    /// Reads a body and makes a page of it.
+    async fn page(&self, page: WebPage) -> Result<StoredPage, ToolError> {
+        let WebPage { url, mut response, proxy } = page;
+        let (code, content_type) = (response.status().as_u16(), content_type(&response));
+        let mut notes = Vec::new();
+        if let Some(proxy) = proxy {
+            notes.push(format!(
+                "Fetched through the proxy {}: it chose the address, we checked the name only.",
+                proxy.address()
+            ));
+        }
+        let mut bytes = Vec::new();
+        let settings = &self.services.settings;
+        let mut end = self.read(&mut response, HEAD, &mut bytes).await;
+        let shape = shape(&bytes, &content_type);
+        let most = match shape {
+            Shape::Html | Shape::Text => settings.page_bytes,
+            Shape::Pdf | Shape::Picture | Shape::Other(_) => settings.file_bytes,
+        };
+        if end == BodyEnd::Cut {
+            end = self.read(&mut response, most, &mut bytes).await;
+        }
+        match &end {
+            BodyEnd::Whole => {}
+            BodyEnd::Cut => notes.push(format!(
+                "The answer is longer than {} bytes; the rest was not fetched and is not converted.",
+                thousands(most as u64)
+            )),
+            BodyEnd::Broken(why) => {
+                notes.push(format!("The connection broke, so the end is missing ({why})."))
+            }
+        }
+        self.say("converting", bytes.len() as u64);
+        let saved_to = match shape {
+            Shape::Html | Shape::Text => None,
+            Shape::Pdf | Shape::Picture | Shape::Other(_) => {
+                let name = file_name(&url, &content_type, shape);
+                Some(save(&self.services.keep_dir, name, bytes.clone()).await?)
+            }
+        };
+        let work = PageWork {
+            url,
+            code,
+            content_type,
+            bytes,
+            shape,
+            raw: self.input.raw,
+            media: self.media.clone(),
+            saved_to,
+            notes,
+        };
+        let cancel = self.progress.cancel.clone();
+        let made = tokio::task::spawn_blocking(move || work.run(&|| cancel.is_cancelled())).await;
+        made.map_err(|_| {
+            ToolError::failed("The page is made in a way that cannot be converted; try raw: true.")
+        })
+    }
+
+    /// Reads on up to a limit, and tells how far it is. What was read beyond the
+    /// limit stays for the next time.
+    async fn read(&self, response: &mut Response, most: usize, into: &mut Vec<u8>) -> BodyEnd {
+        let mut told = into.len();
+        loop {
+            match response.chunk().await {
+                Ok(None) => return BodyEnd::Whole,
+                Err(err) => return BodyEnd::Broken(haft_net::innermost(&err)),
+                Ok(Some(chunk)) => into.extend_from_slice(&chunk),
+            }
+            if told + (256 << 10) < into.len() {
+                told = into.len();
+                self.say("reading", told as u64);
+            }
+            if most <= into.len() {
+                if most != HEAD {
+                    into.truncate(most);
+                }
+                return BodyEnd::Cut;
+            }
+        }
+    }
+}
+
+fn known(kept: &KeptPage) -> Fetched {
+    Fetched::Kept { page: Arc::clone(&kept.page), age: kept.age(), shown: kept.shown.saturating_sub(1) }
+}
+
+fn content_type(response: &Response) -> String {
+    let value = response.headers().get(header::CONTENT_TYPE);
+    value.map(|it| page::visible(&String::from_utf8_lossy(it.as_bytes()))).unwrap_or_default()
+}
+
+/// A name for a saved file: what the address ends with, without anything that
+/// means something elsewhere.
+fn file_name(url: &url::Url, content_type: &str, shape: Shape) -> String {
+    let last = url.path_segments().and_then(|mut it| it.next_back()).unwrap_or_default();
+    let keeps = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_') { it } else { '_' };
+    let name: String = last.chars().map(keeps).collect();
+    let name = haft_types::text::tail(name.trim_start_matches('.'), 80).to_owned();
+    let ending = match shape {
+        Shape::Pdf => "pdf",
+        _ => content_type.split(';').next().unwrap_or_default().rsplit('/').next().unwrap_or_default(),
+    };
+    let ending: String = ending.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+    match (name.is_empty(), name.contains('.')) {
+        (true, _) if ending.is_empty() => String::from("page.bin"),
+        (true, _) => format!("page.{ending}"),
+        (false, false) if !ending.is_empty() => format!("{name}.{ending}"),
+        _ => name,
+    }
+}
+
+/// Saves bytes under a new name that ends like `name`.
+async fn save(dir: &Path, name: String, bytes: Vec<u8>) -> Result<PathBuf, ToolError> {
+    let dir = dir.to_owned();
+    let saved = tokio::task::spawn_blocking(move || {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        for number in 1_u32.. {
+            let path = dir.join(format!("webfetch-{number}-{name}"));
+            match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(mut file) => {
+                    file.write_all(&bytes)?;
+                    return Ok(path);
+                }
+                Err(err) if err.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(err) => return Err(err),
+            }
+        }
+        Err(std::io::Error::other("no name is free"))
+    });
+    let saved = saved.await.map_err(|err| ToolError::failed(err.to_string()))?;
+    saved.map_err(|err| ToolError::failed(format!("The file was fetched but could not be saved: {err}")))
+}
+
+/// Keeps the text of a page for whoever wants to read more than the answer.
+pub(super) async fn save_text(dir: &Path, page: &StoredPage) -> Option<PathBuf> {
+    save(dir, String::from("page.md"), page.text.clone().into_bytes()).await.ok()
+}

@@ -1,0 +1,134 @@
+//! Which part of a page is its content. Marks are put into the page while it is
+//! prepared, and the page is cut at them afterwards.
+
+/// A kind of region.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Region {
+    /// `main` or what says it is.
+    Main,
+    /// `article`.
+    Article,
+    /// Navigation, headers, footers, asides.
+    Side,
+    /// Where a script would draw the page.
+    Root,
+}
+
+impl Region {
+    const ALL: [Self; 4] = [Self::Main, Self::Article, Self::Side, Self::Root];
+
+    fn letter(self) -> char {
+        match self {
+            Self::Main => 'm',
+            Self::Article => 'a',
+            Self::Side => 's',
+            Self::Root => 'r',
+        }
+    }
+
+    /// What stands before a region.
+    pub(crate) fn opening(self) -> String {
+        format!("<!--haft+{}-->", self.letter())
+    }
+
+    /// What stands after it.
+    pub(crate) fn closing(self) -> String {
+        format!("<!--haft-{}-->", self.letter())
+    }
+}
+
+/// Where the outermost regions of one kind are: from the beginning of the
+/// opening mark to the end of the closing one. One that does not end goes to the
+/// end.
+pub(crate) fn regions(html: &str, kind: Region) -> Vec<(usize, usize)> {
+    let (opening, closing) = (kind.opening(), kind.closing());
+    let mut found = Vec::new();
+    let (mut depth, mut start, mut at) = (0_usize, 0, 0);
+    while let Some(hit) = html[at..].find("<!--haft") {
+        let here = at + hit;
+        at = here + "<!--haft".len();
+        if html[here..].starts_with(&opening) {
+            if depth == 0 {
+                start = here;
+            }
+            depth += 1;
+        } else if html[here..].starts_with(&closing) && depth != 0 {
+            depth -= 1;
+            if depth == 0 {
+                found.push((start, here + closing.len()));
+            }
+        }
+    }
+    if depth != 0 {
+        found.push((start, html.len()));
+    }
+    found
+}
+
+/// About how many characters of a page a person would see.
+pub(crate) fn text_chars(html: &str) -> usize {
+    let (mut count, mut in_tag) = (0, false);
+    for byte in html.bytes() {
+        match byte {
+            b'<' => in_tag = true,
+            b'>' => in_tag = false,
+            // Counts characters, not bytes, and no blanks.
+            _ if !in_tag && !byte.is_ascii_whitespace() && byte & 0xc0 != 0x80 => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+/// A page as it is converted.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Arranged {
+    /// What comes first.
+    pub(crate) content: String,
+    /// What stands beside it.
+    pub(crate) beside: String,
+    /// Characters that were left out because the page says where its content is.
+    pub(crate) left_out: usize,
+}
+
+/// The content of a page: what it calls its main part, if that holds enough of
+/// its text, else everything with the parts beside at the end.
+pub(crate) fn arrange(html: &str) -> Arranged {
+    let all = text_chars(html);
+    let mains = regions(html, Region::Main);
+    let articles = regions(html, Region::Article);
+    let chosen = match (mains.as_slice(), articles.as_slice()) {
+        ([first, ..], _) => Some(*first),
+        ([], [only]) => Some(*only),
+        _ => None,
+    };
+    if let Some((start, end)) = chosen {
+        let content = &html[start..end];
+        let inside = text_chars(content);
+        if all * 2 / 5 <= inside && inside != 0 {
+            return Arranged {
+                content: without_marks(content),
+                beside: String::new(),
+                left_out: all - inside,
+            };
+        }
+    }
+    let (mut content, mut beside, mut at) = (String::new(), String::new(), 0);
+    for (start, end) in regions(html, Region::Side) {
+        content.push_str(&html[at..start]);
+        beside.push_str(&html[start..end]);
+        at = end;
+    }
+    content.push_str(&html[at..]);
+    Arranged { content: without_marks(&content), beside: without_marks(&beside), left_out: 0 }
+}
+
+fn without_marks(html: &str) -> String {
+    let mut html = html.to_owned();
+    for mark in Region::ALL.into_iter().flat_map(|it| [it.opening(), it.closing()]) {
+        if html.contains(&mark) {
+            html = html.replace(&mark, "");
+        }
+    }
+    html
+}

@@ -1,0 +1,110 @@
+//! Pages of different makes as Markdown: what a reader needs is there, what
+//! nobody reads is not.
+
+use crate::web_rig::{Rig, Site, reply};
+
+use proptest::prelude::*;
+use serde_json::json;
+
+async fn markdown(html: &str) -> String {
+    let page: &'static [u8] = Vec::leak(html.as_bytes().to_vec());
+    let site = Site::raw(vec![("/docs/guide/page.html", reply(200, "text/html; charset=utf-8", page))]).await;
+    let got = Rig::near(&site).call(json!({"url": site.url("/docs/guide/page.html")})).await.unwrap();
+    got.data["result"].as_str().unwrap().replace(&format!("http://127.0.0.1:{}", site.port), "SITE")
+}
+
+const LONG: &str = "This sentence is here so that the page has enough text to count as one. ";
+
+#[tokio::test]
+async fn golden_pages() {
+    let long = LONG.repeat(4);
+    let rows = [
+        ("table", "<table><thead><tr><th>Name</th><th>Value</th></tr></thead><tbody><tr><td>a|b</td><td>1</td></tr><tr><td>c</td><td><code>x | y</code></td></tr></tbody></table>".to_owned()),
+        ("code", "<pre><code class=\"language-rust\">fn main() {\n    let a = &amp;1;\n}\n</code></pre>".to_owned()),
+        ("links", "<p><a href=\"../x.html#s\">up</a> <a href=\"/abs\">abs</a> <a href=\"//other.test/y\">other</a> <a href=\"javascript:alert(1)\">no</a> <a href=\"#here\">here</a> <img src=\"pic.png\" alt=\"A picture\"></p>".to_owned()),
+        ("details", "<details><summary>More</summary><dl><dt>Term</dt><dd>Meaning with <b>bold</b> text</dd></dl></details>".to_owned()),
+        ("hidden", "<p>seen</p><p style=\"display: none\">unseen one</p><p hidden>unseen two</p><template>unseen three</template><!-- unseen four --><style>unseen{}</style><svg><text>unseen five</text></svg>".to_owned()),
+        ("lists", "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul><ol><li>first</li><li>second</li></ol>".to_owned()),
+    ];
+    let mut told = String::new();
+    for (name, html) in rows {
+        let page = format!(
+            "<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{html}<p>{long}</p></main></body></html>"
+        );
+        let made = markdown(&page).await;
+        assert!(!made.contains("unseen"), "{made}");
+        told.push_str(&format!("=== {name}\n{}\n", made.replace(long.trim(), "LONG")));
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[tokio::test]
+async fn the_main_part_comes_first_and_the_rest_is_not_lost() {
+    let (long, nav) = (LONG.repeat(20), "<nav><a href='/n'>Navigation entry</a></nav>");
+    let with_main =
+        format!("<body>{nav}<main><h1>Title</h1>{long}</main><footer>Footer words</footer></body>");
+    let made = markdown(&with_main).await;
+    assert!(
+        made.starts_with("# Title") && !made.contains("Navigation") && !made.contains("Footer"),
+        "{made}"
+    );
+    let without = format!("<body>{nav}<h1>Title</h1>{long}<footer>Footer words</footer></body>");
+    let made = markdown(&without).await;
+    assert!(made.starts_with("# Title"), "{made}");
+    assert!(
+        made.find("Navigation entry") < made.find("Footer words") && made.contains("Footer words"),
+        "{made}"
+    );
+    let small = format!("<body><main>tiny</main><div>{long}</div></body>");
+    assert!(markdown(&small).await.contains("enough text"));
+    let two = format!("<body><article>One {long}</article><article>Two {long}</article></body>");
+    let made = markdown(&two).await;
+    assert!(made.contains("One ") && made.contains("Two "), "{made}");
+    let open = format!("<body><main><h1>Open</h1>{long}");
+    assert!(markdown(&open).await.contains("# Open"));
+}
+
+#[tokio::test]
+async fn pages_without_scripts_show_what_they_have() {
+    let filler = "x".repeat(12_000);
+    let html = format!(
+        "<html><body><div id=__next></div><noscript>Please turn on <b>scripts</b></noscript>\
+         <script id=__NEXT_DATA__ type=application/json>{{\"title\":\"From data\"}}</script><script>{filler}</script></body></html>"
+    );
+    let made = markdown(&html).await;
+    assert!(made.contains("Please turn on scripts") && made.contains("From data"), "{made}");
+    let served = format!(
+        "<html><body><div id=root><p>{}</p></div><script>{filler}</script></body></html>",
+        LONG.repeat(40)
+    );
+    assert!(!markdown(&served).await.contains("Data within"));
+}
+
+#[tokio::test]
+async fn hostile_pages_end_soon() {
+    for html in [
+        "<div>".repeat(200_000),
+        "<table><tr><td>".repeat(20_000),
+        "<a href=x>".repeat(50_000),
+        "<b><i>".repeat(50_000),
+        format!("<p {}>text</p>", "a=b ".repeat(200_000)),
+        "<ul><li>".repeat(30_000),
+        "<blockquote>".repeat(30_000),
+        format!("<!--{}", "x".repeat(1_000_000)),
+        "<".repeat(500_000),
+        "&amp".repeat(300_000),
+    ] {
+        let began = std::time::Instant::now();
+        markdown(&html).await;
+        assert!(began.elapsed().as_secs() < 60, "{}", &html[..20]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn no_page_is_a_panic(html in "(<[a-z]{1,7}( [a-z]{1,4}=\"?[ -~]{0,9})?>|</[a-z]{1,7}>|<!--|-->|[ -~]|é|\\n){0,120}") {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(markdown(&html));
+    }
+}

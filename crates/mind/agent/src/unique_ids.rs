@@ -1,0 +1,107 @@
+//! Ids of calls that nobody else has. A result is found by the id of its call;
+//! some models number their calls anew in every answer, or give one id twice.
+
+use std::collections::HashMap;
+
+use haft_model::Event;
+use haft_types::{CallId, MessageBlock};
+
+/// The ids of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct CallIds {
+    /// What the call that goes by an id on the wire is called here, the newest of
+    /// them if there are several.
+    renamed: HashMap<CallId, CallId>,
+    taken: Vec<CallId>,
+}
+
+impl CallIds {
+    /// Gives the calls in an event ids that neither this answer nor the
+    /// conversation has used.
+    pub(crate) fn make_unique(&mut self, event: &mut Event, is_used: impl Fn(&CallId) -> bool) {
+        match event {
+            Event::ToolStarted { id, .. } => *id = self.started(id, is_used),
+            Event::ToolInput { id, .. } => self.rename(id),
+            Event::CallWritten(call) => self.rename(&mut call.id),
+            Event::Block(MessageBlock::ToolUse(call)) => self.finished(&mut call.id, is_used),
+            Event::BadCall(bad) => self.finished(&mut bad.call.id, is_used),
+            // The whole answer comes again.
+            Event::Retrying(_) => *self = Self::default(),
+            _ => (),
+        }
+    }
+
+    fn started(&mut self, wire: &CallId, is_used: impl Fn(&CallId) -> bool) -> CallId {
+        let is_used = |id: &CallId| self.taken.contains(id) || is_used(id);
+        let mut id = wire.clone();
+        let mut number = 2;
+        while is_used(&id) {
+            id = CallId::from(format!("{wire}_{number}"));
+            number += 1;
+        }
+        self.taken.push(id.clone());
+        self.renamed.insert(wire.clone(), id.clone());
+        id
+    }
+
+    /// A call is complete; a provider that hands it out whole never said that it
+    /// began.
+    fn finished(&mut self, id: &mut CallId, is_used: impl Fn(&CallId) -> bool) {
+        match self.renamed.remove(id) {
+            Some(ours) => *id = ours,
+            None => {
+                *id = self.started(id, is_used);
+                self.renamed.retain(|_, ours| ours != id);
+            }
+        }
+    }
+
+    fn rename(&self, id: &mut CallId) {
+        if let Some(ours) = self.renamed.get(id) {
+            *id = ours.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_types::ToolUse;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Plays `+id` (a call begins) and `id` (it is complete) and shows the ids
+    /// that come out.
+    fn play(script: &str) -> String {
+        let mut ids = CallIds::default();
+        let mut out = Vec::new();
+        for step in script.split_whitespace() {
+            let (id, name) = (CallId::from(step.trim_start_matches('+')), String::from("T"));
+            let mut event = if step.starts_with('+') {
+                Event::ToolStarted { id, name }
+            } else {
+                Event::Block(MessageBlock::ToolUse(ToolUse { id, name, input: json!({}) }))
+            };
+            ids.make_unique(&mut event, |id| id.as_str() == "old");
+            out.push(match event {
+                Event::ToolStarted { id, .. } => format!("+{id}"),
+                Event::Block(MessageBlock::ToolUse(call)) => call.id.to_string(),
+                other => format!("{other:?}"),
+            });
+        }
+        out.join(" ")
+    }
+
+    #[test]
+    fn no_two_calls_have_one_id() {
+        for (script, want) in [
+            ("+a a +b b", "+a a +b b"),
+            ("+a a +a a +a a", "+a a +a_2 a_2 +a_3 a_3"),
+            ("+old old", "+old_2 old_2"),
+            ("+a +a a a", "+a +a_2 a_2 a_3"),
+            ("a a old", "a a_2 old_2"),
+        ] {
+            assert_eq!(play(script), want, "{script}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Windows that are smaller than anybody thought, answers that are taken back,
+//! ids that come twice: the session goes on, and nothing is lost or doubled.
+#![allow(clippy::unwrap_used, missing_docs, reason = "test code")]
+
+use crate::common::{Rig, rig, rig_with};
+
+use haft_agent::{AgentEvent, EndReason};
+use haft_testkit::{Cut, Piece, Script, Stall, ToolPiece, Turn};
+use serde_json::{Value, json};
+
+fn no_summaries(script: &mut Script) {
+    let refused = Turn::error(400, "invalid_request_error", "no summaries");
+    script.turns.insert(0, refused.when("Sum up this conversation").always());
+}
+
+fn notices(rig: &mut Rig) -> Vec<String> {
+    let mut out = Vec::new();
+    while let Ok(event) = rig.events.try_recv() {
+        if let AgentEvent::Notice(text) = event {
+            out.push(text);
+        }
+    }
+    out
+}
+
+/// A prompt that is longer than the window: the model gets its ends and a file,
+/// the person a word, and the next prompt works too.
+#[tokio::test]
+async fn a_prompt_larger_than_the_window_is_stored_and_said() {
+    for window in [6_000, 9_000, 20_000, 60_000] {
+        let mut script = Script { window, ..Script::of([Turn::text("Fine."), Turn::text("Still here.")]) };
+        no_summaries(&mut script);
+        let mut rig = rig_with(script).await;
+        let prompt = format!("Count the words.\n{}\nEND-4711", "word ".repeat(60_000));
+        let end = rig.say(&prompt).await;
+        assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Fine."), "{window}");
+        let told = notices(&mut rig).join("\n");
+        assert!(told.contains("does not fit the model's window"), "{window}: {told}");
+        let sent = rig.bodies().pop().unwrap()["messages"].to_string();
+        let kept = std::fs::read_dir(rig.dir.path().join("tool-results")).unwrap();
+        let kept: Vec<_> = kept.map(|file| file.unwrap().path()).collect();
+        let whole = kept.iter().find(|file| std::fs::read_to_string(file).unwrap() == prompt).unwrap();
+        assert!(sent.contains(whole.file_name().unwrap().to_str().unwrap()), "{window}: {sent}");
+        assert_eq!(rig.say("and now?").await.reason, EndReason::Completed, "{window}");
+    }
+}
+
+/// A provider that only says "too long", again and again.
+#[tokio::test]
+async fn a_window_nobody_tells_is_found() {
+    for refusals in 1..=4 {
+        let too_long = || Turn::error(400, "invalid_request_error", "Input is too long for requested model.");
+        let mut turns =
+            vec![Turn::tool("Big", json!({"size": 9_000})), Turn::tool("Big", json!({"size": 9_000}))];
+        turns.extend((0..refusals).map(|_| too_long()));
+        turns.push(Turn::text("Fine."));
+        let mut script = Script::of(turns);
+        no_summaries(&mut script);
+        let mut rig = rig_with(script).await;
+        let prompt = format!("{} END-4711", "go ".repeat(3_000));
+        let end = rig.say(&prompt).await;
+        assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Fine."), "{refusals}");
+    }
+}
+
+/// What does not fit at all is said with what to do, and the session lives on.
+#[tokio::test]
+async fn where_nothing_helps_it_is_said() {
+    let too_long = Turn::error(400, "invalid_request_error", "prompt is too long: 900 tokens > 600 maximum");
+    let mut rig = rig(vec![too_long.always()]).await;
+    assert!(matches!(rig.say("hi").await.reason, EndReason::Failed(_)));
+    let told = notices(&mut rig).join("\n");
+    assert!(told.contains("a larger window (--model) or fewer tools (--tools)"), "{told}");
+}
+
+/// Parallel results: those the model never saw are shortened last, and only as
+/// many as needed.
+#[tokio::test]
+async fn only_as_many_results_are_shortened_as_needed() {
+    let reads = |count: usize| Turn::of((0..count).map(|_| Piece::tool("Big", json!({"size": 40_000}))));
+    let mut rig = rig_with(Script { window: 120_000, ..Script::of([reads(12), Turn::text("Done.")]) }).await;
+    rig.agent.settings.max_tokens = Some(2_000);
+    assert_eq!(rig.say("go").await.reason, EndReason::Completed);
+    let whole = rig.last_results().iter().filter(|(text, _)| 30_000 < text.len()).count();
+    assert!((6..12).contains(&whole), "{whole} of 12");
+}
+
+/// An answer that broke off after a complete block is forgotten, in the
+/// conversation and in the log.
+#[tokio::test]
+async fn an_abandoned_answer_leaves_nothing_behind() {
+    for cut in [Cut::Reset, Cut::End] {
+        let broken = Turn::of([
+            Piece::thinking("first thought"),
+            Piece::text("First try."),
+            Piece::OpenText(String::from("and")),
+            Piece::Cut(cut),
+        ]);
+        let whole = Turn::of([Piece::thinking("second thought"), Piece::text("Second try.")]);
+        let mut rig = rig(vec![broken, whole, Turn::text("Again.")]).await;
+        let end = rig.say("go").await;
+        assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Second try."), "{cut:?}");
+        rig.say("go on").await;
+        let sent = rig.bodies().pop().unwrap()["messages"].to_string();
+        let log = std::fs::read_to_string(rig.agent.conversation.log_path().unwrap()).unwrap();
+        for place in [sent, log] {
+            assert!(place.contains("Second try."), "{cut:?}");
+            assert!(!place.contains("First try.") && !place.contains("first thought"), "{cut:?} {place}");
+        }
+        assert_eq!(rig.model.refusals(), [""; 0]);
+    }
+}
+
+fn with_id(id: &str, text: &str) -> Piece {
+    Piece::Tool(ToolPiece {
+        name: String::from("Echo"),
+        input: json!({"text": text}),
+        id: Some(id.to_owned()),
+        ..ToolPiece::default()
+    })
+}
+
+/// One id for two calls of an answer, and again in the next: every call gets its
+/// own result.
+#[tokio::test]
+async fn calls_with_one_id_keep_their_results_apart() {
+    let mut rig = rig(vec![
+        Turn::of([with_id("call_0", "a"), with_id("call_0", "b"), with_id("call_1", "c")]),
+        Turn::of([with_id("call_0", "d")]),
+        Turn::text("Done."),
+    ])
+    .await;
+    assert_eq!(rig.say("go").await.reason, EndReason::Completed);
+    assert_eq!(rig.model.refusals(), [""; 0]);
+    let body = rig.bodies().pop().unwrap();
+    let blocks: Vec<Value> = body["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|it| it["content"].as_array().unwrap().clone())
+        .collect();
+    let mut seen = Vec::new();
+    for call in blocks.iter().filter(|it| it["type"] == "tool_use") {
+        let result = blocks.iter().find(|it| it["tool_use_id"] == call["id"]).unwrap();
+        assert!(result["content"].to_string().contains(call["input"]["text"].as_str().unwrap()), "{result}");
+        assert!(!seen.contains(&call["id"]), "{call}");
+        seen.push(call["id"].clone());
+    }
+    assert_eq!(seen.len(), 4);
+}
+
+#[tokio::test]
+async fn a_schema_that_means_nothing_is_refused() {
+    let mut rig = rig(vec![]).await;
+    let problem = rig.agent.require_output(json!({"type": "nope"})).unwrap_err();
+    assert!(problem.contains("#/type is \"nope\""), "{problem}");
+}
+
+/// A call that only looks runs while its answer still comes in; one that acts
+/// waits until the answer is certain.
+#[tokio::test]
+async fn the_last_call_starts_before_the_answer_ends() {
+    for (tool, starts) in [("Echo", true), ("Append", true), ("Danger", false)] {
+        let call = Piece::tool(tool, json!({"text": "x"}));
+        let cut = Turn::of([call.clone(), Piece::Stall(Stall::Ms(1_500)), Piece::Cut(Cut::Reset)]);
+        let mut rig = rig(vec![cut, Turn::of([call]), Turn::text("Done.")]).await;
+        let end = rig.say("go").await;
+        assert_eq!(end.reason, EndReason::Completed, "{tool}");
+        let ran = rig.appended.lock().unwrap().len();
+        assert_eq!(ran, if tool == "Append" { 2 } else { 0 }, "{tool} {starts}");
+        assert_eq!(rig.model.refusals(), [""; 0], "{tool}");
+        assert_eq!(rig.last_results().len(), 1, "{tool}");
+    }
+}
