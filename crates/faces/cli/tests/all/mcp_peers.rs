@@ -113,7 +113,7 @@ fn official_clients_use_the_built_in_tools() {
         (false, "beta"),
         (false, "beta"),
         (false, "from the shell"),
-        (true, "permission"),
+        (true, "no rule allows"),
         (true, "file_path"),
     ];
     let (python, node) = (support("python_client.py"), support("node_client.mjs"));

@@ -11,9 +11,22 @@ const MAX_PICTURES: usize = 20;
 /// An error message is cut to both ends beyond this; all of it is in a file.
 const MAX_ERROR_CHARS: usize = 20_000;
 
+/// So much is shown of a result that is not an object.
+const MAX_ODD_RESULT_CHARS: usize = 200;
+
 /// Turns the result of `tools/call` into what the model reads. All of it stays
 /// in `data`, for hooks and programs.
+///
+/// A result is an object. Nothing at all is taken for an empty one; anything else
+/// is an error, because "no output" would be said of what nobody could read.
 pub(crate) async fn shape(result: Value, server: &str, media: &dyn Media) -> Result<Output, ToolError> {
+    if !matches!(result, Value::Object(_) | Value::Null) {
+        let message = format!(
+            "the answer of the server {server} cannot be read: the result of a call is an object, and this is {}",
+            text::head(&result.to_string(), MAX_ODD_RESULT_CHARS)
+        );
+        return Err(ToolError::new(ErrorKind::Failed, message).with_data(result));
+    }
     let mut shaping = Shaping { server, media, blocks: Vec::new(), pictures: 0 };
     match result.get("content") {
         Some(Value::Array(items)) => {

@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
     Case("is_error", 1, "!hi"),
     Case("is_error_text", 1, "!hi"),
     Case("too_huge", 1, "!larger than 64 MiB"),
-    Case("deep", 1, "(no output)"),
+    Case("deep", 1, "!cannot be read"),
     Case("broken_json", 1, "!cannot be read"),
     Case("die_on_call", 1, "!its outcome is unknown"),
     Case("die_on_call,read_only", 1, "!twice in a row"),
