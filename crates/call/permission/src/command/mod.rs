@@ -1,6 +1,8 @@
-//! The facts of `haft-command` in the words of this crate.
+//! The facts of `haft-command`, joined with what the disk says in the place a
+//! line would run in: which files it would obey, where links lead, what is
+//! protected.
 //!
-//! Nothing is judged here: a fact that this crate has no word for becomes one
+//! No rule is looked at here. A fact that this crate has no word for becomes one
 //! that is at least as strict.
 
 use std::{
