@@ -38,6 +38,7 @@ mod news;
 mod overlay;
 mod paint;
 pub mod plain;
+mod print;
 mod rendered;
 mod sgr;
 pub mod shell;
@@ -59,10 +60,14 @@ pub use keymap::{KeyAction, KeyMap, key_table};
 pub use layout::{ScreenRow, layout};
 pub use look::{AlertKind, Colours, ScreenKind, TermLook, WrapStyle};
 pub use markdown::MarkdownStream;
-pub use model::{ScreenSize, TermModel};
-pub use news::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, SlashName, TodoState, TurnPhase};
+pub use model::{OWN_COMMAND, ScreenSize, TermModel};
+pub use news::{
+    CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences, TodoState,
+    TurnPhase,
+};
 pub use overlay::{Overlay, Pager, Picker};
 pub use paint::{Caret, Painter};
+pub use print::{LinePrinter, LiveLines};
 pub use theme::{Background, Theme};
 pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
 pub use view::{ScreenFrame, view};

@@ -86,7 +86,7 @@ fn keys(model: &TermModel) -> String {
     if model.asks.state.folded && !model.asks.waiting.is_empty() {
         return String::from("tab answers the question");
     }
-    if model.is_working() {
+    if model.is_working() || model.runs_own_commands() {
         return match model.composer.is_empty() {
             true => format!("{} stops", key(KeyAction::Stop)),
             false => format!("{} stops · {} queues", key(KeyAction::Stop), key(KeyAction::Send)),

@@ -5,4 +5,5 @@ mod asks;
 mod documents;
 mod resize;
 mod rig;
+mod scenarios;
 mod screens;

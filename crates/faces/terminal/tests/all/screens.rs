@@ -211,7 +211,7 @@ fn what_it_waits_for_is_said() {
         (TurnPhase::Calling(String::from("Edit")), "writing a call of Edit"),
         (
             TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 1000, attempt: (2, 10) },
-            "asking again (2 of 10): overloaded",
+            "asking again in 1 s (2 of 10): overloaded",
         ),
         (TurnPhase::Compacting, "summing the conversation up"),
     ];
