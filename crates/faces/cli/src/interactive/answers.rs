@@ -6,6 +6,7 @@ use haft_session::{Command, Prompt};
 use haft_terminal::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
 use haft_tool::{Line, LineStyle, Rendered, Rendering};
 use haft_types::text;
+use tokio_util::sync::CancellationToken;
 
 use super::{NewsSink, TerminalFace, questions::AnswerStep};
 
@@ -34,11 +35,7 @@ impl TerminalFace {
         let headline = command.clone();
         news.tell(SessionNews::CallBegan { id: id.clone(), agent, name, headline });
         tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = shell_output(&command, &cwd) => ended,
-                () = stop.cancelled() => Ok((String::from("(stopped)"), false)),
-            };
-            let (shown, ok) = match ended {
+            let (shown, ok) = match shell_output(&command, &cwd, &stop).await {
                 Ok(output) => output,
                 Err(err) => (format!("the command could not be started: {err}"), false),
             };
@@ -120,15 +117,32 @@ fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
     CallFinish { id, agent, name, headline, failed: !ok, rendered, whole: Some(whole) }
 }
 
-async fn shell_output(command: &str, cwd: &Path) -> std::io::Result<(String, bool)> {
+async fn shell_output(
+    command: &str,
+    cwd: &Path,
+    stop: &CancellationToken,
+) -> std::io::Result<(String, bool)> {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-    let output = tokio::process::Command::new(shell)
+    let child = tokio::process::Command::new(shell)
         .args(["-c", command])
         .current_dir(cwd)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
-        .output()
-        .await?;
+        .spawn()?;
+    let group = child.id().and_then(|it| i32::try_from(it).ok()).and_then(rustix::process::Pid::from_raw);
+    let output = tokio::select! {
+        output = child.wait_with_output() => output?,
+        () = stop.cancelled() => {
+            // With everything it started.
+            if let Some(group) = group {
+                rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
+            }
+            return Ok((String::from("(stopped)"), false));
+        }
+    };
     let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
     all.push_str(&String::from_utf8_lossy(&output.stderr));
     let mut shown = text::head(all.trim_end(), MOST_OUTPUT).to_owned();

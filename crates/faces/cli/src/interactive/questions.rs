@@ -270,7 +270,7 @@ fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
     }
     if rules.iter().any(|it| it.destination().persists()) {
         let label = "Yes, always here (written into the settings)";
-        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules)));
+        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules.clone())));
     }
     if let Some((list, given)) = only_rule(&rules) {
         let label = match list.destination.persists() {

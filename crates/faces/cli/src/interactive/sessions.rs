@@ -22,10 +22,12 @@ const SHOWN: usize = 40;
 /// Lists the sessions of this directory.
 pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
     let logs = SessionLogs::of(&face.spec.place, &face.spec.log.kept);
+    let current = face.handle.as_ref().map(|it| it.id().to_string()).unwrap_or_default();
     let news = news.clone();
     tokio::task::spawn_blocking(move || {
         let mut all: Vec<sessions::SessionInfo> =
             logs.dirs().iter().filter_map(|dir| sessions::list(dir).ok()).flatten().collect();
+        all.retain(|it| it.id != current);
         all.sort_by_key(|it| std::cmp::Reverse(it.modified));
         let row = |it: sessions::SessionInfo| PickRow {
             detail: format!("{} · {}", ago(it.modified), it.id.chars().take(8).collect::<String>()),

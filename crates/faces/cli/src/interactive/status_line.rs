@@ -3,10 +3,7 @@
 use std::{
     path::PathBuf,
     process::Stdio,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +18,7 @@ use super::NewsSink;
 /// It is asked at most so often.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longer it is not waited for.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Columns of it at most.
 const WIDEST: usize = 300;
 
@@ -30,7 +27,14 @@ const WIDEST: usize = 300;
 pub(super) struct StatusLine {
     command: String,
     cwd: PathBuf,
-    busy: Arc<AtomicBool>,
+    /// Whether it is being asked, and what changed meanwhile.
+    state: Arc<Mutex<AskingState>>,
+}
+
+#[derive(Default)]
+struct AskingState {
+    busy: bool,
+    next: Option<StatusFacts>,
 }
 
 /// What the program is told about the session.
@@ -51,25 +55,37 @@ impl StatusLine {
             Value::String(command) => command.clone(),
             _ => setting["command"].as_str()?.to_owned(),
         };
-        Some(Self { command, cwd, busy: Arc::default() }).filter(|it| !it.command.trim().is_empty())
+        Some(Self { command, cwd, state: Arc::default() }).filter(|it| !it.command.trim().is_empty())
     }
 
-    /// Asks it, unless it is being asked: then what is asked is new enough.
+    /// Asks it; what changes while it is being asked is told after a pause.
     pub(super) fn ask(&self, session: String, facts: &StatusFacts, news: &NewsSink) {
-        if self.busy.swap(true, Ordering::AcqRel) {
-            return;
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.next = Some(facts.clone());
+            if std::mem::replace(&mut state.busy, true) {
+                return;
+            }
         }
-        let (line, news, facts) = (self.clone(), news.clone(), facts.clone());
+        let (line, news) = (self.clone(), news.clone());
         tokio::spawn(async move {
-            // What changes within the pause is told together.
-            let said = tokio::time::timeout(PATIENCE, line.run(&session, &facts)).await.ok().flatten();
-            news.tell(SessionNews::Meter(MeterNews {
-                status_line: Some(said.unwrap_or_default()),
-                ..MeterNews::default()
-            }));
-            tokio::time::sleep(PAUSE).await;
-            line.busy.store(false, Ordering::Release);
+            while let Some(facts) = line.take_next() {
+                let said = tokio::time::timeout(PATIENCE, line.run(&session, &facts)).await.ok().flatten();
+                news.tell(SessionNews::Meter(MeterNews {
+                    status_line: Some(said.unwrap_or_default()),
+                    ..MeterNews::default()
+                }));
+                tokio::time::sleep(PAUSE).await;
+            }
         });
+    }
+
+    /// What is to be told next; when there is nothing, nobody asks any more.
+    fn take_next(&self) -> Option<StatusFacts> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state.next.take();
+        state.busy = next.is_some();
+        next
     }
 
     async fn run(&self, session: &str, facts: &StatusFacts) -> Option<String> {

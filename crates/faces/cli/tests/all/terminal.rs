@@ -228,7 +228,7 @@ async fn a_session_is_found_looked_at_and_gone_on_with() {
         ("type to search", ""),
         ("in the hay", "\r"),
         ("going on with session", ""),
-        (READY, "and now\r"),
+        ("in the hay", "and now\r"),
         ("Again.", ""),
         (READY, "\u{4}"),
     ];
@@ -275,7 +275,7 @@ async fn a_line_of_the_person_stands_below_the_prompt() {
     let command = "read -r told; case $told in *claude*) printf '\\033[32mmine-4711\\033[0m';; esac";
     haft.write_home(".haft/settings.json", &json!({"statusLine": {"command": command}}).to_string());
     let model = model_of(vec![Turn::text("Heard.")]).await;
-    let keys = [(READY, "hello\r"), ("mine-4711", ""), (READY, "\u{4}")];
+    let keys = [(READY, "hello\r"), ("mine-4711", "\u{4}")];
     let (shown, code) = typed(&haft, Some(&model), &[], &keys).await;
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("[32mmine"), "its colours are ours: {shown:?}");

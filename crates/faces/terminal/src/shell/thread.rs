@@ -278,12 +278,39 @@ impl TerminalThread {
                 self.leave_screen();
                 self.tty.give_back();
                 rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+                self.wait_for_shell();
                 self.come_back();
             }
             TermEffect::Copy(text) => self.copy(&text),
             TermEffect::Alert(why) => self.alert(&why),
             TermEffect::Redraw => self.redraw(),
             effect => (self.effects)(effect),
+        }
+    }
+
+    /// Waits until the shell has taken us up again. We run on for a moment after
+    /// the signal was sent, and must not take the terminal from the shell then. Who
+    /// is not stopped because there is no shell comes back after a while.
+    fn wait_for_shell(&mut self) {
+        let until = self.now() + BACK_MS;
+        let mut others = Vec::new();
+        let mut resumed = false;
+        while !resumed && self.now() < until {
+            let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let mut fds = [PollFd::from_borrowed_fd(self.mailbox.fd(), PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&wait)).ok();
+            self.mailbox.hush();
+            while let Some(message) = self.mailbox.next() {
+                match message {
+                    ThreadMessage::Resumed => resumed = true,
+                    message => others.push(message),
+                }
+            }
+        }
+        for message in others {
+            if let ThreadMessage::Event(event) = message {
+                self.update(event);
+            }
         }
     }
 

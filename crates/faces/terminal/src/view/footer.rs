@@ -8,6 +8,8 @@ use crate::{
     text::{Ink, InkLine, Tone, width_of},
 };
 
+/// What can be typed into an empty prompt.
+const IDLE_KEYS: &str = "/ commands · @ files · ? help";
 /// Below this width the footer says one thing.
 const NARROW: usize = 60;
 
@@ -53,6 +55,11 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
     }
     // What does not fit is left out, the keys first.
     let wide = |items: &[(String, Ink)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
+    if width < wide(&items)
+        && let Some(last) = items.last_mut().filter(|it| it.0 == IDLE_KEYS)
+    {
+        last.0 = String::from("? help");
+    }
     while 1 < items.len() && width < wide(&items) {
         items.pop();
     }
@@ -93,7 +100,7 @@ fn keys(model: &TermModel) -> String {
         };
     }
     if model.composer.is_empty() {
-        return String::from("/ commands · @ files · ? help");
+        return String::from(IDLE_KEYS);
     }
     format!("{} sends · {} new line", key(KeyAction::Send), key(KeyAction::Newline))
 }

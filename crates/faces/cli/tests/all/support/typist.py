@@ -18,15 +18,17 @@ import time
 
 keys = json.loads(sys.argv[1])
 looked, look = os.pipe()
+called, call = os.pipe()
 pid, terminal = pty.fork()
 if pid == 0:
+    os.write(call, os.ttyname(0).encode())
     # Not before it is known how the terminal is.
     os.read(looked, 1)
     os.close(looked)
     os.close(look)
     os.execvp(sys.argv[2], sys.argv[2:])
 # Held open, so that the terminal is still there when the program has ended: only then are its modes the last ones.
-held = os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
+held = os.open(os.read(called, 256).decode(), os.O_RDWR | os.O_NOCTTY)
 fcntl.ioctl(held, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
 before, shown, seen, deadline = termios.tcgetattr(held)[3], "", 0, time.monotonic() + 60
 os.write(look, b"x")
