@@ -318,9 +318,11 @@ impl Printed<'_> {
 
     fn print_text(&self, end: &TurnEnd) -> Result<(), Failure> {
         if !end.text.is_empty() && !self.was_watched(&end.text) {
-            match crate::show::colours() {
-                true => drop(crate::output::print_bytes(crate::show::printer().markdown(&end.text).as_bytes())?),
-                false => print_line(&end.text)?,
+            if crate::show::colours() {
+                let drawn = crate::show::printer().markdown(&end.text);
+                crate::output::print_bytes(drawn.as_bytes())?;
+            } else {
+                print_line(&end.text)?;
             }
         }
         if let Some(output) = &end.structured_output {

@@ -163,7 +163,9 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), Failure> {
     let printer = crate::show::printer();
     for block in &message.content {
         let shown = match block {
-            MessageBlock::Text { text } if message.role == Role::User => format!("\n{}", printer.prompt(text)),
+            MessageBlock::Text { text } if message.role == Role::User => {
+                format!("\n{}", printer.prompt(text))
+            }
             MessageBlock::Text { text } => format!("\n{}", printer.markdown(text)),
             MessageBlock::ToolUse(call) => {
                 let input = text::one_line(&call.input.to_string(), 120);
@@ -173,7 +175,15 @@ fn show_drawn(message: &haft_types::Message) -> Result<(), Failure> {
                 let (name, failed) = (text::one_line(&content.to_text(), 120), *is_error);
                 let (id, headline) = (String::new(), String::new());
                 let rendered = haft_tool::Rendered { headline: String::new(), lines: Vec::new() };
-                let call = haft_terminal::CallFinish { id, agent: None, name, headline, failed, rendered, whole: None };
+                let call = haft_terminal::CallFinish {
+                    id,
+                    agent: None,
+                    name,
+                    headline,
+                    failed,
+                    rendered,
+                    whole: None,
+                };
                 printer.call(&call, 0)
             }
             _ => continue,

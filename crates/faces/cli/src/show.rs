@@ -30,8 +30,7 @@ pub(crate) fn text(rendered: &Rendered, colours: bool) -> String {
 
 /// How the terminal of standard output shows what was said and done.
 pub(crate) fn printer() -> LinePrinter {
-    let columns =
-        rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
     LinePrinter::new(look(), if columns == 0 { 88 } else { columns })
 }
 

@@ -349,7 +349,8 @@ fn size() -> ScreenSize {
         columns: usize::from(size.ws_col),
         rows: usize::from(size.ws_row),
     };
-    let found = rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
+    let found =
+        rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
     match found.map(of) {
         Ok(size) if 0 < size.columns && 0 < size.rows => size,
         _ => ScreenSize { columns: 88, rows: 24 },

@@ -62,12 +62,12 @@ pub use look::{AlertKind, Colours, ScreenKind, TermLook, WrapStyle};
 pub use markdown::MarkdownStream;
 pub use model::{OWN_COMMAND, ScreenSize, TermModel};
 pub use news::{
-    CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences, TodoState,
-    TurnPhase,
+    CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences,
+    TodoState, TurnPhase,
 };
 pub use overlay::{Overlay, Pager, Picker};
 pub use paint::{Caret, Painter};
 pub use print::{LinePrinter, LiveLines};
-pub use theme::{Background, Theme};
 pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
+pub use theme::{Background, Theme};
 pub use view::{ScreenFrame, view};

@@ -162,7 +162,8 @@ fn marked(row: ScreenRow, found: &str) -> ScreenRow {
     let (mut spans, mut begins) = (Vec::new(), 0);
     for span in row.spans {
         let length = span.text.as_str().len();
-        let cuts = [0, from.saturating_sub(begins).min(length), to.saturating_sub(begins).min(length), length];
+        let cuts =
+            [0, from.saturating_sub(begins).min(length), to.saturating_sub(begins).min(length), length];
         for (number, pair) in cuts.windows(2).enumerate().filter(|(_, pair)| pair[0] < pair[1]) {
             let mut piece = span.clone();
             piece.text = span.text.slice(pair[0]..pair[1]);
@@ -238,7 +239,12 @@ impl Pager {
         let rows = &self.rows.1;
         // Beyond the end it goes on at the other one.
         let found = match back {
-            false => rows.iter().skip(from).position(fits).map(|at| from + at).or_else(|| rows.iter().position(fits)),
+            false => rows
+                .iter()
+                .skip(from)
+                .position(fits)
+                .map(|at| from + at)
+                .or_else(|| rows.iter().position(fits)),
             true => rows.iter().take(from).rposition(fits).or_else(|| rows.iter().rposition(fits)),
         };
         if let Some(at) = found {

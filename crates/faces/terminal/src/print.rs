@@ -223,4 +223,3 @@ impl LiveLines {
         self.painter.paint(&finished, &region, caret)
     }
 }
-

@@ -20,7 +20,13 @@ pub(crate) struct Pen {
 
 impl Pen {
     pub(crate) fn new(look: &TermLook) -> Self {
-        Self { colours: look.colours, theme: look.theme.clone(), links: look.links, ink: Ink::PLAIN, link: None }
+        Self {
+            colours: look.colours,
+            theme: look.theme.clone(),
+            links: look.links,
+            ink: Ink::PLAIN,
+            link: None,
+        }
     }
 
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, span: &InkSpan) {

@@ -53,7 +53,10 @@ impl TerminalFace {
             fact("links", yes(look.links).to_owned()),
             fact("wraps anew", yes(look.reflows).to_owned()),
             fact("tells you by", format!("{:?}", look.alert)),
-            fact("editor", variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| String::from("vi"))),
+            fact(
+                "editor",
+                variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| String::from("vi")),
+            ),
         ]
     }
 }

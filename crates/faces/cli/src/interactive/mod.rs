@@ -167,7 +167,18 @@ impl TerminalFace {
         let maker = NewsMaker::new(spec.place.cwd.clone());
         let files = Arc::new(files::FileList::new(spec.place.cwd.clone()));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());
-        Self { spec, options, first, handle, maker, questions, files, said, status_line: None, own_commands: CancellationToken::new() }
+        Self {
+            spec,
+            options,
+            first,
+            handle,
+            maker,
+            questions,
+            files,
+            said,
+            status_line: None,
+            own_commands: CancellationToken::new(),
+        }
     }
 
     /// Until the person leaves, or somebody ends the program.

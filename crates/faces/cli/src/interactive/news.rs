@@ -98,14 +98,7 @@ impl NewsMaker {
         match &event.what {
             Happening::Agent(what) if event.agent == AgentId::Main => self.of_agent(what),
             Happening::Agent(what) => self.of_child(&event.agent, what),
-            Happening::ChildStarted(child) => {
-                let (id, title) = (child.id.to_string(), format!("{}: {}", child.kind, child.description));
-                let task = Box::new(SessionNews::SaidBefore(child.prompt.clone()));
-                vec![
-                    SessionNews::AgentBegan { id: id.clone(), title },
-                    SessionNews::AgentNews { id, news: task },
-                ]
-            }
+            Happening::ChildStarted(child) => child_began(child),
             Happening::Notice(text) => vec![SessionNews::Notice(text.clone())],
             Happening::TurnBegan(turn) => {
                 self.model.clone_from(&turn.facts.model);
@@ -346,6 +339,13 @@ impl NewsMaker {
         let cwd = self.cwd.display().to_string();
         words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
     }
+}
+
+/// An agent begins its own transcript with its task.
+fn child_began(child: &haft_session::ChildFacts) -> Vec<SessionNews> {
+    let (id, title) = (child.id.to_string(), format!("{}: {}", child.kind, child.description));
+    let task = Box::new(SessionNews::SaidBefore(child.prompt.clone()));
+    vec![SessionNews::AgentBegan { id: id.clone(), title }, SessionNews::AgentNews { id, news: task }]
 }
 
 /// What an agent does, in the line of the call that started it.

@@ -112,7 +112,10 @@ fn words_of(content: &Value) -> Option<String> {
         Value::String(text) => text.clone(),
         _ => {
             let texts = content.as_array()?.iter().filter(|it| it["type"] == "text");
-            texts.filter_map(|it| it["text"].as_str()).find(|it| !it.trim_start().starts_with('<'))?.to_owned()
+            texts
+                .filter_map(|it| it["text"].as_str())
+                .find(|it| !it.trim_start().starts_with('<'))?
+                .to_owned()
         }
     };
     (!text.trim().is_empty() && !text.trim_start().starts_with('<')).then_some(text)

@@ -138,11 +138,9 @@ mod tests {
 
     #[test]
     fn colours_of_a_program_are_left_out() {
-        for (line, want) in [
-            ("plain", "plain"),
-            ("\u{1b}[1;32mgreen\u{1b}[0m end", "green end"),
-            ("cut \u{1b}[3", "cut "),
-        ] {
+        for (line, want) in
+            [("plain", "plain"), ("\u{1b}[1;32mgreen\u{1b}[0m end", "green end"), ("cut \u{1b}[3", "cut ")]
+        {
             assert_eq!(without_colours(line), want);
         }
     }

@@ -207,10 +207,9 @@ async fn a_draft_survives_the_shell_and_the_editor() {
 async fn a_terminal_that_was_left_raw_is_repaired() {
     let haft = Haft::new();
     let model = model_of(Vec::new()).await;
-    for (script, keys) in [
-        ("stty raw -echo; \"$HAFT\" reset", &[][..]),
-        ("stty raw -echo; \"$HAFT\"", &[(READY, "\u{4}")]),
-    ] {
+    for (script, keys) in
+        [("stty raw -echo; \"$HAFT\" reset", &[][..]), ("stty raw -echo; \"$HAFT\"", &[(READY, "\u{4}")])]
+    {
         // The typist compares the modes before and after.
         let (shown, code) = typed_with(&haft, Some(&model), &["/bin/sh", "-c", script], keys, &[]).await;
         assert_eq!(code, 0, "{shown}");
@@ -245,7 +244,12 @@ async fn going_back_shows_the_change_first_and_brings_files_and_talk_back() {
     let path = haft.ws().join("a.txt");
     let edit = json!({"file_path": path, "content": "second-4711\n"});
     let read = json!({"file_path": path});
-    let turns = vec![Turn::tool("Read", read), Turn::tool("Write", edit), Turn::text("Written."), Turn::text("Anew.")];
+    let turns = vec![
+        Turn::tool("Read", read),
+        Turn::tool("Write", edit),
+        Turn::text("Written."),
+        Turn::text("Anew."),
+    ];
     let model = model_of(turns).await;
     let args = ["--permission-mode", "acceptEdits"];
     let keys = [(READY, "change it\r"), ("Written.", ""), (READY, "\u{4}")];

@@ -46,7 +46,8 @@ pub(super) struct Language {
     pub(super) comments: &'static [&'static str],
     pub(super) block: Option<(&'static str, &'static str)>,
     pub(super) quotes: &'static [Quote],
-    pub(super) words: &'static [&'static str],
+    /// Its words, with blanks between them.
+    pub(super) words: &'static str,
     /// What stands behind a name that is given a value.
     pub(super) assigns: Option<&'static str>,
     pub(super) traits: &'static [LanguageTrait],
@@ -86,7 +87,7 @@ use LanguageTrait::{
 };
 
 /// A language of braces.
-const fn braces(names: &'static [&'static str], words: &'static [&'static str]) -> Language {
+const fn braces(names: &'static [&'static str], words: &'static str) -> Language {
     Language { names, comments: SLASHES, block: STARS, quotes: BOTH, words, assigns: None, traits: &[Types] }
 }
 
@@ -96,13 +97,9 @@ static LANGUAGES: &[Language] = &[
         traits: &[Types, Nested, Rust, Attributes],
         ..braces(
             &["rust", "rs"],
-            &[
-                "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
-                "false", "fn", "for", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
-                "ref", "return", "self", "Self", "static", "struct", "super", "trait", "true", "type", "unsafe",
-                "use", "where", "while", "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "isize",
-                "str", "u8", "u16", "u32", "u64", "usize",
-            ],
+            "as async await break const continue crate dyn else enum extern false fn for if impl in \
+            let loop match mod move mut pub ref return self Self static struct super trait true type \
+            unsafe use where while bool char f32 f64 i8 i16 i32 i64 isize str u8 u16 u32 u64 usize",
         )
     },
     Language {
@@ -110,12 +107,9 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: &[long("\"\"\"", "\"\"\"", true), long("'''", "'''", true), DOUBLE, SINGLE],
-        words: &[
-            "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-            "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
-            "is", "lambda", "match", "nonlocal", "not", "or", "pass", "raise", "return", "self", "try",
-            "while", "with", "yield",
-        ],
+        words: "False None True and as assert async await break class continue def del elif else except \
+            finally for from global if import in is lambda match nonlocal not or pass raise return \
+            self try while with yield",
         assigns: None,
         traits: &[Types, Attributes],
     },
@@ -124,42 +118,31 @@ static LANGUAGES: &[Language] = &[
         traits: &[Types, Attributes],
         ..braces(
             &["javascript", "js", "jsx", "mjs", "cjs", "typescript", "ts", "tsx", "mts", "node"],
-            &[
-                "abstract", "any", "as", "async", "await", "boolean", "break", "case", "catch", "class",
-                "const", "continue", "debugger", "declare", "default", "delete", "do", "else", "enum",
-                "export", "extends", "false", "finally", "for", "from", "function", "get", "if", "implements",
-                "import", "in", "instanceof", "interface", "let", "new", "null", "number", "of", "private",
-                "protected", "public", "readonly", "return", "satisfies", "set", "static", "string", "super",
-                "switch", "this", "throw", "true", "try", "type", "typeof", "undefined", "unknown", "var",
-                "void", "while", "yield",
-            ],
+            "abstract any as async await boolean break case catch class const continue debugger \
+            declare default delete do else enum export extends false finally for from function get \
+            if implements import in instanceof interface let new null number of private protected \
+            public readonly return satisfies set static string super switch this throw true try type \
+            typeof undefined unknown var void while yield",
         )
     },
     Language {
         quotes: &[DOUBLE, SINGLE, long("`", "`", false)],
         ..braces(
             &["go", "golang"],
-            &[
-                "any", "bool", "break", "byte", "case", "chan", "const", "continue", "default", "defer", "else",
-                "error", "fallthrough", "false", "float32", "float64", "for", "func", "go", "goto", "if",
-                "import", "int", "int64", "interface", "map", "nil", "package", "range", "return", "rune",
-                "select", "string", "struct", "switch", "true", "type", "uint", "uint8", "var",
-            ],
+            "any bool break byte case chan const continue default defer else error fallthrough false \
+            float32 float64 for func go goto if import int int64 interface map nil package range \
+            return rune select string struct switch true type uint uint8 var",
         )
     },
     Language {
         traits: &[Types, Attributes],
         ..braces(
             &["c", "h", "cpp", "c++", "cc", "cxx", "hpp", "objc", "cuda", "glsl"],
-            &[
-                "alignas", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
-                "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "extern", "false",
-                "final", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable",
-                "namespace", "new", "noexcept", "nullptr", "NULL", "operator", "override", "private",
-                "protected", "public", "return", "short", "signed", "size_t", "sizeof", "static", "struct",
-                "switch", "template", "this", "throw", "true", "try", "typedef", "typename", "union",
-                "unsigned", "using", "virtual", "void", "volatile", "while",
-            ],
+            "alignas auto bool break case catch char class const constexpr continue default delete do \
+            double else enum explicit extern false final float for friend goto if inline int long \
+            mutable namespace new noexcept nullptr NULL operator override private protected public \
+            return short signed size_t sizeof static struct switch template this throw true try \
+            typedef typename union unsigned using virtual void volatile while",
         )
     },
     Language {
@@ -170,17 +153,13 @@ static LANGUAGES: &[Language] = &[
                 "java", "kotlin", "kt", "kts", "scala", "csharp", "cs", "c#", "swift", "dart", "groovy",
                 "gradle",
             ],
-            &[
-                "abstract", "as", "async", "await", "base", "bool", "boolean", "break", "byte", "case", "catch",
-                "char", "class", "companion", "const", "continue", "data", "def", "default", "defer", "do",
-                "double", "else", "enum", "extends", "extension", "false", "final", "finally", "float", "for",
-                "foreach", "fun", "func", "get", "guard", "if", "implements", "import", "in", "init", "int",
-                "interface", "internal", "is", "let", "long", "mutating", "namespace", "new", "nil", "null",
-                "object", "open", "out", "override", "package", "private", "protected", "protocol", "public",
-                "record", "return", "sealed", "self", "set", "short", "static", "string", "struct", "super",
-                "suspend", "switch", "this", "throw", "throws", "trait", "true", "try", "using", "val", "var",
-                "virtual", "void", "when", "where", "while", "with", "yield",
-            ],
+            "abstract as async await base bool boolean break byte case catch char class companion \
+            const continue data def default defer do double else enum extends extension false final \
+            finally float for foreach fun func get guard if implements import in init int interface \
+            internal is let long mutating namespace new nil null object open out override package \
+            private protected protocol public record return sealed self set short static string \
+            struct super suspend switch this throw throws trait true try using val var virtual void \
+            when where while with yield",
         )
     },
     Language {
@@ -188,14 +167,11 @@ static LANGUAGES: &[Language] = &[
         traits: &[Types, Variables],
         ..braces(
             &["php"],
-            &[
-                "abstract", "and", "array", "as", "break", "case", "catch", "class", "clone", "const",
-                "continue", "declare", "default", "do", "echo", "else", "elseif", "extends", "false", "final",
-                "finally", "fn", "for", "foreach", "function", "global", "if", "implements", "include",
-                "instanceof", "interface", "match", "namespace", "new", "null", "or", "private", "protected",
-                "public", "readonly", "require", "return", "self", "static", "switch", "this", "throw",
-                "trait", "true", "try", "use", "var", "while", "yield",
-            ],
+            "abstract and array as break case catch class clone const continue declare default do \
+            echo else elseif extends false final finally fn for foreach function global if \
+            implements include instanceof interface match namespace new null or private protected \
+            public readonly require return self static switch this throw trait true try use var \
+            while yield",
         )
     },
     Language {
@@ -203,12 +179,9 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: BOTH,
-        words: &[
-            "alias", "and", "begin", "break", "case", "class", "cond", "def", "defmodule", "defp", "do", "else",
-            "elsif", "end", "ensure", "false", "fn", "for", "if", "in", "module", "next", "nil", "not", "or",
-            "raise", "require", "rescue", "return", "self", "super", "then", "true", "unless", "until", "when",
-            "while", "with", "yield",
-        ],
+        words: "alias and begin break case class cond def defmodule defp do else elsif end ensure false \
+            fn for if in module next nil not or raise require rescue return self super then true \
+            unless until when while with yield",
         assigns: None,
         traits: &[Types, Attributes, SpacedComments],
     },
@@ -217,10 +190,8 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: &[long("\"", "\"", true), long("'", "'", false)],
-        words: &[
-            "case", "do", "done", "elif", "else", "esac", "exit", "export", "fi", "for", "function", "if", "in",
-            "local", "return", "select", "set", "shift", "source", "then", "trap", "unset", "until", "while",
-        ],
+        words: "case do done elif else esac exit export fi for function if in local return select set \
+            shift source then trap unset until while",
         assigns: None,
         traits: &[Variables, SpacedComments, Dashes],
     },
@@ -229,10 +200,8 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: BOTH,
-        words: &[
-            "ADD", "ARG", "AS", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
-            "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
-        ],
+        words: "ADD ARG AS CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL ONBUILD RUN SHELL \
+            STOPSIGNAL USER VOLUME WORKDIR",
         assigns: None,
         traits: &[Variables, SpacedComments],
     },
@@ -241,7 +210,7 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: BOTH,
-        words: &["define", "else", "endef", "endif", "export", "ifdef", "ifeq", "ifndef", "ifneq", "include"],
+        words: "define else endef endif export ifdef ifeq ifndef ifneq include",
         assigns: Some(":"),
         traits: &[Variables, SpacedComments, Dashes],
     },
@@ -250,7 +219,7 @@ static LANGUAGES: &[Language] = &[
         comments: SLASHES,
         block: STARS,
         quotes: &[DOUBLE],
-        words: &["true", "false", "null"],
+        words: "true false null",
         assigns: None,
         traits: &[QuotedKeys],
     },
@@ -259,7 +228,7 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: BOTH,
-        words: &["true", "false", "null", "yes", "no", "on", "off"],
+        words: "true false null yes no on off",
         assigns: Some(":"),
         traits: &[SpacedComments, Dashes, QuotedKeys],
     },
@@ -268,7 +237,7 @@ static LANGUAGES: &[Language] = &[
         comments: &["#", ";"],
         block: None,
         quotes: &[long("\"\"\"", "\"\"\"", true), DOUBLE, quote("'", "'")],
-        words: &["true", "false"],
+        words: "true false",
         assigns: Some("="),
         traits: &[SpacedComments, Dashes],
     },
@@ -277,14 +246,11 @@ static LANGUAGES: &[Language] = &[
         comments: &["--"],
         block: STARS,
         quotes: &[long("'", "'", false), DOUBLE],
-        words: &[
-            "add", "all", "alter", "and", "as", "asc", "begin", "between", "by", "case", "check", "column",
-            "commit", "constraint", "create", "cross", "default", "delete", "desc", "distinct", "drop", "else",
-            "end", "exists", "foreign", "from", "full", "group", "having", "if", "in", "index", "inner",
-            "insert", "into", "is", "join", "key", "left", "like", "limit", "not", "null", "offset", "on", "or",
-            "order", "outer", "primary", "references", "returning", "right", "rollback", "select", "set",
-            "table", "then", "union", "unique", "update", "using", "values", "view", "when", "where", "with",
-        ],
+        words: "add all alter and as asc begin between by case check column commit constraint create \
+            cross default delete desc distinct drop else end exists foreign from full group having \
+            if in index inner insert into is join key left like limit not null offset on or order \
+            outer primary references returning right rollback select set table then union unique \
+            update using values view when where with",
         assigns: None,
         traits: &[AnyCase],
     },
@@ -293,7 +259,7 @@ static LANGUAGES: &[Language] = &[
         comments: &[],
         block: Some(("<!--", "-->")),
         quotes: &[],
-        words: &[],
+        words: "",
         assigns: None,
         traits: &[Tags],
     },
@@ -302,7 +268,7 @@ static LANGUAGES: &[Language] = &[
         comments: SLASHES,
         block: STARS,
         quotes: BOTH,
-        words: &["auto", "inherit", "initial", "none", "unset"],
+        words: "auto inherit initial none unset",
         assigns: Some(":"),
         traits: &[Dashes, Attributes, Variables],
     },
@@ -311,10 +277,8 @@ static LANGUAGES: &[Language] = &[
         comments: &["--"],
         block: None,
         quotes: &[DOUBLE, SINGLE, long("[[", "]]", false)],
-        words: &[
-            "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in",
-            "local", "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-        ],
+        words: "and break do else elseif end false for function goto if in local nil not or repeat \
+            return then true until while",
         assigns: None,
         traits: &[],
     },
@@ -323,11 +287,8 @@ static LANGUAGES: &[Language] = &[
         comments: &["--"],
         block: Some(("{-", "-}")),
         quotes: &[DOUBLE],
-        words: &[
-            "and", "as", "begin", "case", "class", "data", "deriving", "do", "else", "end", "fun", "function",
-            "if", "import", "in", "instance", "let", "match", "module", "newtype", "of", "open", "rec", "then",
-            "type", "val", "when", "where", "with",
-        ],
+        words: "and as begin case class data deriving do else end fun function if import in instance let \
+            match module newtype of open rec then type val when where with",
         assigns: None,
         traits: &[Types, Nested],
     },
@@ -338,12 +299,9 @@ static LANGUAGES: &[Language] = &[
         traits: &[Types, Attributes],
         ..braces(
             &["zig"],
-            &[
-                "and", "anytype", "break", "catch", "comptime", "const", "continue", "defer", "else", "enum",
-                "errdefer", "error", "export", "extern", "false", "fn", "for", "if", "inline", "null", "or",
-                "orelse", "pub", "return", "struct", "switch", "test", "true", "try", "undefined", "union",
-                "unreachable", "usize", "var", "void", "while",
-            ],
+            "and anytype break catch comptime const continue defer else enum errdefer error export \
+            extern false fn for if inline null or orelse pub return struct switch test true try \
+            undefined union unreachable usize var void while",
         )
     },
     Language {
@@ -351,13 +309,9 @@ static LANGUAGES: &[Language] = &[
         comments: &["//", "#"],
         block: STARS,
         quotes: BOTH,
-        words: &[
-            "bool", "data", "else", "enum", "false", "if", "import", "in", "inherit", "input", "int32",
-            "int64", "interface", "let", "message", "module", "mutation", "null", "oneof", "option",
-            "optional", "output", "package", "provider", "query", "rec", "repeated", "required", "resource",
-            "returns", "rpc", "service", "string", "syntax", "then", "true", "type", "union", "variable",
-            "with",
-        ],
+        words: "bool data else enum false if import in inherit input int32 int64 interface let message \
+            module mutation null oneof option optional output package provider query rec repeated \
+            required resource returns rpc service string syntax then true type union variable with",
         assigns: Some("="),
         traits: &[Types, SpacedComments],
     },
@@ -366,12 +320,9 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: None,
         quotes: &[long("\"\"\"", "\"\"\"", true), DOUBLE, SINGLE],
-        words: &[
-            "and", "begin", "break", "do", "else", "elseif", "elsif", "end", "extends", "false", "FALSE", "for",
-            "foreach", "func", "function", "if", "in", "let", "library", "local", "module", "my", "next",
-            "nothing", "not", "NULL", "or", "proc", "print", "return", "sub", "struct", "then", "true", "TRUE",
-            "unless", "use", "using", "var", "while",
-        ],
+        words: "and begin break do else elseif elsif end extends false FALSE for foreach func function \
+            if in let library local module my next nothing not NULL or proc print return sub struct \
+            then true TRUE unless use using var while",
         assigns: None,
         traits: &[Variables, SpacedComments],
     },
@@ -380,11 +331,8 @@ static LANGUAGES: &[Language] = &[
         comments: HASH,
         block: Some(("<#", "#>")),
         quotes: BOTH,
-        words: &[
-            "begin", "break", "catch", "class", "continue", "else", "elseif", "end", "exit", "filter",
-            "finally", "for", "foreach", "from", "function", "if", "in", "param", "process", "return",
-            "switch", "throw", "trap", "try", "until", "using", "while",
-        ],
+        words: "begin break catch class continue else elseif end exit filter finally for foreach from \
+            function if in param process return switch throw trap try until using while",
         assigns: None,
         traits: &[Variables, Dashes, AnyCase],
     },
@@ -393,7 +341,7 @@ static LANGUAGES: &[Language] = &[
         comments: &[],
         block: None,
         quotes: &[],
-        words: &[],
+        words: "",
         assigns: None,
         traits: &[Diff],
     },
@@ -402,10 +350,8 @@ static LANGUAGES: &[Language] = &[
         comments: &[";"],
         block: None,
         quotes: &[long("\"", "\"", true)],
-        words: &[
-            "begin", "cond", "def", "define", "defn", "defun", "defmacro", "do", "else", "false", "fn", "if",
-            "lambda", "let", "let*", "loop", "nil", "ns", "quote", "recur", "require", "set!", "true", "when",
-        ],
+        words: "begin cond def define defn defun defmacro do else false fn if lambda let let* loop nil \
+            ns quote recur require set! true when",
         assigns: None,
         traits: &[Dashes],
     },

@@ -225,7 +225,8 @@ impl<'a> LineReader<'a> {
             self.take(rest.find('<').unwrap_or(rest.len()));
             return CodeSort::Plain;
         }
-        let lead = if rest.starts_with("</") || rest.starts_with("<!") || rest.starts_with("<?") { 2 } else { 1 };
+        let lead =
+            if rest.starts_with("</") || rest.starts_with("<!") || rest.starts_with("<?") { 2 } else { 1 };
         let name = word_length(rest.get(lead..).unwrap_or_default(), "-:.");
         self.take(lead + name);
         if 0 < name {
@@ -295,8 +296,8 @@ impl<'a> LineReader<'a> {
         }
         let is_member = self.line[..self.at - word.len()].ends_with('.');
         let known = match language.has(LanguageTrait::AnyCase) {
-            true => language.words.iter().any(|it| it.eq_ignore_ascii_case(word)),
-            false => language.words.contains(&word),
+            true => language.words.split(' ').any(|it| it.eq_ignore_ascii_case(word)),
+            false => language.words.split(' ').any(|it| it == word),
         };
         if known && !is_member {
             return CodeSort::Keyword;

@@ -31,13 +31,21 @@ fn shown(language: &str, lines: &[&str]) -> String {
 fn languages_are_coloured() {
     for (language, lines, want) in [
         ("rust", &["let x: Vec<u8> = 0xff_u8; // why"][..], "k:let x: a:Vec < k:u8 > = n:0xff_u8 ; c:// why"),
-        ("rs", &["fn f<'a>(c: char) -> &'a str { 'x' }"], "k:fn f< a:'a >(c: k:char ) -> & a:'a k:str { t:'x' }"),
+        (
+            "rs",
+            &["fn f<'a>(c: char) -> &'a str { 'x' }"],
+            "k:fn f< a:'a >(c: k:char ) -> & a:'a k:str { t:'x' }",
+        ),
         ("rust", &["let s = r#\"a", "\"b\"# + \"c\\\"d\";"], "k:let s = t:r#\"a ⏎ t:\"b\"# + t:\"c\\\"d\" ;"),
         ("rust", &["/* a /* b */", "c */ x.type"], "c:/* a /* b */ ⏎ c:c */ x.type"),
         ("py", &["def f(): '''a", "b''' # no"], "k:def f(): t:'''a ⏎ t:b''' c:# no"),
         ("py", &["print(f'x' if 1.5e-3 else None)"], "print(f t:'x' k:if n:1.5e-3 k:else None )"),
         ("ts", &["const a = `x", "${y}` // z"], "k:const a = t:`x ⏎ t:${y}` c:// z"),
-        ("sh", &["for f in *.c; do echo \"$f\" $HOME # x"], "k:for f k:in *.c; k:do echo t:\"$f\" a:$HOME c:# x"),
+        (
+            "sh",
+            &["for f in *.c; do echo \"$f\" $HOME # x"],
+            "k:for f k:in *.c; k:do echo t:\"$f\" a:$HOME c:# x",
+        ),
         ("bash", &["echo a#b $# 'it''s'"], "echo a#b a:$# t:'it''s'"),
         ("json", &["{\"a\": [1, true, \"b\"]}"], "{ a:\"a\" : [ n:1 , k:true , t:\"b\" ]}"),
         ("yaml", &["- name: \"x\" # y", "  on-push: no"], "- a:name : t:\"x\" c:# y ⏎  a:on-push : k:no"),

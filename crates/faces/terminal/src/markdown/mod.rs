@@ -134,8 +134,8 @@ impl MarkdownStream {
     /// The line of code that is being written; the end of a fence is not shown.
     fn code_tail(&self) -> Vec<InkLine> {
         let Some(fence) = &self.fence else { return Vec::new() };
-        let begins_end = fence.is_closed_by(&self.partial)
-            || self.partial.trim().chars().all(|it| it == fence.mark);
+        let begins_end =
+            fence.is_closed_by(&self.partial) || self.partial.trim().chars().all(|it| it == fence.mark);
         if self.partial.is_empty() || begins_end {
             return Vec::new();
         }

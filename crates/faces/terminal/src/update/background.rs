@@ -5,11 +5,11 @@ use haft_tool::{Line, LineStyle};
 
 use crate::{
     effect::TermEffect,
+    keymap::KeyMap,
+    look::{ScreenKind, WrapStyle},
     model::{AgentTrack, TermModel},
     news::{PickRow, PictureNews, SessionNews, TermPreferences},
     overlay::{Overlay, PickAction},
-    look::{ScreenKind, WrapStyle},
-    keymap::KeyMap,
     theme::{Background, Theme},
     transcript::{TranscriptItem, all_lines},
 };
@@ -43,7 +43,8 @@ impl TermModel {
                 Some(theme) => (self.look.theme, self.look.follows_background) = (theme, false),
                 None => {
                     let known: Vec<&str> = Theme::names().collect();
-                    problems.push(format!("there is no theme `{name}`; there are auto, {}", known.join(", ")));
+                    problems
+                        .push(format!("there is no theme `{name}`; there are auto, {}", known.join(", ")));
                 }
             },
         }
@@ -124,7 +125,11 @@ impl TermModel {
     pub(super) fn picture(&mut self, news: PictureNews, effects: &mut Vec<TermEffect>) {
         match news {
             PictureNews::There { path, label } => {
-                let named = if path.contains(char::is_whitespace) { format!("@\"{path}\"") } else { format!("@{path}") };
+                let named = if path.contains(char::is_whitespace) {
+                    format!("@\"{path}\"")
+                } else {
+                    format!("@{path}")
+                };
                 self.composer.insert_mark(&named, &label);
                 self.composer.insert(" ");
             }

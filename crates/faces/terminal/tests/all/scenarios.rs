@@ -30,7 +30,8 @@ fn a_long_answer_neither_flickers_nor_clears() {
     rig.news(ended());
     rig.frame();
     let all = written(&rig);
-    for never in ["\x1b[2J", "\x1b[3J", "\x1b[H", "\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1049h"] {
+    for never in ["\x1b[2J", "\x1b[3J", "\x1b[H", "\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1049h"]
+    {
         assert!(!all.contains(never), "{never:?}");
     }
     let (begun, done) = (all.matches("\x1b[?2026h").count(), all.matches("\x1b[?2026l").count());
@@ -73,11 +74,18 @@ fn the_beginning_of_an_old_session_is_counted_and_can_be_seen() {
     rig.news(SessionNews::SaidBefore(String::from("newest prompt")));
     rig.frame();
     let screen = rig.screen();
-    assert!(screen.contains("100 earlier messages and calls are not shown here; ctrl+o shows them"), "{screen}");
+    assert!(
+        screen.contains("100 earlier messages and calls are not shown here; ctrl+o shows them"),
+        "{screen}"
+    );
     assert!(!screen.contains("old prompt") && screen.contains("newest prompt"), "{screen}");
     rig.key("ctrl+o");
     rig.key("g");
-    assert!(rig.screen().contains("old prompt 0") && rig.screen().contains("old answer 0"), "{}", rig.screen());
+    assert!(
+        rig.screen().contains("old prompt 0") && rig.screen().contains("old answer 0"),
+        "{}",
+        rig.screen()
+    );
 }
 
 #[test]
@@ -126,8 +134,26 @@ fn esc_loses_nothing_whenever_it_comes() {
 /// Strings whose width terminals and programs disagree about, and others.
 fn odd_strings() -> Vec<String> {
     let pieces = [
-        "a", "é", "e\u{301}", "漢字", "ｆｕｌｌ", "한국어", "ไทย", "مرحبا", "שלום", "👍", "👍🏽", "🇩🇪", "→", "…", "½", "ﬁ", "ñ",
-        "Ω", "ß", "„“",
+        "a",
+        "é",
+        "e\u{301}",
+        "漢字",
+        "ｆｕｌｌ",
+        "한국어",
+        "ไทย",
+        "مرحبا",
+        "שלום",
+        "👍",
+        "👍🏽",
+        "🇩🇪",
+        "→",
+        "…",
+        "½",
+        "ﬁ",
+        "ñ",
+        "Ω",
+        "ß",
+        "„“",
     ];
     let mut all: Vec<String> = pieces.iter().map(|it| (*it).to_owned()).collect();
     for first in pieces {
@@ -303,7 +329,11 @@ fn what_runs_in_the_background_is_looked_at_and_stopped() {
     let lines = vec![Line::new(LineStyle::Plain, "rebuilt in 3 s")];
     rig.news(SessionNews::Preview { id: String::from("b1"), lines });
     rig.frame();
-    assert!(rig.screen().contains("rebuilt in 3 s") && rig.screen().contains("ctrl+x stops it"), "{}", rig.screen());
+    assert!(
+        rig.screen().contains("rebuilt in 3 s") && rig.screen().contains("ctrl+x stops it"),
+        "{}",
+        rig.screen()
+    );
     rig.key("ctrl+x");
     let stop = TermEffect::Picked { purpose: String::from("task-stop"), id: String::from("b1") };
     assert_eq!(rig.effects.last(), Some(&stop));
@@ -383,7 +413,9 @@ fn the_wait_before_a_retry_is_counted_down() {
     rig.news(SessionNews::TurnBegan);
     let phase = TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 3000, attempt: (1, 10) };
     rig.news(SessionNews::Phase(phase));
-    for want in ["asking again in 3 s (1 of 10)", "asking again in 2 s", "asking again in 1 s", "asking again (1 of"] {
+    for want in
+        ["asking again in 3 s (1 of 10)", "asking again in 2 s", "asking again in 1 s", "asking again (1 of"]
+    {
         rig.frame();
         assert!(rig.screen().contains(want), "{want}\n{}", rig.screen());
         rig.wait(1000);
@@ -407,7 +439,8 @@ fn a_light_background_gets_colours_that_can_be_read_on_it() {
     let mut rig = Rig::new(80, 24);
     rig.event(TermEvent::Background(Background::Light));
     let look = rig.model.look().clone();
-    let source = "**x** `code` [l](https://a.test)\n\n```rust\nlet x: Vec<u8> = \"s\"; // c\nlet y = 42;\n```\n";
+    let source =
+        "**x** `code` [l](https://a.test)\n\n```rust\nlet x: Vec<u8> = \"s\"; // c\nlet y = 42;\n```\n";
     let drawn = LinePrinter::new(look, 80).markdown(source);
     let mut seen = 0;
     for number in drawn.split("38;5;").skip(1) {
@@ -430,13 +463,19 @@ fn preferences_that_make_no_sense_are_told() {
     let mut rig = Rig::new(100, 20);
     let wanted = TermPreferences {
         theme: Some(String::from("pink")),
-        colours: vec![(String::from("accent"), String::from("#00ff00")), (String::from("sky"), String::from("blue"))],
+        colours: vec![
+            (String::from("accent"), String::from("#00ff00")),
+            (String::from("sky"), String::from("blue")),
+        ],
         ..TermPreferences::default()
     };
     rig.news(SessionNews::Preferences(Box::new(wanted)));
     rig.frame();
     let shown = rig.lines().join("\n");
-    assert!(shown.contains("there is no theme `pink`") && shown.contains("there is no colour for `sky`"), "{shown}");
+    assert!(
+        shown.contains("there is no theme `pink`") && shown.contains("there is no colour for `sky`"),
+        "{shown}"
+    );
     assert!(written(&rig).contains("38;2;0;255;0"), "the colour that makes sense counts");
 }
 
@@ -466,7 +505,11 @@ fn a_command_of_the_person_is_seen_running_and_can_be_stopped() {
         headline: String::from("sleep 100"),
     });
     rig.wait(3000);
-    assert!(rig.screen().contains("$ sleep 100 · 3 s") && rig.screen().contains("esc stops"), "{}", rig.screen());
+    assert!(
+        rig.screen().contains("$ sleep 100 · 3 s") && rig.screen().contains("esc stops"),
+        "{}",
+        rig.screen()
+    );
     assert!(rig.model.deadline().is_some(), "the time goes on");
     // A turn that ends meanwhile does not end it.
     rig.news(SessionNews::TurnBegan);
