@@ -167,7 +167,7 @@ pub enum TermEvent {
     /// The terminal has the keyboard, or not.
     Focus(bool),
     /// The terminal says what its background is.
-    Background(crate::theme::Background),
+    Background(crate::theme::TermBackground),
     /// The screen has this size.
     Resize(ScreenSize),
     /// A moment that was asked for has come.

@@ -69,5 +69,5 @@ pub use overlay::{Overlay, Pager, Picker};
 pub use paint::{Caret, Painter};
 pub use print::{LinePrinter, LiveLines};
 pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
-pub use theme::{Background, Theme};
+pub use theme::{TermBackground, Theme};
 pub use view::{ScreenFrame, view};

@@ -1,6 +1,6 @@
 //! What the terminal can show, and how the person wants it.
 
-use crate::theme::{Background, Theme};
+use crate::theme::{TermBackground, Theme};
 
 /// Which colours may be used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -145,7 +145,7 @@ impl TermLook {
             titles: !is_dumb && !is_console,
             motion: !is_dumb,
             theme: Theme::of_background(
-                variable("COLORFGBG").and_then(|it| Background::of_variable(&it)).unwrap_or_default(),
+                variable("COLORFGBG").and_then(|it| TermBackground::of_variable(&it)).unwrap_or_default(),
             ),
             alert: AlertKind::of_variables(&variable),
             ..Self::default()

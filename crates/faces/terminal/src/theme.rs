@@ -10,7 +10,7 @@ use crate::text::Tone;
 
 /// The background that text stands on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Background {
+pub enum TermBackground {
     /// Dark, or unknown.
     #[default]
     Dark,
@@ -18,7 +18,7 @@ pub enum Background {
     Light,
 }
 
-impl Background {
+impl TermBackground {
     /// What `COLORFGBG` says: the last number is the background's place in the
     /// palette.
     pub fn of_variable(value: &str) -> Option<Self> {
@@ -81,14 +81,14 @@ const PALETTE: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta"
 
 impl Default for Theme {
     fn default() -> Self {
-        Self::of_background(Background::Dark)
+        Self::of_background(TermBackground::Dark)
     }
 }
 
 impl Theme {
     /// The usual theme on this background.
-    pub fn of_background(background: Background) -> Self {
-        let at = usize::from(background == Background::Light);
+    pub fn of_background(background: TermBackground) -> Self {
+        let at = usize::from(background == TermBackground::Light);
         let (name, codes) = THEMES[at];
         Self { name: Arc::from(name), codes: codes.map(Arc::from) }
     }
@@ -150,22 +150,22 @@ mod tests {
     #[test]
     fn backgrounds_are_told_apart() {
         for (answer, want) in [
-            ("rgb:ffff/ffff/ffff", Some(Background::Light)),
-            ("rgb:1e1e/1e1e/2e2e", Some(Background::Dark)),
-            ("rgb:fd/f6/e3", Some(Background::Light)),
+            ("rgb:ffff/ffff/ffff", Some(TermBackground::Light)),
+            ("rgb:1e1e/1e1e/2e2e", Some(TermBackground::Dark)),
+            ("rgb:fd/f6/e3", Some(TermBackground::Light)),
             ("rgb:zz/f6/e3", None),
             ("rgb:ff/ff", None),
             ("", None),
         ] {
-            assert_eq!(Background::of_answer(answer), want, "{answer}");
+            assert_eq!(TermBackground::of_answer(answer), want, "{answer}");
         }
         for (value, want) in [
-            ("15;0", Some(Background::Dark)),
-            ("0;15", Some(Background::Light)),
-            ("0;default;7", Some(Background::Light)),
+            ("15;0", Some(TermBackground::Dark)),
+            ("0;15", Some(TermBackground::Light)),
+            ("0;default;7", Some(TermBackground::Light)),
             ("x", None),
         ] {
-            assert_eq!(Background::of_variable(value), want, "{value}");
+            assert_eq!(TermBackground::of_variable(value), want, "{value}");
         }
     }
 

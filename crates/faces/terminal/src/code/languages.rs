@@ -29,7 +29,7 @@ pub(super) enum LanguageTrait {
 
 /// What a text begins and ends with.
 #[derive(Debug)]
-pub(super) struct Quote {
+pub(super) struct CodeQuote {
     pub(super) open: &'static str,
     pub(super) close: &'static str,
     /// Whether it goes on over the end of a line.
@@ -40,12 +40,12 @@ pub(super) struct Quote {
 
 /// A language.
 #[derive(Debug)]
-pub(super) struct Language {
+pub(super) struct CodeLanguage {
     /// What it is called after a fence, and how its files end.
     pub(super) names: &'static [&'static str],
     pub(super) comments: &'static [&'static str],
     pub(super) block: Option<(&'static str, &'static str)>,
-    pub(super) quotes: &'static [Quote],
+    pub(super) quotes: &'static [CodeQuote],
     /// Its words, with blanks between them.
     pub(super) words: &'static str,
     /// What stands behind a name that is given a value.
@@ -53,31 +53,31 @@ pub(super) struct Language {
     pub(super) traits: &'static [LanguageTrait],
 }
 
-impl Language {
+impl CodeLanguage {
     pub(super) fn has(&self, it: LanguageTrait) -> bool {
         self.traits.contains(&it)
     }
 }
 
 /// The language somebody means: the first word after a fence, or a file's name.
-pub(super) fn find(name: &str) -> Option<&'static Language> {
+pub(super) fn find(name: &str) -> Option<&'static CodeLanguage> {
     let word = name.trim().trim_start_matches(['{', '.']);
     let word = word.split([',', ' ', '{', '}', ':']).next().unwrap_or_default();
     let word = word.rsplit(['.', '/']).next().unwrap_or_default().to_ascii_lowercase();
     LANGUAGES.iter().find(|it| it.names.contains(&word.as_str()))
 }
 
-const fn quote(open: &'static str, close: &'static str) -> Quote {
-    Quote { open, close, lines: false, escapes: true }
+const fn quote(open: &'static str, close: &'static str) -> CodeQuote {
+    CodeQuote { open, close, lines: false, escapes: true }
 }
 
-const fn long(open: &'static str, close: &'static str, escapes: bool) -> Quote {
-    Quote { open, close, lines: true, escapes }
+const fn long(open: &'static str, close: &'static str, escapes: bool) -> CodeQuote {
+    CodeQuote { open, close, lines: true, escapes }
 }
 
-const DOUBLE: Quote = quote("\"", "\"");
-const SINGLE: Quote = quote("'", "'");
-const BOTH: &[Quote] = &[DOUBLE, SINGLE];
+const DOUBLE: CodeQuote = quote("\"", "\"");
+const SINGLE: CodeQuote = quote("'", "'");
+const BOTH: &[CodeQuote] = &[DOUBLE, SINGLE];
 const SLASHES: &[&str] = &["//"];
 const HASH: &[&str] = &["#"];
 const STARS: Option<(&str, &str)> = Some(("/*", "*/"));
@@ -87,12 +87,20 @@ use LanguageTrait::{
 };
 
 /// A language of braces.
-const fn braces(names: &'static [&'static str], words: &'static str) -> Language {
-    Language { names, comments: SLASHES, block: STARS, quotes: BOTH, words, assigns: None, traits: &[Types] }
+const fn braces(names: &'static [&'static str], words: &'static str) -> CodeLanguage {
+    CodeLanguage {
+        names,
+        comments: SLASHES,
+        block: STARS,
+        quotes: BOTH,
+        words,
+        assigns: None,
+        traits: &[Types],
+    }
 }
 
-static LANGUAGES: &[Language] = &[
-    Language {
+static LANGUAGES: &[CodeLanguage] = &[
+    CodeLanguage {
         quotes: &[long("\"", "\"", true), long("b\"", "\"", true)],
         traits: &[Types, Nested, Rust, Attributes],
         ..braces(
@@ -102,7 +110,7 @@ static LANGUAGES: &[Language] = &[
             unsafe use where while bool char f32 f64 i8 i16 i32 i64 isize str u8 u16 u32 u64 usize",
         )
     },
-    Language {
+    CodeLanguage {
         names: &["python", "py", "python3", "pyi", "pycon"],
         comments: HASH,
         block: None,
@@ -113,7 +121,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Types, Attributes],
     },
-    Language {
+    CodeLanguage {
         quotes: &[DOUBLE, SINGLE, long("`", "`", true)],
         traits: &[Types, Attributes],
         ..braces(
@@ -125,7 +133,7 @@ static LANGUAGES: &[Language] = &[
             typeof undefined unknown var void while yield",
         )
     },
-    Language {
+    CodeLanguage {
         quotes: &[DOUBLE, SINGLE, long("`", "`", false)],
         ..braces(
             &["go", "golang"],
@@ -134,7 +142,7 @@ static LANGUAGES: &[Language] = &[
             return rune select string struct switch true type uint uint8 var",
         )
     },
-    Language {
+    CodeLanguage {
         traits: &[Types, Attributes],
         ..braces(
             &["c", "h", "cpp", "c++", "cc", "cxx", "hpp", "objc", "cuda", "glsl"],
@@ -145,7 +153,7 @@ static LANGUAGES: &[Language] = &[
             typedef typename union unsigned using virtual void volatile while",
         )
     },
-    Language {
+    CodeLanguage {
         quotes: &[long("\"\"\"", "\"\"\"", true), DOUBLE, SINGLE],
         traits: &[Types, Attributes],
         ..braces(
@@ -162,7 +170,7 @@ static LANGUAGES: &[Language] = &[
             when where while with yield",
         )
     },
-    Language {
+    CodeLanguage {
         comments: &["//", "#"],
         traits: &[Types, Variables],
         ..braces(
@@ -174,7 +182,7 @@ static LANGUAGES: &[Language] = &[
             while yield",
         )
     },
-    Language {
+    CodeLanguage {
         names: &["ruby", "rb", "crystal", "elixir", "ex", "exs"],
         comments: HASH,
         block: None,
@@ -185,7 +193,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Types, Attributes, SpacedComments],
     },
-    Language {
+    CodeLanguage {
         names: &["bash", "sh", "shell", "zsh", "fish", "console", "shellsession", "ksh", "bashrc", "profile"],
         comments: HASH,
         block: None,
@@ -195,7 +203,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Variables, SpacedComments, Dashes],
     },
-    Language {
+    CodeLanguage {
         names: &["dockerfile", "docker", "containerfile"],
         comments: HASH,
         block: None,
@@ -205,7 +213,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Variables, SpacedComments],
     },
-    Language {
+    CodeLanguage {
         names: &["makefile", "make", "mk", "cmake", "justfile", "just"],
         comments: HASH,
         block: None,
@@ -214,7 +222,7 @@ static LANGUAGES: &[Language] = &[
         assigns: Some(":"),
         traits: &[Variables, SpacedComments, Dashes],
     },
-    Language {
+    CodeLanguage {
         names: &["json", "jsonc", "json5", "jsonl", "ndjson", "geojson"],
         comments: SLASHES,
         block: STARS,
@@ -223,7 +231,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[QuotedKeys],
     },
-    Language {
+    CodeLanguage {
         names: &["yaml", "yml"],
         comments: HASH,
         block: None,
@@ -232,7 +240,7 @@ static LANGUAGES: &[Language] = &[
         assigns: Some(":"),
         traits: &[SpacedComments, Dashes, QuotedKeys],
     },
-    Language {
+    CodeLanguage {
         names: &["toml", "ini", "cfg", "conf", "properties", "env", "editorconfig", "gitconfig"],
         comments: &["#", ";"],
         block: None,
@@ -241,7 +249,7 @@ static LANGUAGES: &[Language] = &[
         assigns: Some("="),
         traits: &[SpacedComments, Dashes],
     },
-    Language {
+    CodeLanguage {
         names: &["sql", "psql", "mysql", "sqlite", "plsql"],
         comments: &["--"],
         block: STARS,
@@ -254,7 +262,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[AnyCase],
     },
-    Language {
+    CodeLanguage {
         names: &["html", "xml", "svg", "vue", "svelte", "xhtml", "htm", "plist"],
         comments: &[],
         block: Some(("<!--", "-->")),
@@ -263,7 +271,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Tags],
     },
-    Language {
+    CodeLanguage {
         names: &["css", "scss", "less", "sass"],
         comments: SLASHES,
         block: STARS,
@@ -272,7 +280,7 @@ static LANGUAGES: &[Language] = &[
         assigns: Some(":"),
         traits: &[Dashes, Attributes, Variables],
     },
-    Language {
+    CodeLanguage {
         names: &["lua"],
         comments: &["--"],
         block: None,
@@ -282,7 +290,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[],
     },
-    Language {
+    CodeLanguage {
         names: &["haskell", "hs", "elm", "purescript", "ocaml", "ml", "fsharp", "fs"],
         comments: &["--"],
         block: Some(("{-", "-}")),
@@ -292,7 +300,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Types, Nested],
     },
-    Language {
+    CodeLanguage {
         names: &["zig"],
         block: None,
         quotes: &[DOUBLE, SINGLE],
@@ -304,7 +312,7 @@ static LANGUAGES: &[Language] = &[
             undefined union unreachable usize var void while",
         )
     },
-    Language {
+    CodeLanguage {
         names: &["proto", "protobuf", "graphql", "gql", "hcl", "terraform", "tf", "nix", "thrift"],
         comments: &["//", "#"],
         block: STARS,
@@ -315,7 +323,7 @@ static LANGUAGES: &[Language] = &[
         assigns: Some("="),
         traits: &[Types, SpacedComments],
     },
-    Language {
+    CodeLanguage {
         names: &["r", "julia", "jl", "perl", "pl", "tcl", "nim", "awk", "gdscript", "gd"],
         comments: HASH,
         block: None,
@@ -326,7 +334,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Variables, SpacedComments],
     },
-    Language {
+    CodeLanguage {
         names: &["powershell", "ps1", "pwsh", "psm1"],
         comments: HASH,
         block: Some(("<#", "#>")),
@@ -336,7 +344,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Variables, Dashes, AnyCase],
     },
-    Language {
+    CodeLanguage {
         names: &["diff", "patch"],
         comments: &[],
         block: None,
@@ -345,7 +353,7 @@ static LANGUAGES: &[Language] = &[
         assigns: None,
         traits: &[Diff],
     },
-    Language {
+    CodeLanguage {
         names: &["lisp", "clojure", "clj", "cljs", "scheme", "scm", "racket", "rkt", "elisp", "el", "edn"],
         comments: &[";"],
         block: None,

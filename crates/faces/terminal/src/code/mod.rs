@@ -10,7 +10,7 @@ mod reader;
 
 use crate::text::{Ink, InkSpan, Tone};
 
-use languages::{Language, find};
+use languages::{CodeLanguage, find};
 pub(crate) use reader::LineState;
 
 /// What a stretch of code is.
@@ -47,7 +47,7 @@ impl CodeSort {
 /// Colours the lines of one piece of code, from its first to its last.
 #[derive(Clone, Debug)]
 pub(crate) struct CodeInker {
-    language: Option<&'static Language>,
+    language: Option<&'static CodeLanguage>,
     state: LineState,
 }
 

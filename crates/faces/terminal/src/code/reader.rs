@@ -2,7 +2,7 @@
 
 use super::{
     CodeSort,
-    languages::{Language, LanguageTrait, Quote},
+    languages::{CodeLanguage, CodeQuote, LanguageTrait},
 };
 
 /// What is open at the end of a line.
@@ -22,7 +22,7 @@ pub(crate) enum LineState {
 
 /// Says of every piece of a line what it is, in order and without gaps.
 pub(super) fn read_line(
-    language: &Language,
+    language: &CodeLanguage,
     state: LineState,
     line: &str,
     mut put: impl FnMut(&str, CodeSort),
@@ -31,7 +31,7 @@ pub(super) fn read_line(
         put(line, diff_sort(line));
         return LineState::Code;
     }
-    let mut reader = LineReader { language, line, at: 0, state };
+    let mut reader = CodeReader { language, line, at: 0, state };
     while reader.at < line.len() {
         let from = reader.at;
         let sort = reader.step();
@@ -57,14 +57,14 @@ fn diff_sort(line: &str) -> CodeSort {
     }
 }
 
-struct LineReader<'a> {
-    language: &'a Language,
+struct CodeReader<'a> {
+    language: &'a CodeLanguage,
     line: &'a str,
     at: usize,
     state: LineState,
 }
 
-impl<'a> LineReader<'a> {
+impl<'a> CodeReader<'a> {
     fn rest(&self) -> &'a str {
         self.line.get(self.at..).unwrap_or_default()
     }
@@ -251,7 +251,7 @@ impl<'a> LineReader<'a> {
                 return Some(self.apostrophe(rest));
             }
         }
-        let fits = |quote: &Quote| rest.starts_with(quote.open);
+        let fits = |quote: &CodeQuote| rest.starts_with(quote.open);
         let number = language.quotes.iter().position(fits)?;
         let from = self.at;
         self.take(language.quotes[number].open.len());

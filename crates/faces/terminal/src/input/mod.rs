@@ -17,7 +17,7 @@ pub enum InputItem {
     /// The terminal has the keyboard, or not.
     Focus(bool),
     /// The terminal says what its background is.
-    Background(crate::theme::Background),
+    Background(crate::theme::TermBackground),
 }
 
 /// Longest sequence that is waited for; longer ones are no keys.
@@ -252,7 +252,7 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
 fn terminal_answer(bytes: &[u8]) -> Option<InputItem> {
     let text = std::str::from_utf8(bytes).ok()?.strip_prefix("\x1b]11;")?;
     let text = text.trim_end_matches(['\u{7}', '\\', '\u{1b}']);
-    crate::theme::Background::of_answer(text).map(InputItem::Background)
+    crate::theme::TermBackground::of_answer(text).map(InputItem::Background)
 }
 
 fn parse_csi(bytes: &[u8]) -> ParsedInput {

@@ -10,7 +10,7 @@ use crate::{
     model::{AgentTrack, TermModel},
     news::{PickRow, PictureNews, SessionNews, TermPreferences},
     overlay::{Overlay, PickAction},
-    theme::{Background, Theme},
+    theme::{TermBackground, Theme},
     transcript::{TranscriptItem, all_lines},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 const PREVIEWED: usize = 200;
 
 impl TermModel {
-    pub(super) fn background(&mut self, background: Background) {
+    pub(super) fn background(&mut self, background: TermBackground) {
         if self.look.follows_background {
             self.look.theme = Theme::of_background(background);
         }

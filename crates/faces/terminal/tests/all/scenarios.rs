@@ -1,7 +1,7 @@
 //! What people suffer from elsewhere, scene by scene.
 
 use haft_terminal::{
-    Background, CallFinish, LinePrinter, PickRow, PictureNews, SLASH_COMMANDS, SessionNews, TermEffect,
+    CallFinish, LinePrinter, PickRow, PictureNews, SLASH_COMMANDS, SessionNews, TermBackground, TermEffect,
     TermEvent, TermLook, TermPreferences, Theme, TurnPhase,
 };
 use haft_tool::{Line, LineStyle, Rendered, Rendering};
@@ -437,7 +437,7 @@ fn luminance((red, green, blue): (f64, f64, f64)) -> f64 {
 #[test]
 fn a_light_background_gets_colours_that_can_be_read_on_it() {
     let mut rig = Rig::new(80, 24);
-    rig.event(TermEvent::Background(Background::Light));
+    rig.event(TermEvent::Background(TermBackground::Light));
     let look = rig.model.look().clone();
     let source =
         "**x** `code` [l](https://a.test)\n\n```rust\nlet x: Vec<u8> = \"s\"; // c\nlet y = 42;\n```\n";
@@ -454,7 +454,7 @@ fn a_light_background_gets_colours_that_can_be_read_on_it() {
     // A theme that was chosen stays, whatever the background is.
     let wanted = TermPreferences { theme: Some(String::from("dark")), ..TermPreferences::default() };
     rig.news(SessionNews::Preferences(Box::new(wanted)));
-    rig.event(TermEvent::Background(Background::Light));
+    rig.event(TermEvent::Background(TermBackground::Light));
     assert_eq!(rig.model.look().theme, Theme::named("dark").unwrap());
 }
 
@@ -484,7 +484,7 @@ fn golden_colours_of_every_kind_of_block() {
     let source = "# Head\n\nWords with `code`, **bold**, *slanted* and a [link](https://a.test/b).\n\n- one\n- two\n\n> said\n\n```rust\n/// Adds.\nfn add(a: u32) -> Vec<u32> {\n    let s = \"text\"; // why\n    vec![a + 42]\n}\n```\n\n```json\n{\"a\": [1, true, null]}\n```\n\n| a | b |\n|---|--:|\n| 1 | 22 |\n";
     for (name, look) in [
         ("dark", TermLook::default()),
-        ("light", TermLook { theme: Theme::of_background(Background::Light), ..TermLook::default() }),
+        ("light", TermLook { theme: Theme::of_background(TermBackground::Light), ..TermLook::default() }),
         ("none", TermLook { colours: haft_terminal::Colours::None, links: false, ..TermLook::default() }),
     ] {
         let drawn = LinePrinter::new(look, 80).markdown(source).replace('\x1b', "␛");
