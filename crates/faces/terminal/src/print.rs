@@ -201,7 +201,8 @@ impl LiveLines {
         self.status = None;
         let mut out = self.draw();
         out.extend(self.painter.leave());
-        self.wants_gap = false;
+        // What somebody else writes now is set apart from what comes next.
+        self.wants_gap = true;
         out
     }
 

@@ -3,6 +3,7 @@
 
 mod asks;
 mod documents;
+mod live;
 mod resize;
 mod rig;
 mod scenarios;
