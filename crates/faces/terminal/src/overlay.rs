@@ -348,7 +348,8 @@ impl Picker {
         rows.push(layout(&field.fit(Fit::Cut), size.columns).remove(0));
         let has_preview = self.previews.is_some() || fitting.iter().any(|row| !row.preview.is_empty());
         let room = size.rows.saturating_sub(2);
-        let listed = if has_preview { (room / 2).max(1) } else { room };
+        // As many as there are in all, so that the preview stays where it is.
+        let listed = if has_preview { (room / 2).min(self.rows.len()).max(1) } else { room };
         let first = self.selected.saturating_sub(listed.saturating_sub(1));
         for (at, row) in fitting.iter().enumerate().skip(first).take(listed) {
             let is_it = at == self.selected;
