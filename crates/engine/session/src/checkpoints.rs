@@ -15,6 +15,9 @@ use serde_json::Value;
 
 use crate::premises::Premises;
 
+/// Lines of a change that are shown before it is made.
+const MOST_SHOWN: usize = 2000;
+
 /// What was taken back, or would be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RewindReport {
@@ -26,6 +29,8 @@ pub enum RewindReport {
         insertions: usize,
         /// Lines that would go.
         deletions: usize,
+        /// The change itself, line by line, as far as it is short.
+        patch: Vec<String>,
     },
     /// It was done; these files stay as they are, for these reasons.
     Done(Vec<String>),
@@ -89,7 +94,7 @@ fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
     }
     wanted.sort_by(|a, b| a.0.cmp(&b.0));
     let journal = workspace.journal().ok();
-    let (mut files, mut insertions, mut deletions) = (Vec::new(), 0, 0);
+    let (mut files, mut insertions, mut deletions, mut shown) = (Vec::new(), 0, 0, Vec::new());
     for (path, state) in wanted {
         let now =
             std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned()).unwrap_or_default();
@@ -97,13 +102,20 @@ fn preview(workspace: &Workspace, entries: &[&JournalEntry]) -> RewindReport {
         if now == then && path.exists() == (state != FileState::Absent) {
             continue;
         }
-        for line in patch(&now, &then).iter().flat_map(|hunk| &hunk.lines) {
+        let hunks = patch(&now, &then);
+        if shown.len() < MOST_SHOWN {
+            shown.push(path.display().to_string());
+        }
+        for line in hunks.iter().flat_map(|hunk| &hunk.lines) {
             insertions += usize::from(line.starts_with('+'));
             deletions += usize::from(line.starts_with('-'));
+            if shown.len() < MOST_SHOWN {
+                shown.push(line.clone());
+            }
         }
         files.push(path);
     }
-    RewindReport::Preview { files, insertions, deletions }
+    RewindReport::Preview { files, insertions, deletions, patch: shown }
 }
 
 fn text(journal: &Journal, state: &FileState) -> Option<String> {

@@ -266,6 +266,8 @@ pub(crate) enum Command {
     },
     /// Write a session as a page that needs nothing else, or as a trace for profilers.
     View(ViewArgs),
+    /// Make the terminal usable again after a program was killed on it.
+    Reset,
     /// Serve editors: the Agent Client Protocol on standard input and output.
     Acp,
     /// For those who work on Haft itself, and for those who test agents.

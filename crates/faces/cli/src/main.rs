@@ -104,6 +104,7 @@ fn main() -> ExitCode {
         Command::Context { session } => context_command::run(session, &args.run, &args.options),
         Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
         Command::View(view) => view_command::run(&view, &args.options),
+        Command::Reset => haft_terminal::shell::repair().map(|()| ExitCode::SUCCESS).map_err(Failure::from),
         Command::Acp => acp_command::run(&args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {

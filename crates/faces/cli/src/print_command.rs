@@ -1,7 +1,7 @@
 //! `haft -p`: a run without a person.
 
 use std::{
-    io::{IsTerminal as _, Read as _, Stderr},
+    io::{IsTerminal as _, Read as _, Write},
     process::ExitCode,
     sync::Arc,
 };
@@ -180,8 +180,8 @@ enum LastTurn {
 enum Shower {
     /// A program reads it from standard output.
     Frames(Box<Projection>),
-    /// A person watches standard error.
-    Watcher(Box<Watcher<Stderr>>),
+    /// A person watches.
+    Watcher(Box<Watcher<Box<dyn Write + Send>>>),
     /// Nobody; only what must be known is said.
     Quiet,
 }
@@ -200,10 +200,19 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
         return Shower::Quiet;
     }
     let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
-    let detail = if run.verbose { Detail::Full } else { Detail::Calls };
-    let look = Look { colours, live: true, width: width(std::io::stderr()), detail };
+    // The answer itself is watched where it goes to the same terminal.
+    let is_read = run.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
+    let detail = match (run.verbose, is_read) {
+        (true, _) => Detail::Full,
+        (false, true) => Detail::Talk,
+        (false, false) => Detail::Calls,
+    };
+    let live = crate::show::look().can_draw();
+    let look = Look { colours, live, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
-    let watcher = Watcher::new(std::io::stderr(), look, Arc::clone(&calls.state.cwd));
+    let out: Box<dyn Write + Send> =
+        if is_read { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
+    let watcher = Watcher::new(out, look, Arc::clone(&calls.state.cwd));
     Shower::Watcher(Box::new(watcher))
 }
 
@@ -223,6 +232,9 @@ impl Printed<'_> {
                 }
             };
             let Some(event) = event.filter(|it| !matches!(it.what, Happening::Closed)) else {
+                if let Shower::Watcher(watcher) = &mut self.shower {
+                    watcher.leave().ok();
+                }
                 return ended;
             };
             if let Happening::TurnEnded(turn) = &event.what {
@@ -245,7 +257,8 @@ impl Printed<'_> {
 
     fn take(&mut self, event: &SessionEvent) -> Result<(), Failure> {
         match (&mut self.shower, &event.what) {
-            (Shower::Frames(_) | Shower::Watcher(_), Happening::Notice(text)) => complain(text),
+            (Shower::Frames(_), Happening::Notice(text)) => complain(text),
+            (Shower::Watcher(watcher), Happening::Notice(text)) => drop(watcher.note(text)),
             (Shower::Frames(_), Happening::Detail(text)) if self.run.verbose => complain(text),
             (Shower::Frames(projection), what) => {
                 let mut frames = projection.of(event);
@@ -304,8 +317,13 @@ impl Printed<'_> {
     }
 
     fn print_text(&self, end: &TurnEnd) -> Result<(), Failure> {
-        if !end.text.is_empty() {
-            print_line(&end.text)?;
+        if !end.text.is_empty() && !self.was_watched(&end.text) {
+            if crate::show::colours() {
+                let drawn = crate::show::printer().markdown(&end.text);
+                crate::output::print_bytes(drawn.as_bytes())?;
+            } else {
+                print_line(&end.text)?;
+            }
         }
         if let Some(output) = &end.structured_output {
             print_line(&output.to_string())?;
@@ -317,6 +335,12 @@ impl Printed<'_> {
             complain(&problem);
         }
         Ok(())
+    }
+
+    /// Whether the answer stands on the terminal already.
+    fn was_watched(&self, answer: &str) -> bool {
+        let is_read = std::io::stdout().is_terminal();
+        matches!(&self.shower, Shower::Watcher(it) if is_read && it.said().trim() == answer.trim())
     }
 
     fn outcome(&self, end: &TurnEnd) -> (u8, &'static str) {

@@ -129,6 +129,9 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let role = line.message.message.role;
+    if colours() {
+        return show_drawn(&line.message.message);
+    }
     for block in &line.message.message.content {
         let shown = match block {
             MessageBlock::Text { text } if role == Role::User => {
@@ -151,6 +154,41 @@ fn show_entry(entry: &Entry, options: &Options) -> Result<(), Failure> {
             _ => continue,
         };
         print_line(&shown)?;
+    }
+    Ok(())
+}
+
+/// A message as the terminal of a conversation shows it.
+fn show_drawn(message: &haft_types::Message) -> Result<(), Failure> {
+    let printer = crate::show::printer();
+    for block in &message.content {
+        let shown = match block {
+            MessageBlock::Text { text } if message.role == Role::User => {
+                format!("\n{}", printer.prompt(text))
+            }
+            MessageBlock::Text { text } => format!("\n{}", printer.markdown(text)),
+            MessageBlock::ToolUse(call) => {
+                let input = text::one_line(&call.input.to_string(), 120);
+                printer.notice(&format!("{} {input}", call.name))
+            }
+            MessageBlock::ToolResult { content, is_error, .. } => {
+                let (name, failed) = (text::one_line(&content.to_text(), 120), *is_error);
+                let (id, headline) = (String::new(), String::new());
+                let rendered = haft_tool::Rendered { headline: String::new(), lines: Vec::new() };
+                let call = haft_terminal::CallFinish {
+                    id,
+                    agent: None,
+                    name,
+                    headline,
+                    failed,
+                    rendered,
+                    whole: None,
+                };
+                printer.call(&call, 0)
+            }
+            _ => continue,
+        };
+        crate::output::print_bytes(shown.as_bytes())?;
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal as _;
 
-use haft_tool::{LineStyle, Rendered};
+use haft_terminal::{LinePrinter, TermLook};
+use haft_tool::Rendered;
 
 /// Whether standard output takes colours.
 pub(crate) fn colours() -> bool {
@@ -12,23 +13,30 @@ pub(crate) fn colours() -> bool {
 
 /// A rendered call as text.
 pub(crate) fn text(rendered: &Rendered, colours: bool) -> String {
+    if colours {
+        return printer().rendered(rendered);
+    }
     let mut out = String::new();
     if !rendered.headline.is_empty() {
-        out.push_str(&painted(&clean(&rendered.headline), "1", colours));
+        out.push_str(&clean(&rendered.headline));
         out.push('\n');
     }
     for line in &rendered.lines {
-        let paint = match line.style {
-            LineStyle::Plain => "",
-            LineStyle::Dim => "2",
-            LineStyle::Added => "32",
-            LineStyle::Removed | LineStyle::Error => "31",
-            LineStyle::Hunk => "36",
-        };
-        out.push_str(&painted(&clean(&line.text), paint, colours));
+        out.push_str(&clean(&line.text));
         out.push('\n');
     }
     out
+}
+
+/// How the terminal of standard output shows what was said and done.
+pub(crate) fn printer() -> LinePrinter {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    LinePrinter::new(look(), if columns == 0 { 88 } else { columns })
+}
+
+/// What the variables of the environment say about the terminal.
+pub(crate) fn look() -> TermLook {
+    TermLook::of_variables(|name| std::env::var(name).ok())
 }
 
 /// Text in a colour, or as it is.
@@ -59,7 +67,7 @@ pub(crate) fn clean(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haft_tool::Line;
+    use haft_tool::{Line, LineStyle};
 
     use super::*;
 
@@ -70,9 +78,7 @@ mod tests {
             lines: vec![Line::new(LineStyle::Added, "+ a\u{1b}[2Jb"), Line::new(LineStyle::Plain, "plain")],
         };
         assert_eq!(text(&rendered, false), "Edit\n+ a\\u{1b}[2Jb\nplain\n");
-        assert_eq!(
-            text(&rendered, true),
-            "\u{1b}[1mEdit\u{1b}[0m\n\u{1b}[32m+ a\\u{1b}[2Jb\u{1b}[0m\nplain\n"
-        );
+        let drawn = LinePrinter::new(TermLook::default(), 80).rendered(&rendered);
+        assert_eq!(drawn, "\u{1b}[1mEdit\u{1b}[m\n\u{1b}[32m+ a␛[2Jb\u{1b}[m\nplain\n");
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use haft_agent::AgentEvent;
 use haft_model::Event;
 use haft_runtime::{Report, ShownCall};
+use haft_terminal::{CallFinish, LiveLines, ScreenSize};
 use haft_tool::{LineStyle, Rendered};
 use haft_types::{CallId, text};
 
@@ -35,6 +36,8 @@ pub(crate) struct Look {
 pub(crate) enum Detail {
     /// Words and results.
     Full,
+    /// Words, and a line per call.
+    Talk,
     /// A line per call: the answer goes elsewhere.
     Calls,
 }
@@ -53,8 +56,10 @@ pub(crate) struct Watcher<W> {
     running: HashMap<CallId, (String, String)>,
     /// Calls whose results were shown before their turn came.
     ended_early: HashSet<CallId>,
-    /// Whether the last line is only for now.
-    status: bool,
+    /// The part that may still change, where there is a terminal.
+    live: Option<LiveLines>,
+    /// What was said last, as it came.
+    said: String,
 }
 
 /// Which kind of words.
@@ -67,7 +72,10 @@ enum Voice {
 impl<W: Write> Watcher<W> {
     /// Shows on `out`.
     pub(crate) fn new(out: W, look: Look, cwd: Arc<std::path::Path>) -> Self {
+        let live = look.live.then(|| LiveLines::new(crate::show::look(), size()));
         Self {
+            live,
+            said: String::new(),
             out,
             look,
             cwd,
@@ -76,7 +84,6 @@ impl<W: Write> Watcher<W> {
             speaking: None,
             running: HashMap::new(),
             ended_early: HashSet::new(),
-            status: false,
         }
     }
 
@@ -84,7 +91,13 @@ impl<W: Write> Watcher<W> {
     pub(crate) fn take(&mut self, event: &AgentEvent) -> io::Result<()> {
         match event {
             AgentEvent::Model(_) if self.look.detail == Detail::Calls => Ok(()),
-            AgentEvent::Model(Event::Text(piece)) => self.speak(piece, Voice::Said),
+            AgentEvent::Model(Event::Text(piece)) => {
+                if self.speaking != Some(Voice::Said) {
+                    self.said.clear();
+                }
+                self.said.push_str(piece);
+                self.speak(piece, Voice::Said)
+            }
             AgentEvent::Model(Event::Thinking(piece)) => self.speak(piece, Voice::Thought),
             AgentEvent::Block(_) => self.hush(),
             AgentEvent::Called(call) => self.called(call),
@@ -119,21 +132,51 @@ impl<W: Write> Watcher<W> {
 
     /// A line of our own.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.leave()?;
         self.hush()?;
-        self.erase()?;
         writeln!(self.out, "{line}")?;
+        self.out.flush()
+    }
+
+    /// What was said last.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// Everything that is live becomes part of what is above; others may write.
+    pub(crate) fn leave(&mut self) -> io::Result<()> {
+        self.speaking = None;
+        self.draw(LiveLines::leave)
+    }
+
+    /// Draws what is live, if something is.
+    fn draw(&mut self, change: impl FnOnce(&mut LiveLines) -> Vec<u8>) -> io::Result<()> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let mut bytes = live.resize(size());
+        bytes.extend(change(live));
+        self.out.write_all(&bytes)?;
         self.out.flush()
     }
 
     /// Shows a line that is nobody's words.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        if self.live.is_some() {
+            let words = text::one_line(text, 300);
+            return self.draw(|live| live.notice(&words));
+        }
         let line = painted(&format!("  · {}", text::one_line(&clean(text), 300)), "2", self.look.colours);
         self.line(&line)
     }
 
     /// Words, wrapped as they come.
     fn speak(&mut self, piece: &str, voice: Voice) -> io::Result<()> {
-        self.erase()?;
+        if self.live.is_some() {
+            self.speaking = Some(voice);
+            return match voice {
+                Voice::Said => self.draw(|live| live.speak(piece)),
+                Voice::Thought => self.draw(|live| live.status(Some("thinking"))),
+            };
+        }
         if self.speaking != Some(voice) {
             self.hush()?;
             if piece.trim().is_empty() {
@@ -177,6 +220,10 @@ impl<W: Write> Watcher<W> {
 
     /// Ends what was being said.
     fn hush(&mut self) -> io::Result<()> {
+        if self.live.is_some() {
+            self.speaking = None;
+            return self.draw(LiveLines::end_speech);
+        }
         if self.speaking.take().is_some() {
             if 0 < self.column {
                 writeln!(self.out)?;
@@ -205,11 +252,16 @@ impl<W: Write> Watcher<W> {
 
     fn ended(&mut self, report: &Report, input: Option<&serde_json::Value>) -> io::Result<()> {
         self.hush()?;
-        self.erase()?;
         let (name, head) = self.running.remove(&report.id).unwrap_or_else(|| {
             let input = input.map(ToString::to_string).unwrap_or_default();
             (report.name.clone(), text::one_line(&clean(&input), self.look.width))
         });
+        if self.live.is_some() {
+            let call = self.finish_of(report, name, head);
+            let most = if self.look.detail == Detail::Full { MOST_LINES } else { 0 };
+            self.draw(|live| live.call(&call, most))?;
+            return self.show_running();
+        }
         let (mark, paint) = if report.error.is_some() { ("✗", "31") } else { ("✓", "32") };
         let (colours, full) = (self.look.colours, self.look.detail == Detail::Full);
         writeln!(
@@ -228,6 +280,27 @@ impl<W: Write> Watcher<W> {
             self.body(&rendered)?;
         }
         self.show_running()
+    }
+
+    /// A call that is done, as the terminal shows it.
+    fn finish_of(&self, report: &Report, name: String, headline: String) -> CallFinish {
+        let failed = report.error.is_some();
+        let mut rendered = match &report.rendering {
+            Some(rendering) if !failed => rendering.make(),
+            _ => Rendered::error(&report.content.to_text()),
+        };
+        rendered.headline = self.shortened(&rendered.headline);
+        for line in &mut rendered.lines {
+            line.text = self.shortened(&line.text);
+        }
+        if self.look.detail != Detail::Full {
+            (rendered.headline, rendered.lines) = match failed {
+                true => (rendered.lines.first().map(|it| it.text.clone()).unwrap_or_default(), Vec::new()),
+                false => (String::new(), Vec::new()),
+            };
+        }
+        let id = report.id.to_string();
+        CallFinish { id, agent: None, name, headline, failed, rendered, whole: None }
     }
 
     fn body(&mut self, rendered: &Rendered) -> io::Result<()> {
@@ -263,23 +336,24 @@ impl<W: Write> Watcher<W> {
 
     /// One line about what runs, taken back when something happens.
     fn show_running(&mut self) -> io::Result<()> {
-        if !self.look.live || self.running.is_empty() {
-            return Ok(());
-        }
-        self.erase()?;
         let mut heads: Vec<&str> = self.running.values().map(|it| it.1.as_str()).collect();
         heads.sort_unstable();
-        let words = text::one_line(&format!("  … {}", heads.join(", ")), self.look.width);
-        write!(self.out, "{}", painted(&words, "2", self.look.colours))?;
-        self.status = true;
-        self.out.flush()
+        let words = (!heads.is_empty()).then(|| heads.join(", "));
+        self.draw(|live| live.status(words.as_deref()))
     }
+}
 
-    fn erase(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.status) {
-            write!(self.out, "\r\u{1b}[K")?;
-        }
-        Ok(())
+/// Columns and rows of the terminal somebody watches.
+fn size() -> ScreenSize {
+    let of = |size: rustix::termios::Winsize| ScreenSize {
+        columns: usize::from(size.ws_col),
+        rows: usize::from(size.ws_row),
+    };
+    let found =
+        rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
+    match found.map(of) {
+        Ok(size) if 0 < size.columns && 0 < size.rows => size,
+        _ => ScreenSize { columns: 88, rows: 24 },
     }
 }
 

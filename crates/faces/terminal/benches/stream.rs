@@ -101,6 +101,19 @@ fn main() {
     let tokens = screen.stream(source);
     report("tokens of Markdown", &mut screen, tokens, COUNT.load(Ordering::Relaxed) - before);
 
+    let code = format!("```rust\n{}\n```\n\n", include_str!("../src/paint.rs"));
+    let before = COUNT.load(Ordering::Relaxed);
+    let tokens = screen.stream(&code);
+    report("tokens of Rust", &mut screen, tokens, COUNT.load(Ordering::Relaxed) - before);
+
+    // Events that change nothing on the screen write nothing.
+    let before = COUNT.load(Ordering::Relaxed);
+    for _ in 0..1000 {
+        screen.event(TermEvent::Focus(true));
+        screen.frame();
+    }
+    report("events without effect", &mut screen, 1000, COUNT.load(Ordering::Relaxed) - before);
+
     let before = COUNT.load(Ordering::Relaxed);
     for letter in "the quick brown fox jumps over it ".repeat(3).chars() {
         let key = KeyPress::plain(haft_terminal::KeyCode::Char(letter));

@@ -18,6 +18,21 @@ impl AltPainter {
         (painter, b"\x1b[?1049h\x1b[?1007h\x1b[>1u\x1b[2J".to_vec())
     }
 
+    /// Goes to the other screen to stay there: the wheel must not walk through what
+    /// was sent before.
+    pub fn enter_to_stay(look: &TermLook) -> (Self, Vec<u8>) {
+        let painter = Self { look: look.clone(), rows: Vec::new(), caret: Caret::default() };
+        (painter, b"\x1b[?1049h\x1b[?1007l\x1b[>1u\x1b[2J".to_vec())
+    }
+
+    /// The look has changed: everything is drawn again.
+    pub fn set_look(&mut self, look: &TermLook) {
+        if self.look != *look {
+            self.look = look.clone();
+            self.rows.clear();
+        }
+    }
+
     /// Goes back.
     pub fn leave() -> Vec<u8> {
         b"\x1b[<u\x1b[?1007l\x1b[?1049l".to_vec()

@@ -59,6 +59,9 @@ pub struct ChoiceRow {
     pub twice: bool,
     /// Whether words may go with it.
     pub words: bool,
+    /// What the words are at first. Such a question stays until somebody takes it
+    /// away: the words may be refused.
+    pub given: String,
     /// A text that is edited first, and comes back as the words.
     pub edits: Option<String>,
 }
@@ -205,6 +208,18 @@ impl AskQueue {
         Some(self.choose(row))
     }
 
+    /// Whether the question stays until it is withdrawn, because this answer to it
+    /// may be refused.
+    pub(crate) fn may_refuse(&self, answer: &AskAnswer) -> bool {
+        match (answer, self.waiting.front().map(|it| &it.kind)) {
+            (AskAnswer::Form(_), _) => true,
+            (AskAnswer::Choice(choice), Some(AskKind::Choice(rows))) => {
+                rows.get(choice.row).is_some_and(|row| !row.given.is_empty())
+            }
+            _ => false,
+        }
+    }
+
     /// The answer was given; the next question is shown.
     pub(crate) fn answered(&mut self, now: u64) {
         self.waiting.pop_front();
@@ -325,7 +340,10 @@ impl AskQueue {
         let Some(chosen) = rows.get(row) else { return AskStep::Taken };
         self.state.selected = Some(row);
         if chosen.words {
-            self.state.field = Some((row, Composer::default()));
+            let mut field = Composer::default();
+            field.set(&chosen.given);
+            self.state.field = Some((row, field));
+            self.state.problem = None;
             return AskStep::Taken;
         }
         if let Some(text) = &chosen.edits {

@@ -33,6 +33,18 @@ pub enum TermEffect {
         /// What.
         id: String,
     },
+    /// What a row shows before it is chosen is wanted.
+    Preview {
+        /// What the choice is for.
+        purpose: String,
+        /// The row.
+        id: String,
+    },
+    /// This may be the path of a picture; see
+    /// [`SessionNews::Picture`](crate::SessionNews::Picture).
+    Picture(String),
+    /// A picture of the clipboard is wanted.
+    ClipboardPicture,
     /// The next permission mode.
     NextMode,
     /// Find files.

@@ -166,6 +166,8 @@ pub enum TermEvent {
     Paste(String),
     /// The terminal has the keyboard, or not.
     Focus(bool),
+    /// The terminal says what its background is.
+    Background(crate::theme::TermBackground),
     /// The screen has this size.
     Resize(ScreenSize),
     /// A moment that was asked for has come.

@@ -41,6 +41,9 @@ pub enum KeyAction {
     Transcript,
     ToBackground,
     Tasks,
+    PastePicture,
+    ScrollUp,
+    ScrollDown,
     Redraw,
     Suspend,
 }
@@ -96,7 +99,10 @@ pub(crate) const KEYS: &[KeyEntry] = &[
     (KeyAction::Unfold, "unfold", &["ctrl+x"], "show a pasted text in the draft"),
     (KeyAction::Transcript, "transcript", &["ctrl+o", "ctrl+t"], "everything that was said and done, whole"),
     (KeyAction::ToBackground, "toBackground", &["alt+z"], "let a running command go on in the background"),
-    (KeyAction::Tasks, "tasks", &["alt+j"], "commands in the background"),
+    (KeyAction::Tasks, "tasks", &["alt+j"], "commands in the background, and agents"),
+    (KeyAction::PastePicture, "pastePicture", &["ctrl+v", "alt+v"], "paste a picture of the clipboard"),
+    (KeyAction::ScrollUp, "scrollUp", &["pageup"], "older rows, where the conversation has its own screen"),
+    (KeyAction::ScrollDown, "scrollDown", &["pagedown"], "newer rows, likewise"),
     (KeyAction::Redraw, "redraw", &["ctrl+l"], "draw the screen anew"),
     (KeyAction::Suspend, "suspend", &["ctrl+z"], "back to the shell; `fg` comes back"),
 ];

@@ -21,6 +21,7 @@
 
 mod alternate;
 mod asks;
+mod code;
 mod commands;
 mod complete;
 mod composer;
@@ -37,10 +38,12 @@ mod news;
 mod overlay;
 mod paint;
 pub mod plain;
+mod print;
 mod rendered;
 mod sgr;
 pub mod shell;
 mod text;
+mod theme;
 mod transcript;
 mod update;
 mod view;
@@ -55,11 +58,16 @@ pub use history::PromptHistory;
 pub use input::{InputDecoder, InputItem};
 pub use keymap::{KeyAction, KeyMap, key_table};
 pub use layout::{ScreenRow, layout};
-pub use look::{Colours, TermLook, WrapStyle};
+pub use look::{AlertKind, Colours, ScreenKind, TermLook, WrapStyle};
 pub use markdown::MarkdownStream;
-pub use model::{ScreenSize, TermModel};
-pub use news::{CallFinish, MeterNews, PanelText, PickRow, SessionNews, SlashName, TodoState, TurnPhase};
+pub use model::{OWN_COMMAND, ScreenSize, TermModel};
+pub use news::{
+    CallFinish, MeterNews, PanelText, PickRow, PictureNews, SessionNews, SlashName, TermPreferences,
+    TodoState, TurnPhase,
+};
 pub use overlay::{Overlay, Pager, Picker};
 pub use paint::{Caret, Painter};
+pub use print::{LinePrinter, LiveLines};
 pub use text::{Fit, Ink, InkLine, InkSpan, SafeText, Tone, width_of};
+pub use theme::{TermBackground, Theme};
 pub use view::{ScreenFrame, view};

@@ -1,5 +1,7 @@
 //! What the terminal can show, and how the person wants it.
 
+use crate::theme::{TermBackground, Theme};
+
 /// Which colours may be used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Colours {
@@ -41,6 +43,67 @@ pub struct TermLook {
     pub motion: bool,
     /// Whether keys are those of vi.
     pub vi: bool,
+    /// Which colour a meaning has.
+    pub theme: Theme,
+    /// Whether the theme follows the background.
+    pub follows_background: bool,
+    /// Where the conversation is drawn.
+    pub screen: ScreenKind,
+    /// How somebody who does not look is told.
+    pub alert: AlertKind,
+}
+
+/// Where the conversation is drawn.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ScreenKind {
+    /// In the terminal's own scrollback.
+    #[default]
+    Inline,
+    /// On a screen of its own, which is gone afterwards.
+    Alternate,
+}
+
+/// How somebody who does not look is told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum AlertKind {
+    /// The bell.
+    #[default]
+    Bell,
+    /// A notification of the desktop, as iTerm, WezTerm and others show it.
+    Notification,
+    /// A notification of the desktop, as kitty shows it.
+    Kitty,
+    /// Not at all.
+    Silent,
+}
+
+impl AlertKind {
+    /// As settings call it; `auto` is what the terminal can do.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "terminal_bell" | "bell" => Self::Bell,
+            "iterm2" | "iterm2_with_bell" | "ghostty" | "notification" => Self::Notification,
+            "kitty" => Self::Kitty,
+            "notifications_disabled" | "none" => Self::Silent,
+            _ => return None,
+        })
+    }
+
+    fn of_variables(variable: &impl Fn(&str) -> Option<String>) -> Self {
+        let is_set = |name: &str| variable(name).is_some_and(|it| !it.is_empty());
+        // A multiplexer hands the bell on, and nothing else.
+        if is_set("TMUX") || is_set("STY") || is_set("ZELLIJ") {
+            return Self::Bell;
+        }
+        if is_set("KITTY_WINDOW_ID") {
+            return Self::Kitty;
+        }
+        match variable("TERM_PROGRAM").as_deref() {
+            Some("iTerm.app" | "WezTerm" | "ghostty") => Self::Notification,
+            _ if is_set("WT_SESSION") => Self::Notification,
+            _ => Self::Bell,
+        }
+    }
 }
 
 impl Default for TermLook {
@@ -53,6 +116,10 @@ impl Default for TermLook {
             titles: true,
             motion: true,
             vi: false,
+            theme: Theme::default(),
+            follows_background: true,
+            screen: ScreenKind::Inline,
+            alert: AlertKind::Bell,
         }
     }
 }
@@ -77,6 +144,10 @@ impl TermLook {
             reflows,
             titles: !is_dumb && !is_console,
             motion: !is_dumb,
+            theme: Theme::of_background(
+                variable("COLORFGBG").and_then(|it| TermBackground::of_variable(&it)).unwrap_or_default(),
+            ),
+            alert: AlertKind::of_variables(&variable),
             ..Self::default()
         }
     }

@@ -35,6 +35,16 @@ pub(crate) struct RunningCall {
     pub(crate) note: String,
 }
 
+/// An agent that works for another one.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentTrack {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) items: Vec<TranscriptItem>,
+    /// What it is saying.
+    pub(crate) speaking: String,
+}
+
 /// What the session is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TalkState {
@@ -91,6 +101,12 @@ pub struct TermModel {
     pub(crate) speaking: Speaking,
     pub(crate) calls: Vec<RunningCall>,
     pub(crate) tasks: Vec<PickRow>,
+    /// Agents that work for others, and what they said and did.
+    pub(crate) agents: Vec<AgentTrack>,
+    /// When the session came into its phase.
+    pub(crate) phase_since: u64,
+    /// Rows above the newest that are shown, on a screen of our own.
+    pub(crate) scrolled: usize,
     pub(crate) todos: Vec<(String, TodoState)>,
     pub(crate) meter: MeterNews,
     pub(crate) items: Vec<TranscriptItem>,
@@ -135,6 +151,9 @@ impl TermModel {
             speaking: Speaking::Nobody,
             calls: Vec::new(),
             tasks: Vec::new(),
+            agents: Vec::new(),
+            phase_since: 0,
+            scrolled: 0,
             todos: Vec::new(),
             meter: MeterNews::default(),
             items: Vec::new(),
@@ -172,6 +191,16 @@ impl TermModel {
         self.wants_gap = true;
     }
 
+    /// Rows above the newest that are shown, on a screen of our own.
+    pub fn scrolled(&self) -> usize {
+        self.scrolled
+    }
+
+    /// Nothing is above what is shown: so far it was scrolled.
+    pub fn scrolled_to(&mut self, rows: usize) {
+        self.scrolled = rows;
+    }
+
     /// Lines that are finished, handed out once they are drawn.
     pub fn finished(&self) -> &[InkLine] {
         &self.finished
@@ -207,6 +236,11 @@ impl TermModel {
         matches!(self.session, TalkState::Working(..))
     }
 
+    /// Whether only commands of the person run.
+    pub(crate) fn runs_own_commands(&self) -> bool {
+        !self.is_working() && self.calls.iter().any(|call| call.id.starts_with(OWN_COMMAND))
+    }
+
     /// What the window of the terminal is called.
     pub fn title(&self) -> String {
         let what = match &self.session {
@@ -230,6 +264,7 @@ impl TermModel {
                 Some(self.now + SPIN_MS - (self.now - since) % SPIN_MS)
             }
             TalkState::Working(since, _) => Some(self.now + 1000 - (self.now - since) % 1000),
+            _ if !self.calls.is_empty() => Some(self.now + 1000 - self.now % 1000),
             _ => None,
         };
         let hint = self.hint.as_ref().map(|it| it.1);
@@ -245,13 +280,41 @@ impl TermModel {
     }
 }
 
+/// How calls begin that are commands of the person.
+pub const OWN_COMMAND: char = '!';
+
 /// How often the sign of work moves.
 pub(crate) const SPIN_MS: u64 = 500;
 
 impl TermModel {
+    /// Everything that was said and done, as lines.
+    pub fn all_lines(&self) -> Vec<InkLine> {
+        crate::transcript::all_lines(&self.items, &self.look, self.size.columns)
+    }
+
+    /// The same, with what is finished of the answer that is being given.
+    pub(crate) fn all_finished_lines(&self) -> Vec<InkLine> {
+        let mut lines = self.all_lines();
+        if let Speaking::Answer(_, source) = &self.speaking {
+            let mut stream = MarkdownStream::new(&self.look, self.size.columns);
+            stream.feed(source);
+            lines.push(InkLine::blank());
+            lines.extend(stream.take_finished());
+        }
+        lines
+    }
+
+    /// The last screenful of the conversation is to be drawn again, before what is
+    /// not drawn yet.
+    pub(crate) fn show_last_screen_first(&mut self) {
+        let rest = std::mem::take(&mut self.finished);
+        self.show_last_screen();
+        self.finished.extend(rest);
+    }
+
     /// The last screenful of the conversation is to be drawn again.
     pub(crate) fn show_last_screen(&mut self) {
-        let lines = crate::transcript::all_lines(&self.items, &self.look, self.size.columns);
+        let lines = self.all_lines();
         let room = self.size.rows.saturating_sub(8);
         let (mut rows, mut first) = (0, lines.len());
         while 0 < first && rows < room {

@@ -18,8 +18,9 @@ pub enum SessionNews {
     Said(String),
     /// A prompt from before, when a session is taken up again.
     SaidBefore(String),
-    /// How much of an old conversation is not shown.
-    LeftOut(usize),
+    /// The beginning of an old conversation: part of the transcript, but not
+    /// shown.
+    Earlier(Vec<SessionNews>),
     /// A piece of the answer.
     Text(String),
     /// A piece of what the model thinks.
@@ -92,7 +93,32 @@ pub enum SessionNews {
         title: String,
         /// What there is.
         rows: Vec<PickRow>,
+        /// Whether what a row would show is asked for when it is selected.
+        previewed: bool,
     },
+    /// What a row shows before it is chosen.
+    Preview {
+        /// The row.
+        id: String,
+        /// What it shows.
+        lines: Vec<haft_tool::Line>,
+    },
+    /// An agent works for another one.
+    AgentBegan {
+        /// The agent.
+        id: String,
+        /// What it does.
+        title: String,
+    },
+    /// Something an agent said or did.
+    AgentNews {
+        /// The agent.
+        id: String,
+        /// What: words, ends of blocks, results of calls.
+        news: Box<SessionNews>,
+    },
+    /// A picture that was pasted, or why there is none.
+    Picture(PictureNews),
     /// Files that fit a wish.
     Files {
         /// What was wished for.
@@ -101,22 +127,53 @@ pub enum SessionNews {
         found: Vec<String>,
     },
     /// What the person wants of the terminal, as the settings say.
-    Preferences {
-        /// Actions and their keys.
-        keys: Vec<(String, Vec<String>)>,
-        /// Keys of vi.
-        vi: bool,
-        /// Nothing moves by itself.
-        still: bool,
-        /// Prose is broken between words.
-        by_words: bool,
-    },
+    Preferences(Box<TermPreferences>),
     /// This is sent as soon as it can be.
     Begin(String),
     /// This becomes the draft.
     Draft(String),
     /// The program ends; these lines are the last.
     Farewell(Vec<String>),
+}
+
+/// What the person wants of the terminal.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TermPreferences {
+    /// Actions and their keys.
+    pub keys: Vec<(String, Vec<String>)>,
+    /// Keys of vi.
+    pub vi: bool,
+    /// Nothing moves by itself.
+    pub still: bool,
+    /// Prose is broken between words.
+    pub by_words: bool,
+    /// The conversation has a screen of its own.
+    pub own_screen: bool,
+    /// A theme by its name.
+    pub theme: Option<String>,
+    /// Colours by their meaning.
+    pub colours: Vec<(String, String)>,
+    /// How somebody who does not look is told.
+    pub alert: Option<crate::look::AlertKind>,
+}
+
+/// A picture that was pasted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum PictureNews {
+    /// It is in this file.
+    There {
+        /// The file.
+        path: String,
+        /// What is shown in its place.
+        label: String,
+    },
+    /// There is none; what was pasted is text.
+    Missing {
+        /// What was pasted.
+        text: String,
+        /// Why, and what works instead.
+        why: String,
+    },
 }
 
 /// A command of the session: its name, what it does, what may follow it.

@@ -43,6 +43,19 @@ pub struct Picker {
     rows: Vec<PickRow>,
     filter: Composer,
     selected: usize,
+    /// Whether previews are asked for, and for which rows they were.
+    previews: Option<Vec<String>>,
+    action: Option<PickAction>,
+    /// The first line of the preview that is shown.
+    preview_top: usize,
+}
+
+/// Something else that can be done with a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PickAction {
+    pub(crate) key: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) purpose: &'static str,
 }
 
 /// What a key did to an overlay.
@@ -67,7 +80,61 @@ impl Overlay {
     }
 
     pub(crate) fn picker(purpose: String, title: String, rows: Vec<PickRow>) -> Self {
-        Self::Picker(Picker { purpose, title, rows, filter: Composer::default(), selected: 0 })
+        Self::Picker(Picker {
+            purpose,
+            title,
+            rows,
+            filter: Composer::default(),
+            selected: 0,
+            previews: None,
+            action: None,
+            preview_top: 0,
+        })
+    }
+
+    /// The same picker, with previews that are asked for.
+    pub(crate) fn previewed(mut self) -> Self {
+        if let Self::Picker(picker) = &mut self {
+            picker.previews = Some(Vec::new());
+        }
+        self
+    }
+
+    /// The same picker, with something else that can be done.
+    pub(crate) fn with_action(mut self, action: PickAction) -> Self {
+        if let Self::Picker(picker) = &mut self {
+            picker.action = Some(action);
+        }
+        self
+    }
+
+    /// The row whose preview is wanted: what the choice is for, and which row.
+    pub(crate) fn preview_wish(&mut self) -> Option<(String, String)> {
+        let Self::Picker(picker) = self else { return None };
+        let id = picker.fitting().get(picker.selected).map(|row| row.id.clone())?;
+        let asked = picker.previews.as_mut()?;
+        if asked.contains(&id) {
+            return None;
+        }
+        asked.push(id.clone());
+        Some((picker.purpose.clone(), id))
+    }
+
+    /// What a row shows.
+    pub(crate) fn preview(&mut self, id: &str, lines: Vec<Line>) {
+        if let Self::Picker(picker) = self
+            && let Some(row) = picker.rows.iter_mut().find(|row| row.id == id)
+        {
+            row.preview = lines;
+        }
+    }
+
+    /// The rows of a picker, and what they are for: for those who choose by number.
+    pub(crate) fn listed(&self) -> Option<(&str, &str, &[PickRow])> {
+        match self {
+            Self::Picker(picker) => Some((&picker.purpose, &picker.title, &picker.rows)),
+            Self::Pager(_) => None,
+        }
     }
 
     pub(crate) fn key(&mut self, key: KeyPress, size: ScreenSize) -> OverlayStep {
@@ -84,6 +151,28 @@ impl Overlay {
             Self::Picker(picker) => picker.draw(size),
         }
     }
+}
+
+/// The row with what was found turned around.
+fn marked(row: ScreenRow, found: &str) -> ScreenRow {
+    let text = row.to_text();
+    let Some(at) = text.to_lowercase().find(&found.to_lowercase()) else { return row };
+    // Letters that change their length with their case are marked roughly.
+    let (from, to) = (text.floor_char_boundary(at), text.floor_char_boundary(at + found.len()));
+    let (mut spans, mut begins) = (Vec::new(), 0);
+    for span in row.spans {
+        let length = span.text.as_str().len();
+        let cuts =
+            [0, from.saturating_sub(begins).min(length), to.saturating_sub(begins).min(length), length];
+        for (number, pair) in cuts.windows(2).enumerate().filter(|(_, pair)| pair[0] < pair[1]) {
+            let mut piece = span.clone();
+            piece.text = span.text.slice(pair[0]..pair[1]);
+            piece.ink.reverse |= number == 1;
+            spans.push(piece);
+        }
+        begins += length;
+    }
+    ScreenRow { spans, soft: row.soft }
 }
 
 fn title_row(title: &str, hint: &str, width: usize) -> ScreenRow {
@@ -148,9 +237,15 @@ impl Pager {
         }
         let fits = |row: &ScreenRow| row.to_text().to_lowercase().contains(&wanted);
         let rows = &self.rows.1;
+        // Beyond the end it goes on at the other one.
         let found = match back {
-            false => rows.iter().enumerate().skip(from).find(|it| fits(it.1)).map(|it| it.0),
-            true => rows.iter().enumerate().take(from).rev().find(|it| fits(it.1)).map(|it| it.0),
+            false => rows
+                .iter()
+                .skip(from)
+                .position(fits)
+                .map(|at| from + at)
+                .or_else(|| rows.iter().position(fits)),
+            true => rows.iter().take(from).rposition(fits).or_else(|| rows.iter().rposition(fits)),
         };
         if let Some(at) = found {
             self.top = at;
@@ -166,8 +261,8 @@ impl Pager {
         for row in &self.rows.1[self.top.min(last)..last] {
             let mut row = row.clone();
             row.soft = false;
-            if !self.found.is_empty() && row.to_text().to_lowercase().contains(&self.found.to_lowercase()) {
-                row.spans.iter_mut().for_each(|span| span.ink.reverse = true);
+            if !self.found.is_empty() {
+                row = marked(row, &self.found);
             }
             rows.push(row);
         }
@@ -197,7 +292,17 @@ impl Picker {
 
     fn key(&mut self, key: KeyPress) -> OverlayStep {
         let count = self.fitting().len();
+        let before = self.selected;
+        if let Some(action) = self.action.filter(|it| KeyPress::of_label(it.key) == Some(key)) {
+            let picked = self.fitting().get(self.selected).map(|row| row.id.clone());
+            return match picked {
+                Some(id) => OverlayStep::Picked { purpose: action.purpose.to_owned(), id },
+                None => OverlayStep::Stay,
+            };
+        }
         match key.code {
+            KeyCode::Down if key.shift || key.alt => self.preview_top += 3,
+            KeyCode::Up if key.shift || key.alt => self.preview_top = self.preview_top.saturating_sub(3),
             KeyCode::Esc => return OverlayStep::Close,
             KeyCode::Char('c') if key.ctrl => return OverlayStep::Close,
             KeyCode::Enter => {
@@ -225,19 +330,26 @@ impl Picker {
                 }
             }
         }
+        if before != self.selected {
+            self.preview_top = 0;
+        }
         OverlayStep::Stay
     }
 
     fn draw(&self, size: ScreenSize) -> (Vec<ScreenRow>, Caret) {
         let fitting = self.fitting();
-        let hint =
+        let mut hint =
             format!("{} of {} · type to search · enter chooses · esc back", fitting.len(), self.rows.len());
+        if let Some(action) = &self.action {
+            hint = format!("{hint} · {} {}", action.key, action.about);
+        }
         let mut rows = vec![title_row(&self.title, &hint, size.columns)];
         let field = InkLine::of("› ", Ink::tone(Tone::Accent)).with(self.filter.text(), Ink::PLAIN);
         rows.push(layout(&field.fit(Fit::Cut), size.columns).remove(0));
-        let has_preview = fitting.iter().any(|row| !row.preview.is_empty());
+        let has_preview = self.previews.is_some() || fitting.iter().any(|row| !row.preview.is_empty());
         let room = size.rows.saturating_sub(2);
-        let listed = if has_preview { (room / 2).max(1) } else { room };
+        // As many as there are in all, so that the preview stays where it is.
+        let listed = if has_preview { (room / 2).min(self.rows.len()).max(1) } else { room };
         let first = self.selected.saturating_sub(listed.saturating_sub(1));
         for (at, row) in fitting.iter().enumerate().skip(first).take(listed) {
             let is_it = at == self.selected;
@@ -252,7 +364,16 @@ impl Picker {
             rows.push(ScreenRow::default());
             let preview = row.preview.iter().map(|line: &Line| rendered::body_line(line, 2).fit(Fit::Cut));
             let lines: Vec<InkLine> = preview.collect();
-            rows.extend(layout_all(&lines, size.columns));
+            let lines = layout_all(&lines, size.columns);
+            let room = size.rows.saturating_sub(rows.len());
+            let top = self.preview_top.min(lines.len().saturating_sub(room));
+            let hidden = lines.len().saturating_sub(top + room);
+            rows.extend(lines.into_iter().skip(top).take(room));
+            if 0 < hidden && 1 < room {
+                let words = format!("  … {} more lines (shift+↓)", hidden + 1);
+                rows.truncate(size.rows.saturating_sub(1));
+                rows.push(layout(&InkLine::of(&words, Ink::DIM).fit(Fit::Cut), size.columns).remove(0));
+            }
         }
         rows.resize(size.rows, ScreenRow::default());
         let caret = Caret {

@@ -64,6 +64,19 @@ impl Painter {
         }
     }
 
+    /// What is drawn from now on looks like this; what may still change is drawn
+    /// again.
+    pub fn set_look(&mut self, look: &TermLook) {
+        if self.look == *look {
+            return;
+        }
+        self.look = look.clone();
+        // Nothing that will be drawn has this ink.
+        for span in self.rows.iter_mut().flat_map(|row| &mut row.spans) {
+            span.ink.strike = !span.ink.strike;
+        }
+    }
+
     /// Rows of the region at most.
     pub fn most_rows(&self) -> usize {
         self.size.rows.saturating_sub(1).max(1)

@@ -35,6 +35,8 @@ pub struct PlainTerminal<W> {
     begun: Instant,
     phase: String,
     asked: String,
+    /// What can be chosen by number: what for, and the rows.
+    picks: Option<(String, Vec<String>)>,
 }
 
 impl<W: Write> PlainTerminal<W> {
@@ -55,6 +57,7 @@ impl<W: Write> PlainTerminal<W> {
             begun: Instant::now(),
             phase: String::new(),
             asked: String::new(),
+            picks: None,
         }
     }
 
@@ -101,6 +104,15 @@ impl<W: Write> PlainTerminal<W> {
             }
             return;
         }
+        if let Some((purpose, ids)) = self.picks.take() {
+            let number = line.trim().parse::<usize>().ok().and_then(|it| it.checked_sub(1));
+            if let Some(id) = number.and_then(|at| ids.get(at)) {
+                return (self.effects)(TermEffect::Picked { purpose, id: id.clone() });
+            }
+            if line.trim().is_empty() {
+                return;
+            }
+        }
         self.update(TermEvent::Paste(line.to_owned()));
         self.update(TermEvent::Key(KeyPress::plain(KeyCode::Enter)));
     }
@@ -111,6 +123,16 @@ impl<W: Write> PlainTerminal<W> {
         }
         // What opens on a screen of its own is read here, from its beginning.
         if let Some(mut overlay) = self.model.overlay.take() {
+            if let Some((purpose, title, rows)) = overlay.listed() {
+                let safe = |text: &str| crate::text::SafeText::of(text).as_str().to_owned();
+                writeln!(self.out, "{}:", safe(title))?;
+                for (at, row) in rows.iter().enumerate() {
+                    writeln!(self.out, "{}. {}  {}", at + 1, safe(&row.title), safe(&row.detail))?;
+                }
+                writeln!(self.out, "Choose with a number; an empty line chooses nothing:")?;
+                self.picks = Some((purpose.to_owned(), rows.iter().map(|row| row.id.clone()).collect()));
+                return self.out.flush();
+            }
             let size = ScreenSize { columns: 200, rows: 400 };
             for row in overlay.rows(size).0.iter().filter(|row| !row.spans.is_empty()) {
                 writeln!(self.out, "{}", row.to_text())?;

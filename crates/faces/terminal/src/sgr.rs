@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use crate::{
     look::{Colours, TermLook},
-    text::{Ink, InkSpan, Tone},
+    text::{Ink, InkSpan},
+    theme::Theme,
 };
 
 /// Writes stretches, and remembers the ink the terminal has.
 #[derive(Clone, Debug)]
 pub(crate) struct Pen {
     colours: Colours,
+    theme: Theme,
     links: bool,
     ink: Ink,
     link: Option<Arc<str>>,
@@ -18,7 +20,13 @@ pub(crate) struct Pen {
 
 impl Pen {
     pub(crate) fn new(look: &TermLook) -> Self {
-        Self { colours: look.colours, links: look.links, ink: Ink::PLAIN, link: None }
+        Self {
+            colours: look.colours,
+            theme: look.theme.clone(),
+            links: look.links,
+            ink: Ink::PLAIN,
+            link: None,
+        }
     }
 
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, span: &InkSpan) {
@@ -63,8 +71,8 @@ impl Pen {
             self.ink = ink;
             return;
         }
-        let (old, new) = (self.codes(self.ink), self.codes(ink));
-        self.ink = ink;
+        let before = std::mem::replace(&mut self.ink, ink);
+        let (old, new) = (self.codes(before), self.codes(ink));
         if old == new {
             return;
         }
@@ -79,7 +87,7 @@ impl Pen {
         emit(out, &all);
     }
 
-    fn codes(&self, ink: Ink) -> Vec<&'static str> {
+    fn codes(&self, ink: Ink) -> Vec<&str> {
         let mut codes = Vec::new();
         let flags = [
             (ink.bold, "1"),
@@ -90,15 +98,7 @@ impl Pen {
             (ink.strike, "9"),
         ];
         codes.extend(flags.iter().filter(|it| it.0).map(|it| it.1));
-        let colour = match ink.tone {
-            Tone::Plain => None,
-            Tone::Accent => Some("36"),
-            Tone::Good => Some("32"),
-            Tone::Bad => Some("31"),
-            Tone::Warn => Some("33"),
-            Tone::Info => Some("34"),
-            Tone::Code => Some("35"),
-        };
+        let colour = self.theme.code(ink.tone);
         codes.extend(colour.filter(|_| self.colours == Colours::Palette));
         codes
     }

@@ -87,6 +87,14 @@ pub enum Tone {
     Info,
     /// Code within text.
     Code,
+    /// Words of a language.
+    Keyword,
+    /// Texts in code.
+    Text,
+    /// Numbers in code.
+    Number,
+    /// Types, keys and variables in code.
+    Name,
 }
 
 /// How text is drawn.

@@ -3,12 +3,15 @@
 use std::{path::Path, process::Stdio};
 
 use haft_session::{Command, Prompt};
-use haft_terminal::{AskAnswer, PanelText, SessionNews};
-use haft_tool::{Line, LineStyle};
+use haft_terminal::{AskAnswer, CallFinish, OWN_COMMAND, SessionNews};
+use haft_tool::{Line, LineStyle, Rendered, Rendering};
 use haft_types::text;
+use tokio_util::sync::CancellationToken;
 
 use super::{NewsSink, TerminalFace, questions::AnswerStep};
 
+/// Terminals take no longer texts.
+const LONGEST_COPY: usize = 100_000;
 /// So much of what a command prints is shown and told.
 const MOST_OUTPUT: usize = 30_000;
 
@@ -27,15 +30,16 @@ impl TerminalFace {
     /// Runs a command of the person; the model hears of it with the next prompt.
     pub(super) fn run_shell(&self, command: String, news: &NewsSink) {
         let (cwd, news, handle) = (self.spec.place.cwd.clone(), news.clone(), self.handle.clone());
+        let (id, stop) = (format!("{OWN_COMMAND}{}", uuid::Uuid::new_v4()), self.own_commands.clone());
+        let (agent, name) = (None, String::from("$"));
+        let headline = command.clone();
+        news.tell(SessionNews::CallBegan { id: id.clone(), agent, name, headline });
         tokio::spawn(async move {
-            let (shown, ok) = match shell_output(&command, &cwd).await {
+            let (shown, ok) = match shell_output(&command, &cwd, &stop).await {
                 Ok(output) => output,
                 Err(err) => (format!("the command could not be started: {err}"), false),
             };
-            let style = if ok { LineStyle::Plain } else { LineStyle::Error };
-            let lines = shown.lines().map(|line| Line::new(style, line)).collect();
-            let (title, text) = (String::new(), String::new());
-            news.tell(SessionNews::Panel(PanelText { title, text, lines, paged: false }));
+            news.tell(SessionNews::CallEnded(Box::new(own_result(id, &command, &shown, ok))));
             if let Some(handle) = handle {
                 let told = format!("I ran a command myself:\n$ {command}\n{shown}");
                 handle.prompt(Prompt { wants_answer: false, is_verbatim: true, ..Prompt::text(told) });
@@ -60,6 +64,33 @@ impl TerminalFace {
         });
     }
 
+    /// What the terminal itself cannot do with a text that is to be copied: a
+    /// multiplexer keeps its own, and long ones are not taken by terminals.
+    pub(super) fn copy(&self, text: String, news: &NewsSink) {
+        let in_tmux = self.spec.place.variables.text("TMUX").is_some_and(|it| !it.is_empty());
+        if !in_tmux && LONGEST_COPY < text.len() {
+            let why = "the answer is too long for the clipboard of a terminal (100 kB); /export writes it into a file";
+            return news.tell(SessionNews::Notice(why.to_owned()));
+        }
+        if !in_tmux {
+            return;
+        }
+        tokio::task::spawn_blocking(move || {
+            use std::io::Write as _;
+            let tmux = std::process::Command::new("tmux")
+                .args(["load-buffer", "-w", "-"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            let Ok(mut tmux) = tmux else { return };
+            if let Some(mut input) = tmux.stdin.take() {
+                input.write_all(text.as_bytes()).ok();
+            }
+            tmux.wait().ok();
+        });
+    }
+
     pub(super) async fn next_mode(&mut self, news: &NewsSink) {
         use haft_types::PermissionMode::{AcceptEdits, Default, Plan};
         let Some(handle) = &self.handle else { return };
@@ -73,15 +104,45 @@ impl TerminalFace {
     }
 }
 
-async fn shell_output(command: &str, cwd: &Path) -> std::io::Result<(String, bool)> {
+/// What came of a command of the person: folded, and whole for who opens it.
+fn own_result(id: String, command: &str, shown: &str, ok: bool) -> CallFinish {
+    let style = if ok { LineStyle::Plain } else { LineStyle::Error };
+    let lines = shown.lines().map(|line| Line::new(style, line)).collect();
+    let rendered = Rendered { headline: String::new(), lines };
+    let whole = Rendering::new({
+        let rendered = rendered.clone();
+        move || rendered.clone()
+    });
+    let (agent, name, headline) = (None, String::from("$"), command.to_owned());
+    CallFinish { id, agent, name, headline, failed: !ok, rendered, whole: Some(whole) }
+}
+
+async fn shell_output(
+    command: &str,
+    cwd: &Path,
+    stop: &CancellationToken,
+) -> std::io::Result<(String, bool)> {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-    let output = tokio::process::Command::new(shell)
+    let child = tokio::process::Command::new(shell)
         .args(["-c", command])
         .current_dir(cwd)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
-        .output()
-        .await?;
+        .spawn()?;
+    let group = child.id().and_then(|it| i32::try_from(it).ok()).and_then(rustix::process::Pid::from_raw);
+    let output = tokio::select! {
+        output = child.wait_with_output() => output?,
+        () = stop.cancelled() => {
+            // With everything it started.
+            if let Some(group) = group {
+                rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
+            }
+            return Ok((String::from("(stopped)"), false));
+        }
+    };
     let mut all = String::from_utf8_lossy(&output.stdout).into_owned();
     all.push_str(&String::from_utf8_lossy(&output.stderr));
     let mut shown = text::head(all.trim_end(), MOST_OUTPUT).to_owned();

@@ -3,7 +3,7 @@
 use haft_agent::SettingsOrder;
 use haft_model::Effort;
 use haft_session::{Command, EventStream, ModeRefused, Reply, SessionHandle};
-use haft_terminal::{MeterNews, PanelText, PickRow, SessionNews, SlashName};
+use haft_terminal::{AlertKind, MeterNews, PanelText, PickRow, SessionNews, SlashName, TermPreferences};
 use haft_tool::{Line, LineStyle};
 use haft_types::{PermissionMode, text};
 use serde_json::Value;
@@ -38,12 +38,25 @@ pub(super) fn preferences(handle: &SessionHandle) -> Vec<SessionNews> {
             (action.clone(), one.unwrap_or_else(|| many().collect()))
         })
         .collect();
-    let vi = setting("editorMode").is_some_and(|it| it == "vim");
-    let still = setting("prefersReducedMotion").is_some_and(|it| it == true);
-    let by_words = words["wrap"] == "words";
-    match keys.is_empty() && !vi && !still && !by_words {
+    let texts = |value: &Value| -> Vec<(String, String)> {
+        let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+        value.as_object().into_iter().flatten().map(|(name, it)| (name.clone(), text(it))).collect()
+    };
+    let theme = setting("theme").and_then(|it| it.as_str().map(|it| it.trim_end_matches("-ansi").to_owned()));
+    let alert = setting("preferredNotifChannel").and_then(|it| it.as_str().and_then(AlertKind::named));
+    let wanted = TermPreferences {
+        keys,
+        vi: setting("editorMode").is_some_and(|it| it == "vim"),
+        still: setting("prefersReducedMotion").is_some_and(|it| it == true),
+        by_words: words["wrap"] == "words",
+        own_screen: words["screen"] == "alternate",
+        theme,
+        colours: texts(&words["colours"]),
+        alert,
+    };
+    match wanted == TermPreferences::default() {
         true => Vec::new(),
-        false => vec![SessionNews::Preferences { keys, vi, still, by_words }],
+        false => vec![SessionNews::Preferences(Box::new(wanted))],
     }
 }
 
@@ -94,6 +107,10 @@ impl TerminalFace {
         arguments: &str,
         news: &NewsSink,
     ) -> Option<EventStream> {
+        if name == "doctor" {
+            self.doctor(self.handle.as_ref(), news).await;
+            return None;
+        }
         if let Some(program) = own_command(name) {
             self.run_own(program, news);
             return None;
@@ -120,7 +137,6 @@ impl TerminalFace {
             },
             "resume" => sessions::pick(self, news),
             "rewind" => rewind::pick(self, &handle, news).await,
-            "tasks" => self.pick_task(news),
             "agents" | "skills" => self.list_extensions(&handle, name, news).await,
             "hooks" => list_hooks(&handle, news),
             "memory" => {
@@ -222,7 +238,8 @@ impl TerminalFace {
             preview: Vec::new(),
         };
         let rows = models.into_iter().map(row).collect();
-        news.tell(SessionNews::Pick { purpose: String::from("model"), title: String::from("Model"), rows });
+        let (purpose, title) = (String::from("model"), String::from("Model"));
+        news.tell(SessionNews::Pick { purpose, title, rows, previewed: false });
     }
 
     async fn tell_cost(&self, handle: &SessionHandle, news: &NewsSink) {
@@ -264,11 +281,6 @@ impl TerminalFace {
         news.tell(listed("Status", lines));
     }
 
-    fn pick_task(&self, news: &NewsSink) {
-        // The terminal knows them; it is told again so that the list is new.
-        self.run_own(&["tasks", "list"], news);
-    }
-
     async fn task_tail(&self, id: &str, news: &NewsSink) {
         let Some(handle) = &self.handle else { return };
         let task = id.to_owned();
@@ -300,15 +312,38 @@ impl TerminalFace {
         news.tell(listed(what, lines));
     }
 
-    /// Runs a command of our own program, and shows what it says.
-    fn run_own(&self, arguments: &[&str], news: &NewsSink) {
-        let Some(program) = self.spec.place.program.clone() else { return };
-        let mut command = tokio::process::Command::new(program);
+    /// A command of our own program.
+    pub(super) fn own(&self, arguments: &[&str]) -> Option<tokio::process::Command> {
+        let mut command = tokio::process::Command::new(self.spec.place.program.clone()?);
         command.args(arguments).arg("--cwd").arg(&self.spec.place.cwd);
         if let Some(settings) = &self.options.settings {
             command.arg("--settings").arg(settings);
         }
         command.env("NO_COLOR", "1").stdin(std::process::Stdio::null()).kill_on_drop(true);
+        Some(command)
+    }
+
+    /// What a row of a list shows before it is chosen.
+    pub(super) fn preview(&self, purpose: &str, id: String, news: &NewsSink) {
+        let Some(handle) = self.handle.clone() else { return };
+        let news = news.clone();
+        match purpose {
+            "session" => sessions::preview(self, id, news),
+            "rewind" => drop(tokio::spawn(async move { rewind::preview(&handle, id, &news).await })),
+            "task" => drop(tokio::spawn(async move {
+                let task = id.clone();
+                if let Some(Some(tail)) = handle.ask(|reply| Command::TaskTail { task, reply }).await {
+                    let lines = tail.text.lines().map(|line| Line::new(LineStyle::Plain, line)).collect();
+                    news.tell(SessionNews::Preview { id, lines });
+                }
+            })),
+            _ => (),
+        }
+    }
+
+    /// Runs a command of our own program, and shows what it says.
+    fn run_own(&self, arguments: &[&str], news: &NewsSink) {
+        let Some(mut command) = self.own(arguments) else { return };
         let (news, title) = (news.clone(), format!("haft {}", arguments.join(" ")));
         let is_short = matches!(arguments.first(), Some(&("undo" | "redo")));
         tokio::spawn(async move {
@@ -356,12 +391,11 @@ fn own_command(name: &str) -> Option<&'static [&'static str]> {
         "diff" => &["diff"],
         "undo" => &["undo"],
         "redo" => &["redo"],
-        "doctor" => &["sandbox", "check"],
         _ => return None,
     })
 }
 
-fn style_of(line: &str) -> LineStyle {
+pub(super) fn style_of(line: &str) -> LineStyle {
     match line.as_bytes().first() {
         Some(b'+') => LineStyle::Added,
         Some(b'-') => LineStyle::Removed,
@@ -390,6 +424,7 @@ fn pick_mode(news: &NewsSink) {
         purpose: String::from("mode"),
         title: String::from("Permission mode"),
         rows,
+        previewed: false,
     });
 }
 

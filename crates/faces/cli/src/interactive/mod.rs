@@ -6,13 +6,16 @@
 
 mod answers;
 mod commands;
+mod doctor;
 mod editor;
 mod files;
 mod news;
 mod person_question;
+mod pictures;
 mod questions;
 mod rewind;
 mod sessions;
+mod status_line;
 
 use std::{
     collections::HashMap,
@@ -35,7 +38,9 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-use self::{news::NewsMaker, questions::AskedQuestion};
+use tokio_util::sync::CancellationToken;
+
+use self::{news::NewsMaker, questions::AskedQuestion, status_line::StatusLine};
 use crate::{
     args::{Options, RunArgs},
     output::{Ended, Failure},
@@ -152,6 +157,9 @@ struct TerminalFace {
     files: Arc<files::FileList>,
     /// What the person said: its name in the log, and its words.
     said: Vec<(String, String)>,
+    status_line: Option<StatusLine>,
+    /// Ends commands of the person that run.
+    own_commands: CancellationToken,
 }
 
 impl TerminalFace {
@@ -159,7 +167,18 @@ impl TerminalFace {
         let maker = NewsMaker::new(spec.place.cwd.clone());
         let files = Arc::new(files::FileList::new(spec.place.cwd.clone()));
         let (handle, questions, said) = (None, HashMap::new(), Vec::new());
-        Self { spec, options, first, handle, maker, questions, files, said }
+        Self {
+            spec,
+            options,
+            first,
+            handle,
+            maker,
+            questions,
+            files,
+            said,
+            status_line: None,
+            own_commands: CancellationToken::new(),
+        }
     }
 
     /// Until the person leaves, or somebody ends the program.
@@ -207,6 +226,7 @@ impl TerminalFace {
         for it in commands::preferences(&handle) {
             news.tell(it);
         }
+        self.status_line = StatusLine::of(&handle, self.spec.place.cwd.clone());
         if self.spec.log.start != LogStart::New {
             self.show_before(&handle, news).await;
         }
@@ -230,6 +250,11 @@ impl TerminalFace {
         for it in self.maker.of(event) {
             news.tell(it);
         }
+        if let (Some(line), Some(handle)) = (&self.status_line, &self.handle)
+            && self.maker.take_status_wish()
+        {
+            line.ask(handle.id().to_string(), self.maker.facts(), news);
+        }
         if self.maker.take_bill_wish()
             && let Some(handle) = self.handle.clone()
         {
@@ -242,6 +267,7 @@ impl TerminalFace {
         match effect {
             TermEffect::Send(text) => self.say(text),
             TermEffect::Interrupt => {
+                std::mem::take(&mut self.own_commands).cancel();
                 if let Some(handle) = &self.handle {
                     handle.send(Command::Interrupt { cancel_queued: true, reply: Reply::ignored() });
                 }
@@ -249,6 +275,10 @@ impl TerminalFace {
             TermEffect::Answer { id, answer } => self.answer(&id, answer, news),
             TermEffect::Command { name, arguments } => return self.command(&name, &arguments, news).await,
             TermEffect::Picked { purpose, id } => return self.picked(&purpose, &id, news).await,
+            TermEffect::Preview { purpose, id } => self.preview(&purpose, id, news),
+            TermEffect::Picture(pasted) => self.look_at_picture(pasted, news),
+            TermEffect::ClipboardPicture => self.take_clipboard_picture(news),
+            TermEffect::Copy(text) => self.copy(text, news),
             TermEffect::NextMode => self.next_mode(news).await,
             TermEffect::Files(query) => {
                 let (list, news) = (Arc::clone(&self.files), news.clone());
@@ -266,7 +296,6 @@ impl TerminalFace {
             }
             // What the thread of the terminal does itself.
             TermEffect::Edit(_)
-            | TermEffect::Copy(_)
             | TermEffect::Alert(_)
             | TermEffect::Suspend
             | TermEffect::Redraw

@@ -15,6 +15,7 @@ use haft_tool::{CallTrace, ContextChange, ProgressEvent, Rendered};
 use haft_types::{AgentId, CallId, MessageBlock, Usage, text};
 use serde_json::Value;
 
+use super::status_line::StatusFacts;
 use crate::print_command::problem;
 
 /// Translates, and remembers what a translation needs.
@@ -32,6 +33,8 @@ pub(super) struct NewsMaker {
     commands: Vec<PickRow>,
     children: Vec<PickRow>,
     wants_bill: bool,
+    wants_status: bool,
+    facts: StatusFacts,
     has_spoken: bool,
 }
 
@@ -47,6 +50,8 @@ impl NewsMaker {
             commands: Vec::new(),
             children: Vec::new(),
             wants_bill: false,
+            wants_status: true,
+            facts: StatusFacts::default(),
             has_spoken: false,
         }
     }
@@ -60,16 +65,40 @@ impl NewsMaker {
         &self.changed
     }
 
+    /// Whether the person's own line may say something else now.
+    pub(super) fn take_status_wish(&mut self) -> bool {
+        std::mem::take(&mut self.wants_status)
+    }
+
+    /// What the person's own line is told.
+    pub(super) fn facts(&self) -> &StatusFacts {
+        &self.facts
+    }
+
     /// Whether the bill may have changed.
     pub(super) fn take_bill_wish(&mut self) -> bool {
         std::mem::take(&mut self.wants_bill)
     }
 
     pub(super) fn of(&mut self, event: &SessionEvent) -> Vec<SessionNews> {
+        let news = self.news_of(event);
+        for it in &news {
+            let SessionNews::Meter(meter) = it else { continue };
+            self.wants_status = true;
+            let facts = &mut self.facts;
+            facts.model = meter.model.clone().unwrap_or(std::mem::take(&mut facts.model));
+            facts.mode = meter.mode.clone().unwrap_or(std::mem::take(&mut facts.mode));
+            facts.usd = meter.usd.unwrap_or(facts.usd);
+            facts.context_percent = meter.context_percent.unwrap_or(facts.context_percent);
+        }
+        news
+    }
+
+    fn news_of(&mut self, event: &SessionEvent) -> Vec<SessionNews> {
         match &event.what {
             Happening::Agent(what) if event.agent == AgentId::Main => self.of_agent(what),
-            // Agents that others started tell how far they are; their words are in their logs.
-            Happening::Agent(_) => Vec::new(),
+            Happening::Agent(what) => self.of_child(&event.agent, what),
+            Happening::ChildStarted(child) => child_began(child),
             Happening::Notice(text) => vec![SessionNews::Notice(text.clone())],
             Happening::TurnBegan(turn) => {
                 self.model.clone_from(&turn.facts.model);
@@ -195,6 +224,33 @@ impl NewsMaker {
         }
     }
 
+    /// What an agent that another one started says and does is its own transcript.
+    fn of_child(&mut self, agent: &AgentId, event: &AgentEvent) -> Vec<SessionNews> {
+        let news = match event {
+            AgentEvent::Model(Event::Text(piece)) => vec![SessionNews::Text(piece.clone())],
+            AgentEvent::Block(it) if !matches!(it.block, MessageBlock::ToolUse(_)) => {
+                vec![SessionNews::BlockEnded]
+            }
+            AgentEvent::Called(call) => {
+                let headline = self.shortened(&call.headline);
+                self.headlines.insert(call.id.to_string(), headline);
+                Vec::new()
+            }
+            AgentEvent::CallEnded(report) => {
+                self.ended_early.insert(report.id.clone());
+                self.of_result(report, None)
+            }
+            AgentEvent::Result(it) if self.ended_early.remove(&it.report.id) => Vec::new(),
+            AgentEvent::Result(it) => self.of_result(&it.report, Some(&it.input)),
+            AgentEvent::Notice(text) => vec![SessionNews::Notice(text.clone())],
+            _ => Vec::new(),
+        };
+        let id = agent.to_string();
+        let own = |news: SessionNews| SessionNews::AgentNews { id: id.clone(), news: Box::new(news) };
+        // The list of what is to be done is the main agent's.
+        news.into_iter().filter(|it| !matches!(it, SessionNews::Todos(_))).map(own).collect()
+    }
+
     fn of_model(&mut self, event: &Event) -> Vec<SessionNews> {
         match event {
             Event::Text(piece) => {
@@ -283,6 +339,13 @@ impl NewsMaker {
         let cwd = self.cwd.display().to_string();
         words.replace(&format!("{cwd}/"), "").replace(&cwd, ".")
     }
+}
+
+/// An agent begins its own transcript with its task.
+fn child_began(child: &haft_session::ChildFacts) -> Vec<SessionNews> {
+    let (id, title) = (child.id.to_string(), format!("{}: {}", child.kind, child.description));
+    let task = Box::new(SessionNews::SaidBefore(child.prompt.clone()));
+    vec![SessionNews::AgentBegan { id: id.clone(), title }, SessionNews::AgentNews { id, news: task }]
 }
 
 /// What an agent does, in the line of the call that started it.

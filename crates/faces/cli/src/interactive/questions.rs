@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use haft_mcp_client::{ElicitAnswer, Elicitation};
-use haft_permission::{Behavior, Destination, PermissionUpdate, preview};
+use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText, preview};
 use haft_runtime::Answer;
 use haft_session::{PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion};
 use haft_terminal::{AskAnswer, AskCard, AskKind, ChoiceRow};
@@ -39,6 +39,8 @@ enum RowMeaning {
     Stop,
     /// Yes, with the input that was edited.
     Edited,
+    /// Yes, and the rule that was written is kept in the place of this one.
+    Rule(RuleList),
 }
 
 impl AskedQuestion {
@@ -166,6 +168,10 @@ impl AskedQuestion {
                 RowMeaning::Edited => {
                     Answer::Allow { updated_input: Some(edited(&words)?), updates: Vec::new() }
                 }
+                RowMeaning::Rule(list) => {
+                    let list = RuleList { rules: vec![written_rule(&words)?], ..list.clone() };
+                    Answer::Allow { updated_input: None, updates: vec![PermissionUpdate::AddRules(list)] }
+                }
                 RowMeaning::Stop => Answer::Deny {
                     message: String::from("the user said no and stopped the work"),
                     interrupt: true,
@@ -197,6 +203,34 @@ fn edited(text: &str) -> Result<Value, String> {
     let input: Value =
         serde_json::from_str(text).map_err(|err| format!("what was edited is no JSON: {err}"))?;
     input.is_object().then_some(input).ok_or_else(|| String::from("the input must be an object"))
+}
+
+/// A rule as a person writes it: `Tool` or `Tool(what)`.
+fn written_rule(words: &str) -> Result<RuleText, String> {
+    let words = words.trim();
+    let (tool, content) = match words.split_once('(') {
+        Some((tool, rest)) => {
+            let inner = rest.strip_suffix(')').filter(|it| !it.trim().is_empty());
+            (tool, Some(inner.ok_or("a rule looks like Bash(npm test) and ends with a bracket")?.to_owned()))
+        }
+        None => (words, None),
+    };
+    let fits = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
+    match !tool.is_empty() && tool.chars().all(fits) {
+        true => Ok(RuleText { tool_name: tool.to_owned(), rule_content: content }),
+        false => Err(String::from("a rule begins with the name of a tool: Bash(npm test)")),
+    }
+}
+
+/// The one rule that would be kept, if it is one.
+fn only_rule(rules: &[PermissionUpdate]) -> Option<(RuleList, String)> {
+    let [PermissionUpdate::AddRules(list)] = rules else { return None };
+    let [rule] = list.rules.as_slice() else { return None };
+    let text = match &rule.rule_content {
+        Some(content) => format!("{}({content})", rule.tool_name),
+        None => rule.tool_name.clone(),
+    };
+    Some((list.clone(), text))
 }
 
 fn row(key: char, label: &str) -> ChoiceRow {
@@ -236,7 +270,15 @@ fn permission_rows(asked: &PermissionQuestion) -> Vec<(ChoiceRow, RowMeaning)> {
     }
     if rules.iter().any(|it| it.destination().persists()) {
         let label = "Yes, always here (written into the settings)";
-        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules)));
+        rows.push((lasting('a', label, &rules), RowMeaning::Yes(rules.clone())));
+    }
+    if let Some((list, given)) = only_rule(&rules) {
+        let label = match list.destination.persists() {
+            true => "Yes, and always by a rule you change first",
+            false => "Yes, and until the session ends by a rule you change first",
+        };
+        let own = ChoiceRow { words: true, given, ..row('r', label) };
+        rows.push((own, RowMeaning::Rule(list)));
     }
     for update in &decision.suggestions {
         if let PermissionUpdate::SetMode { mode, .. } = update {
@@ -300,4 +342,27 @@ fn elicitation_body(asked: &Elicitation) -> Vec<Line> {
         lines.push(Line::new(LineStyle::Plain, address.as_str()));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_people_write_them() {
+        for (words, want) in [
+            ("Bash(npm test)", Some(("Bash", Some("npm test")))),
+            (" Read ", Some(("Read", None))),
+            ("mcp__x__y", Some(("mcp__x__y", None))),
+            ("Bash(npm (a))", Some(("Bash", Some("npm (a)")))),
+            ("Bash(npm", None),
+            ("Bash()", None),
+            ("npm test", None),
+            ("", None),
+        ] {
+            let read = written_rule(words).ok();
+            let read = read.as_ref().map(|it| (it.tool_name.as_str(), it.rule_content.as_deref()));
+            assert_eq!(read, want, "{words}");
+        }
+    }
 }

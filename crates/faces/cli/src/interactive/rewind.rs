@@ -4,6 +4,7 @@ use std::path::Path;
 
 use haft_session::{Command, EventStream, LogStart, RewindReport, SessionHandle};
 use haft_terminal::{PickRow, SessionNews};
+use haft_tool::Line;
 use haft_types::text;
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub(super) async fn pick(face: &TerminalFace, handle: &SessionHandle, news: &New
         let prompt = uuid.clone();
         let looked = handle.ask(|reply| Command::Rewind { prompt, dry_run: true, reply }).await;
         let detail = match looked {
-            Some(Ok(RewindReport::Preview { files, insertions, deletions })) if !files.is_empty() => {
+            Some(Ok(RewindReport::Preview { files, insertions, deletions, .. })) if !files.is_empty() => {
                 let names: Vec<String> = files.iter().take(3).map(|it| shown(face, it)).collect();
                 let more =
                     if 3 < files.len() { format!(" and {} more", files.len() - 3) } else { String::new() };
@@ -43,7 +44,16 @@ pub(super) async fn pick(face: &TerminalFace, handle: &SessionHandle, news: &New
         });
     }
     let (purpose, title) = (String::from("rewind"), String::from("Go back to before"));
-    news.tell(SessionNews::Pick { purpose, title, rows });
+    news.tell(SessionNews::Pick { purpose, title, rows, previewed: true });
+}
+
+/// What going back would change, line by line.
+pub(super) async fn preview(handle: &SessionHandle, id: String, news: &NewsSink) {
+    let prompt = id.clone();
+    let looked = handle.ask(|reply| Command::Rewind { prompt, dry_run: true, reply }).await;
+    let Some(Ok(RewindReport::Preview { patch, .. })) = looked else { return };
+    let lines = patch.iter().map(|line| Line::new(super::commands::style_of(line), line.as_str())).collect();
+    news.tell(SessionNews::Preview { id, lines });
 }
 
 fn shown(face: &TerminalFace, path: &Path) -> String {
@@ -68,7 +78,7 @@ pub(super) fn ask_how(face: &TerminalFace, id: &str, news: &NewsSink) {
         row("files", "files only", "the conversation goes on; haft redo brings them back"),
     ];
     let (purpose, title) = (String::from("rewind-how"), String::from("What goes back"));
-    news.tell(SessionNews::Pick { purpose, title, rows });
+    news.tell(SessionNews::Pick { purpose, title, rows, previewed: false });
 }
 
 /// Goes back.

@@ -1,12 +1,18 @@
 //! Going on with another session, and what was said in it.
 
-use std::time::SystemTime;
+use std::{
+    collections::VecDeque,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    time::SystemTime,
+};
 
-use haft_agent::log::sessions;
+use haft_agent::log::{Entry, sessions};
 use haft_session::{Command, EventStream, LogStart, SessionHandle, SessionLogs};
 use haft_terminal::{CallFinish, PickRow, SessionNews};
 use haft_tool::{Line, LineStyle, Rendered};
 use haft_types::{Message, MessageBlock, Role, text};
+use serde_json::Value;
 
 use super::{NewsSink, TerminalFace};
 
@@ -16,10 +22,12 @@ const SHOWN: usize = 40;
 /// Lists the sessions of this directory.
 pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
     let logs = SessionLogs::of(&face.spec.place, &face.spec.log.kept);
+    let current = face.handle.as_ref().map(|it| it.id().to_string()).unwrap_or_default();
     let news = news.clone();
     tokio::task::spawn_blocking(move || {
         let mut all: Vec<sessions::SessionInfo> =
             logs.dirs().iter().filter_map(|dir| sessions::list(dir).ok()).flatten().collect();
+        all.retain(|it| it.id != current);
         all.sort_by_key(|it| std::cmp::Reverse(it.modified));
         let row = |it: sessions::SessionInfo| PickRow {
             detail: format!("{} · {}", ago(it.modified), it.id.chars().take(8).collect::<String>()),
@@ -33,7 +41,7 @@ pub(super) fn pick(face: &TerminalFace, news: &NewsSink) {
                 .tell(SessionNews::Notice(String::from("there is no other session of this directory")));
         }
         let (purpose, title) = (String::from("session"), String::from("Go on with"));
-        news.tell(SessionNews::Pick { purpose, title, rows });
+        news.tell(SessionNews::Pick { purpose, title, rows, previewed: true });
     });
 }
 
@@ -65,16 +73,97 @@ impl TerminalFace {
     pub(super) async fn show_before(&mut self, handle: &SessionHandle, news: &NewsSink) {
         let messages = handle.ask(Command::Messages).await.unwrap_or_default();
         let hidden = messages.len().saturating_sub(SHOWN);
+        let told = |message: &Message| -> Vec<SessionNews> {
+            message.content.iter().flat_map(|block| before(message.role, block)).collect()
+        };
         if 0 < hidden {
-            news.tell(SessionNews::LeftOut(hidden));
+            news.tell(SessionNews::Earlier(messages.iter().take(hidden).flat_map(told).collect()));
         }
-        for message in messages.iter().skip(hidden) {
+        for it in messages.iter().skip(hidden).flat_map(told) {
+            news.tell(it);
+        }
+        if let Some(log) = super::log_of(handle) {
+            self.said = tokio::task::spawn_blocking(move || prompts(&log)).await.unwrap_or_default();
+        }
+    }
+}
+
+/// What the person said in a session: names in the log, and words.
+fn prompts(log: &Path) -> Vec<(String, String)> {
+    let mut said = Vec::new();
+    let Ok(file) = std::fs::File::open(log) else { return said };
+    for line in BufReader::new(file).lines().map_while(Result::ok) {
+        if !line.contains("\"user\"") {
+            continue;
+        }
+        let Ok(entry) = serde_json::from_str::<Value>(&line) else { continue };
+        let is_said = entry["type"] == "user" && entry["isMeta"] != true && entry["isSidechain"] != true;
+        let Some(words) = words_of(&entry["message"]["content"]).filter(|_| is_said) else { continue };
+        if let Some(uuid) = entry["uuid"].as_str() {
+            said.push((uuid.to_owned(), words));
+        }
+    }
+    said
+}
+
+/// What a person said; nothing for results and what the program told the model.
+fn words_of(content: &Value) -> Option<String> {
+    let text = match content {
+        Value::String(text) => text.clone(),
+        _ => {
+            let texts = content.as_array()?.iter().filter(|it| it["type"] == "text");
+            texts
+                .filter_map(|it| it["text"].as_str())
+                .find(|it| !it.trim_start().starts_with('<'))?
+                .to_owned()
+        }
+    };
+    (!text.trim().is_empty() && !text.trim_start().starts_with('<')).then_some(text)
+}
+
+/// Messages that are shown of a session before it is taken up.
+const PREVIEWED: usize = 12;
+
+/// The end of what was said in a session.
+pub(super) fn preview(face: &TerminalFace, id: String, news: NewsSink) {
+    let path = SessionLogs::of(&face.spec.place, &face.spec.log.kept).path(&id);
+    tokio::task::spawn_blocking(move || {
+        let mut said: VecDeque<Vec<Line>> = VecDeque::new();
+        let read = haft_agent::log::read(&path, |entry| {
+            let (Entry::User(line) | Entry::Assistant(line)) = entry else { return };
+            let message = &line.message.message;
             for block in &message.content {
-                for it in before(message.role, block) {
-                    news.tell(it);
+                let lines = previewed(message.role, block);
+                if !lines.is_empty() {
+                    said.push_back(lines);
                 }
             }
+            while PREVIEWED < said.len() {
+                said.pop_front();
+            }
+        });
+        let mut lines: Vec<Line> = said.into_iter().flatten().collect();
+        if let Err(err) = read {
+            lines = vec![Line::new(LineStyle::Error, format!("{}: {err}", path.display()))];
         }
+        news.tell(SessionNews::Preview { id, lines });
+    });
+}
+
+fn previewed(role: Role, block: &MessageBlock) -> Vec<Line> {
+    match block {
+        MessageBlock::Text { text } if role == Role::User && text.trim_start().starts_with('<') => Vec::new(),
+        MessageBlock::Text { text } if role == Role::User => {
+            vec![Line::new(LineStyle::Hunk, format!("› {}", text::one_line(text, 300)))]
+        }
+        MessageBlock::Text { text } => {
+            text.lines().take(6).map(|line| Line::new(LineStyle::Plain, line)).collect()
+        }
+        MessageBlock::ToolUse(call) => {
+            let input = text::one_line(&call.input.to_string(), 120);
+            vec![Line::new(LineStyle::Dim, format!("  {} {input}", call.name))]
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -80,10 +80,7 @@ fn colours_are_for_terminals() {
         return eprintln!("SKIPPED: there is no script(1)");
     };
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        shown.contains("\u{1b}[31m-one\u{1b}[0m") && shown.contains("\u{1b}[32m+two\u{1b}[0m"),
-        "{shown}"
-    );
+    assert!(shown.contains("\u{1b}[31m-one\u{1b}[m") && shown.contains("\u{1b}[32m+two\u{1b}[m"), "{shown}");
     let grep = format!(
         "{} tool call Grep '{{\"pattern\":\"t.o\",\"output_mode\":\"content\"}}'",
         env!("CARGO_BIN_EXE_haft")

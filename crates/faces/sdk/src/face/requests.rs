@@ -329,7 +329,7 @@ fn mode_answer(mode: PermissionMode, set: Result<PermissionMode, ModeRefused>) -
 
 fn rewind_answer(rewound: Result<RewindReport, String>) -> Answered {
     let answer = match rewound? {
-        RewindReport::Preview { files, insertions, deletions } => RewindAnswer {
+        RewindReport::Preview { files, insertions, deletions, .. } => RewindAnswer {
             can_rewind: true,
             files_changed: Some(files),
             insertions: Some(insertions),

@@ -26,7 +26,7 @@ pub struct Composer {
     text: String,
     /// The caret, in bytes.
     at: usize,
-    pastes: Vec<String>,
+    pastes: Vec<PastedMark>,
     undo: Vec<(String, usize)>,
     redo: Vec<(String, usize)>,
     kills: Vec<String>,
@@ -34,6 +34,14 @@ pub struct Composer {
     last: LastEdit,
     /// The column that moving up and down keeps to.
     goal: Option<usize>,
+}
+
+/// What a mark stands for.
+#[derive(Clone, Debug)]
+struct PastedMark {
+    text: String,
+    /// What is shown in its place.
+    label: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,6 +83,10 @@ impl Composer {
     }
 
     fn paste_of(&self, mark: char) -> Option<&String> {
+        self.mark_of(mark).map(|it| &it.text)
+    }
+
+    fn mark_of(&self, mark: char) -> Option<&PastedMark> {
         let number = u32::from(mark).checked_sub(FIRST_MARK)?;
         self.pastes.get(usize::try_from(number).ok()?)
     }
@@ -112,10 +124,21 @@ impl Composer {
     /// Pastes; what is long becomes a mark.
     pub fn paste(&mut self, text: &str) {
         let long = LONGEST_SHOWN_PASTE < text.len() || MOST_SHOWN_LINES < text.lines().count();
-        let number = u32::try_from(self.pastes.len()).ok().and_then(|it| char::from_u32(FIRST_MARK + it));
-        match number.filter(|_| long) {
+        if long {
+            let (number, lines) = (self.pastes.len() + 1, text.lines().count());
+            self.insert_mark(text, &format!("pasted text {number}, {lines} lines"));
+        } else {
+            self.insert(text);
+        }
+        self.last = LastEdit::Other;
+    }
+
+    /// Puts a mark in the place of a text; the text is what is sent.
+    pub fn insert_mark(&mut self, text: &str, label: &str) {
+        let mark = u32::try_from(self.pastes.len()).ok().and_then(|it| char::from_u32(FIRST_MARK + it));
+        match mark {
             Some(mark) => {
-                self.pastes.push(text.to_owned());
+                self.pastes.push(PastedMark { text: text.to_owned(), label: label.to_owned() });
                 self.insert(&mark.to_string());
             }
             None => self.insert(text),
@@ -343,13 +366,8 @@ impl Composer {
     }
 
     fn shown(&self, grapheme: &str) -> String {
-        let mark = grapheme.chars().next().and_then(|it| self.paste_of(it).map(|paste| (it, paste)));
-        match mark {
-            Some((it, paste)) => {
-                let number = u32::from(it) - FIRST_MARK + 1;
-                let lines = paste.lines().count();
-                format!("[pasted text {number}, {lines} lines]")
-            }
+        match grapheme.chars().next().and_then(|it| self.mark_of(it)) {
+            Some(mark) => format!("[{}]", mark.label),
             None => grapheme.to_owned(),
         }
     }

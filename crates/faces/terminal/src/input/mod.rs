@@ -16,6 +16,8 @@ pub enum InputItem {
     Paste(String),
     /// The terminal has the keyboard, or not.
     Focus(bool),
+    /// The terminal says what its background is.
+    Background(crate::theme::TermBackground),
 }
 
 /// Longest sequence that is waited for; longer ones are no keys.
@@ -67,7 +69,7 @@ impl InputDecoder {
     /// Nothing more came: an escape that waits is the key.
     pub fn flush(&mut self) {
         self.in_burst = false;
-        if self.paste.is_some() || self.held.is_empty() {
+        if self.paste.is_some() || self.held.is_empty() || self.is_answering() {
             return;
         }
         let held = std::mem::take(&mut self.held);
@@ -80,8 +82,16 @@ impl InputDecoder {
         }
     }
 
+    /// Whether the rest of an answer of the terminal is to come.
+    fn is_answering(&self) -> bool {
+        self.held.starts_with(b"\x1b]11;")
+    }
+
     /// Whether something waits for more bytes that may never come.
     pub fn is_waiting(&self) -> bool {
+        if self.is_answering() {
+            return false;
+        }
         self.in_burst || (self.paste.is_none() && !self.held.is_empty())
     }
 
@@ -218,7 +228,7 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
         b']' | b'P' | b'_' | b'^' if 2 < bytes.len() => {
             let end = bytes.iter().position(|it| *it == 7).map(|at| at + 1);
             let end = end.or_else(|| find(&bytes[2..], b"\x1b\\").map(|at| at + 4));
-            end.map_or(ParsedInput::More, |end| ParsedInput::Item(end, None))
+            end.map_or(ParsedInput::More, |end| ParsedInput::Item(end, terminal_answer(&bytes[..end])))
         }
         b']' => ParsedInput::More,
         0x1b => match parse_escape(&bytes[1..]) {
@@ -236,6 +246,13 @@ fn parse_escape(bytes: &[u8]) -> ParsedInput {
             _ => ParsedInput::More,
         },
     }
+}
+
+/// What the terminal answered, if we asked for it.
+fn terminal_answer(bytes: &[u8]) -> Option<InputItem> {
+    let text = std::str::from_utf8(bytes).ok()?.strip_prefix("\x1b]11;")?;
+    let text = text.trim_end_matches(['\u{7}', '\\', '\u{1b}']);
+    crate::theme::TermBackground::of_answer(text).map(InputItem::Background)
 }
 
 fn parse_csi(bytes: &[u8]) -> ParsedInput {

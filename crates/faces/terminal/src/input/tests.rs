@@ -14,6 +14,7 @@ fn labels(reads: &[&[u8]]) -> String {
         InputItem::Key(key) => key.label(),
         InputItem::Paste(text) => format!("paste {text:?}"),
         InputItem::Focus(it) => format!("focus {it}"),
+        InputItem::Background(it) => format!("{it:?}"),
     };
     items(reads).into_iter().map(label).collect::<Vec<_>>().join(" ")
 }
@@ -28,6 +29,8 @@ fn bytes_become_keys() {
     check(&[b"hello\r"], "h e l l o enter");
     check(&[b"\n"], "ctrl+j");
     check(&[b"\x1b"], "esc");
+    check(&[b"a\x1b]11;rgb:ffff/ffff", b"/ffff\x1b\\b"], "a Light b");
+    check(&[b"\x1b]11;rgb:0000/0000/0000\x07"], "Dark");
     check(&[b"\x1ba"], "alt+a");
     // A letter that comes later is a letter.
     check(&[b"\x1b", b"a"], "esc a");
@@ -45,7 +48,7 @@ fn bytes_become_keys() {
     check(&[b"one\rtwo\r"], "paste \"one\\ntwo\\n\"");
     check(&[b"one\rtwo", b"three\r"], "paste \"one\\ntwothree\\n\"");
     // Answers of the terminal are no keys.
-    check(&[b"\x1b]11;rgb:0000/0000/0000\x07a"], "a");
+    check(&[b"\x1b]11;rgb:0000/0000/0000\x07a"], "Dark a");
     check(&[b"\x1b[?62;c", b"\x1bP>|xterm\x1b\\b"], "b");
     check(&[b"\xff\xfe", b"a"], "a");
     check(&[b"\x1b[", b"\x1b[A"], "up");

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::CODE;
-use crate::text::{Fit, Ink, InkLine, InkSpan, Tone, width_of};
+use crate::{
+    code::CodeInker,
+    text::{Fit, Ink, InkLine, InkSpan, Tone, width_of},
+};
 
 /// Renders blocks.
 #[derive(Clone, Debug)]
@@ -29,7 +31,8 @@ struct BlockLines<'a> {
     /// Numbers of the lists that are open; none for bullets.
     lists: Vec<Option<u64>>,
     table: Option<TableRows>,
-    in_code: bool,
+    /// The code block that is open.
+    code: Option<CodeInker>,
 }
 
 #[derive(Default)]
@@ -41,8 +44,12 @@ struct TableRows {
 impl BlockMaker {
     /// A line of a code block: nothing stands before or behind it, so that it
     /// can be copied.
-    pub(super) fn code_line(&self, text: &str) -> InkLine {
-        InkLine::of(text, if self.marks { Ink::PLAIN } else { CODE })
+    pub(super) fn code_line(&self, spans: Vec<InkSpan>) -> InkLine {
+        let mut line = InkLine { spans, fit: Fit::Flow };
+        if self.marks {
+            line.spans.iter_mut().for_each(|span| span.ink = Ink::PLAIN);
+        }
+        line
     }
 
     /// The fence of a code block, where ink does not show what is code.
@@ -76,7 +83,7 @@ impl BlockMaker {
             lead: if 0 < indent { vec![" ".repeat(indent)] } else { Vec::new() },
             lists: Vec::new(),
             table: None,
-            in_code: false,
+            code: None,
         };
         for event in Parser::new_ext(&source, options) {
             lines.take(event);
@@ -123,7 +130,7 @@ impl BlockLines<'_> {
         let mut line = std::mem::take(&mut self.line);
         let lead: usize = self.lead.iter().map(|it| width_of(it)).sum();
         line.fit = if 0 < lead { Fit::Hang(u16::try_from(lead).unwrap_or(0)) } else { self.maker.fit };
-        if self.in_code {
+        if self.code.is_some() {
             line.fit = Fit::Flow;
         }
         self.out.push(line);
@@ -139,9 +146,11 @@ impl BlockLines<'_> {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.in_code => {
+            Event::Text(text) if self.code.is_some() => {
                 for line in text.lines() {
-                    self.put(line, CODE);
+                    let spans = self.code.as_mut().map(|it| it.line(line)).unwrap_or_default();
+                    self.begin_line();
+                    self.line.spans.extend(spans);
                     self.break_line();
                 }
             }
@@ -177,7 +186,13 @@ impl BlockLines<'_> {
                 self.lead.push(String::from("│ "));
                 self.add_ink(|ink| ink.italic = true);
             }
-            Tag::CodeBlock(_) => self.in_code = true,
+            Tag::CodeBlock(kind) => {
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => info.to_string(),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.code = Some(CodeInker::new(&language));
+            }
             Tag::List(first) => {
                 self.break_line();
                 self.lists.push(first);
@@ -226,7 +241,7 @@ impl BlockLines<'_> {
             }
             TagEnd::CodeBlock => {
                 self.break_line();
-                self.in_code = false;
+                self.code = None;
             }
             TagEnd::List(_) => drop(self.lists.pop()),
             TagEnd::Item => {

@@ -6,8 +6,9 @@
 //! the whole, by construction. pulldown-cmark reads what is inside a block.
 
 use crate::{
+    code::CodeInker,
     look::{TermLook, WrapStyle},
-    text::{Fit, Ink, InkLine, Tone},
+    text::{Fit, Ink, InkLine},
 };
 
 mod block;
@@ -37,6 +38,7 @@ struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
+    inker: CodeInker,
 }
 
 /// What was written last, for the space between blocks.
@@ -103,11 +105,7 @@ impl MarkdownStream {
     /// How the rest looks now.
     pub fn tail(&self) -> Vec<InkLine> {
         if self.fence.is_some() {
-            let is_end = self.fence.as_ref().is_some_and(|fence| fence.is_closed_by(&self.partial));
-            return match self.partial.is_empty() || is_end {
-                true => Vec::new(),
-                false => vec![self.maker.code_line(self.code_text(&self.partial))],
-            };
+            return self.code_tail();
         }
         let mut lines = self.open.clone();
         if !self.partial.is_empty() {
@@ -133,20 +131,25 @@ impl MarkdownStream {
         out
     }
 
+    /// The line of code that is being written; the end of a fence is not shown.
+    fn code_tail(&self) -> Vec<InkLine> {
+        let Some(fence) = &self.fence else { return Vec::new() };
+        let begins_end =
+            fence.is_closed_by(&self.partial) || self.partial.trim().chars().all(|it| it == fence.mark);
+        if self.partial.is_empty() || begins_end {
+            return Vec::new();
+        }
+        vec![self.maker.code_line(fence.inker.partial(fence.text(&self.partial)))]
+    }
+
     fn wants_blank(&self, sort: BlockSort) -> bool {
         let set_apart = |it| matches!(it, BlockSort::Code | BlockSort::Table | BlockSort::Heading);
         self.last != BlockSort::Nothing
             && (self.gap || set_apart(sort) || (set_apart(self.last) && self.last != BlockSort::Heading))
     }
 
-    fn code_text<'a>(&self, line: &'a str) -> &'a str {
-        let indent = self.fence.as_ref().map_or(0, |it| it.indent);
-        let blanks = line.bytes().take_while(|it| *it == b' ').count();
-        &line[blanks.min(indent)..]
-    }
-
     fn take_line(&mut self, line: String) {
-        if let Some(fence) = &self.fence {
+        if let Some(fence) = &mut self.fence {
             if fence.is_closed_by(&line) {
                 if let Some(line) = self.maker.fence_line("```") {
                     self.finished.push(line);
@@ -154,7 +157,8 @@ impl MarkdownStream {
                 self.fence = None;
                 self.gap = true;
             } else {
-                self.finished.push(self.maker.code_line(self.code_text(&line)));
+                let spans = fence.inker.line(fence.text(&line));
+                self.finished.push(self.maker.code_line(spans));
             }
             return;
         }
@@ -226,7 +230,14 @@ impl CodeFence {
         let length = rest.chars().take_while(|it| *it == mark).count();
         let info = rest[length..].trim();
         let fits = 3 <= length && (mark == '~' || !info.contains('`'));
-        fits.then(|| (Self { mark, length, indent }, info.to_owned()))
+        let inker = CodeInker::new(info);
+        fits.then(|| (Self { mark, length, indent, inker }, info.to_owned()))
+    }
+
+    /// A line of the block without what the fence was indented by.
+    fn text<'a>(&self, line: &'a str) -> &'a str {
+        let blanks = line.bytes().take_while(|it| *it == b' ').count();
+        &line[blanks.min(self.indent)..]
     }
 
     fn is_closed_by(&self, line: &str) -> bool {
@@ -267,9 +278,6 @@ fn is_delimiter(line: &str) -> bool {
 pub(crate) fn plain_lines(text: &str, ink: Ink, fit: Fit) -> Vec<InkLine> {
     text.lines().map(|line| InkLine::of(line, ink).fit(fit)).collect()
 }
-
-/// The ink of code that is not coloured by its language.
-pub(crate) const CODE: Ink = Ink::tone(Tone::Code);
 
 #[cfg(test)]
 mod tests;

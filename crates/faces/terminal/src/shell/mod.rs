@@ -6,6 +6,7 @@
 //! wakes it. What the terminal does not take is not queued: the next frame is
 //! made when the last one is out.
 
+mod full;
 mod stderr;
 mod thread;
 mod tty;
@@ -18,7 +19,7 @@ use crate::{
     news::SessionNews, text::InkLine,
 };
 
-pub use tty::is_there;
+pub use tty::{is_there, repair};
 pub(crate) use wake::Mailbox;
 pub use wake::TermSender;
 

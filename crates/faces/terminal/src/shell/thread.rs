@@ -8,12 +8,13 @@ use std::{
 use base64::Engine as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::{Mailbox, TerminalSetup, TextEditor, ThreadMessage, stderr, tty::Tty};
+use super::{Mailbox, TerminalSetup, TextEditor, ThreadMessage, full::FullScreen, stderr, tty::Tty};
 use crate::{
     alternate::AltPainter,
     effect::TermEffect,
     event::TermEvent,
     input::{InputDecoder, InputItem},
+    look::{AlertKind, ScreenKind},
     model::{ScreenSize, TermModel},
     news::SessionNews,
     paint::Painter,
@@ -28,6 +29,9 @@ const ESCAPE_MS: u64 = 20;
 const SETTLED_MS: u64 = 50;
 /// News of going on that come so soon after it are old.
 const BACK_MS: u64 = 1000;
+/// The terminal is waited for so long to say what its background is, if it is left
+/// before it did.
+const ANSWER_MS: u64 = 60;
 /// Longer texts are not handed to the terminal's clipboard.
 const LONGEST_COPY: usize = 100_000;
 
@@ -38,6 +42,10 @@ pub(super) struct TerminalThread {
     model: TermModel,
     painter: Painter,
     alternate: Option<AltPainter>,
+    /// The conversation, where it has a screen of its own.
+    full: Option<FullScreen>,
+    /// When the terminal was asked for its background and has not answered.
+    asked_at: Option<u64>,
     decoder: InputDecoder,
     begun: Instant,
     /// Bytes the terminal has not taken yet.
@@ -72,6 +80,8 @@ impl TerminalThread {
             mailbox,
             model,
             alternate: None,
+            full: None,
+            asked_at: None,
             decoder: InputDecoder::default(),
             begun: Instant::now(),
             out: Vec::new(),
@@ -95,6 +105,7 @@ impl TerminalThread {
     /// Until the program ends, or the terminal is gone.
     pub(super) fn run(mut self) {
         let errors = stderr::reader();
+        self.ask_background();
         loop {
             self.paint();
             if self.gone || (self.model.has_ended() && !self.dirty && self.out.is_empty()) {
@@ -121,8 +132,39 @@ impl TerminalThread {
         if !self.gone {
             let bytes = self.painter.leave();
             self.tty.write_all(&bytes);
+            self.await_answer();
         }
         self.tty.give_back();
+    }
+
+    /// Asks what the background is, where terminals are known to answer or to say
+    /// nothing. Nothing waits for the answer.
+    fn ask_background(&mut self) {
+        let look = self.model.look();
+        if look.follows_background && look.titles && look.can_draw() && look.reflows {
+            self.tty.write_all(b"\x1b]11;?\x1b\\");
+            self.asked_at = Some(self.now());
+        }
+    }
+
+    /// An answer that comes when we are gone would be typed into the shell.
+    fn await_answer(&mut self) {
+        let until = self.asked_at.map_or(0, |at| at + ANSWER_MS);
+        while self.asked_at.is_some() && self.now() < until {
+            let wait = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+            let mut fds = [PollFd::from_borrowed_fd(self.tty.fd(), PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&wait)).ok();
+            let mut buffer = [0; 256];
+            match self.tty.read(&mut buffer) {
+                Ok(count) => self.decoder.feed(&buffer[..count]),
+                Err(_) => return,
+            }
+            while let Some(item) = self.decoder.next_item() {
+                if matches!(item, InputItem::Background(_)) {
+                    self.asked_at = None;
+                }
+            }
+        }
     }
 
     fn update(&mut self, event: TermEvent) {
@@ -191,10 +233,14 @@ impl TerminalThread {
     fn take_items(&mut self) {
         while let Some(item) = self.decoder.next_item() {
             self.urgent = true;
+            if matches!(item, InputItem::Background(_)) {
+                self.asked_at = None;
+            }
             self.update(match item {
                 InputItem::Key(key) => TermEvent::Key(key),
                 InputItem::Paste(text) => TermEvent::Paste(text),
                 InputItem::Focus(focused) => TermEvent::Focus(focused),
+                InputItem::Background(it) => TermEvent::Background(it),
             });
         }
     }
@@ -232,20 +278,59 @@ impl TerminalThread {
                 self.leave_screen();
                 self.tty.give_back();
                 rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).ok();
+                self.wait_for_shell();
                 self.come_back();
             }
             TermEffect::Copy(text) => self.copy(&text),
-            TermEffect::Alert(why) => {
-                let _ = why;
-                self.out.push(7);
-            }
+            TermEffect::Alert(why) => self.alert(&why),
             TermEffect::Redraw => self.redraw(),
             effect => (self.effects)(effect),
         }
     }
 
+    /// Waits until the shell has taken us up again. We run on for a moment after
+    /// the signal was sent, and must not take the terminal from the shell then. Who
+    /// is not stopped because there is no shell comes back after a while.
+    fn wait_for_shell(&mut self) {
+        let until = self.now() + BACK_MS;
+        let mut others = Vec::new();
+        let mut resumed = false;
+        while !resumed && self.now() < until {
+            let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let mut fds = [PollFd::from_borrowed_fd(self.mailbox.fd(), PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&wait)).ok();
+            self.mailbox.hush();
+            while let Some(message) = self.mailbox.next() {
+                match message {
+                    ThreadMessage::Resumed => resumed = true,
+                    message => others.push(message),
+                }
+            }
+        }
+        for message in others {
+            if let ThreadMessage::Event(event) = message {
+                self.update(event);
+            }
+        }
+    }
+
+    fn alert(&mut self, why: &str) {
+        let words = format!("haft: {why}");
+        let safe: String = words.chars().filter(|it| !it.is_control() && *it != ';').take(200).collect();
+        match self.model.look().alert {
+            AlertKind::Silent => (),
+            AlertKind::Bell => self.out.push(7),
+            AlertKind::Notification => self.out.extend_from_slice(format!("\x1b]9;{safe}\x07").as_bytes()),
+            AlertKind::Kitty => self.out.extend_from_slice(format!("\x1b]99;;{safe}\x1b\\").as_bytes()),
+        }
+    }
+
     fn copy(&mut self, text: &str) {
-        let text = text.get(..text.floor_char_boundary(LONGEST_COPY)).unwrap_or(text);
+        // The face knows other ways: a multiplexer, a long text.
+        (self.effects)(TermEffect::Copy(text.to_owned()));
+        if LONGEST_COPY < text.len() {
+            return;
+        }
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
         self.out.extend_from_slice(format!("\x1b]52;c;{coded}\x07").as_bytes());
     }
@@ -296,9 +381,16 @@ impl TerminalThread {
         if !self.dirty || !is_due || !self.out.is_empty() || !self.settle_size(now) {
             return;
         }
+        self.painter.set_look(self.model.look());
+        let is_full = self.model.look().screen == ScreenKind::Alternate && !self.model.has_ended();
         if self.model.overlay().is_some() {
             self.paint_overlay();
+        } else if is_full {
+            self.paint_full();
         } else {
+            if self.full.take().is_some() {
+                self.model.show_last_screen_first();
+            }
             self.leave_alternate();
             let frame = view(&self.model);
             let bytes = self.painter.paint(&frame.finished, &frame.region, frame.caret);
@@ -308,6 +400,34 @@ impl TerminalThread {
         self.set_title();
         (self.dirty, self.urgent, self.painted_at) = (false, false, now);
         self.flush();
+    }
+
+    /// The whole conversation and the prompt, on the other screen.
+    fn paint_full(&mut self) {
+        let size = self.painter.size();
+        if self.full.is_none() {
+            self.out.extend(self.painter.leave());
+            let mut full = FullScreen::default();
+            full.lay_out(&self.model, size);
+            self.full = Some(full);
+            self.model.drawn();
+        }
+        if self.alternate.is_none() {
+            let (painter, bytes) = AltPainter::enter_to_stay(self.model.look());
+            self.out.extend(bytes);
+            self.alternate = Some(painter);
+            self.tty.set_alternate(true);
+        }
+        let mut frame = view(&self.model);
+        let full = self.full.get_or_insert_with(FullScreen::default);
+        full.take(std::mem::take(&mut frame.finished));
+        let (rows, caret, scrolled) = full.screen(&frame, size, self.model.scrolled());
+        self.model.scrolled_to(scrolled);
+        self.model.drawn();
+        if let Some(painter) = &mut self.alternate {
+            painter.set_look(self.model.look());
+            self.out.extend(painter.paint(rows, caret));
+        }
     }
 
     fn paint_overlay(&mut self) {
@@ -338,6 +458,10 @@ impl TerminalThread {
                 let bytes = self.painter.resize(size);
                 self.out.extend(bytes);
                 self.model.update(TermEvent::Resize(size), now);
+                if let Some(full) = &mut self.full {
+                    full.lay_out(&self.model, size);
+                    self.model.drawn();
+                }
                 true
             }
             Some((wanted, _)) if wanted == size => false,

@@ -14,7 +14,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
     fs::OFlags,
-    termios::{OptionalActions, Termios},
+    termios::{ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, Termios},
 };
 
 use super::{THREAD, stderr};
@@ -63,7 +63,7 @@ impl Tty {
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match taken.take() {
             Some(taken) => taken.before,
-            None => rustix::termios::tcgetattr(&self.fd)?,
+            None => repaired(rustix::termios::tcgetattr(&self.fd)?),
         };
         let mut raw = before.clone();
         raw.make_raw();
@@ -123,6 +123,35 @@ impl Tty {
     pub(super) fn write_all(&self, bytes: &[u8]) {
         write_patiently(self.fd.as_fd(), bytes);
     }
+}
+
+/// The modes of a terminal that somebody left raw, as they should be; others as
+/// they are.
+fn repaired(mut modes: Termios) -> Termios {
+    if modes.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO) {
+        return modes;
+    }
+    let local = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHOE | LocalModes::ECHOK;
+    modes.local_modes |= local | LocalModes::ISIG | LocalModes::IEXTEN;
+    modes.input_modes |= InputModes::ICRNL | InputModes::IXON | InputModes::BRKINT;
+    modes.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+    modes.control_modes |= ControlModes::CREAD;
+    modes
+}
+
+/// Makes the terminal what it should be after a program was killed on it: modes
+/// off, the main screen, the cursor shown, lines and echo back.
+pub fn repair() -> io::Result<()> {
+    let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty")?;
+    let fd: OwnedFd = file.into();
+    let modes = repaired(rustix::termios::tcgetattr(&fd)?);
+    rustix::termios::tcsetattr(&fd, OptionalActions::Now, &modes)?;
+    // Several programs may have left their keys behind.
+    for bytes in [OFF_ALTERNATE, b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[=0u", OFF] {
+        write_patiently(fd.as_fd(), bytes);
+    }
+    Ok(())
 }
 
 fn write_patiently(fd: BorrowedFd<'_>, mut bytes: &[u8]) {

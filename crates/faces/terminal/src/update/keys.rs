@@ -80,8 +80,11 @@ impl TermModel {
             }
             KeyAction::Transcript => self.open_transcript(),
             KeyAction::ToBackground => effects.push(TermEffect::ToBackground),
-            KeyAction::Tasks => {
-                effects.push(TermEffect::Command { name: String::from("tasks"), arguments: String::new() });
+            KeyAction::Tasks => self.open_tasks(effects),
+            KeyAction::PastePicture => effects.push(TermEffect::ClipboardPicture),
+            KeyAction::ScrollUp => self.scrolled += self.size.rows.saturating_sub(6).max(1),
+            KeyAction::ScrollDown => {
+                self.scrolled = self.scrolled.saturating_sub(self.size.rows.saturating_sub(6).max(1));
             }
             KeyAction::Redraw => effects.push(TermEffect::Redraw),
             KeyAction::Suspend => effects.push(TermEffect::Suspend),
@@ -178,7 +181,7 @@ impl TermModel {
         if self.asks.state.folded && !self.asks.waiting.is_empty() && !self.is_working() {
             return self.unfold_question();
         }
-        if self.is_working() {
+        if self.is_working() || self.runs_own_commands() {
             return self.interrupt(effects);
         }
         if self.now < self.rewinding_until {
@@ -217,7 +220,7 @@ impl TermModel {
             self.editing_queued = None;
             return self.hint("the draft is in the history (up)");
         }
-        if self.is_working() {
+        if self.is_working() || self.runs_own_commands() {
             return self.interrupt(effects);
         }
         if self.now < self.leaving_until {

@@ -1,5 +1,6 @@
 //! What happens to the model when something happens.
 
+mod background;
 mod keys;
 mod news;
 mod send;
@@ -14,6 +15,25 @@ use crate::{
     text::InkLine,
     transcript::{TranscriptItem, notice_lines},
 };
+
+/// How files of pictures end.
+const PICTURES: [&str; 6] = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"];
+
+/// The path of a picture, if what was pasted is nothing else. Terminals quote or
+/// escape the paths of files that are dropped on them.
+fn picture_path(text: &str) -> Option<String> {
+    let text = text.trim();
+    let quoted = |quote: char| text.strip_prefix(quote).and_then(|it| it.strip_suffix(quote));
+    let path = match quoted('\'').or_else(|| quoted('"')) {
+        Some(inner) => inner.to_owned(),
+        None => text.strip_prefix("file://").unwrap_or(text).replace("\\ ", " "),
+    };
+    let is_path = ["/", "~/", "./", "../"].iter().any(|it| path.starts_with(it))
+        || path.as_bytes().get(1..3).is_some_and(|it| it == b":\\" || it == b":/");
+    let lower = path.to_lowercase();
+    let is_picture = PICTURES.iter().any(|it| lower.ends_with(it));
+    (is_path && is_picture && !path.contains('\n') && path.len() < 4096).then_some(path)
+}
 
 impl TermModel {
     /// Takes what happened at this moment, in milliseconds of the terminal's
@@ -34,6 +54,7 @@ impl TermModel {
                 self.last_key = self.now;
             }
             TermEvent::Focus(focused) => self.focused = focused,
+            TermEvent::Background(background) => self.background(background),
             TermEvent::Resize(size) => {
                 self.size = size;
                 if let crate::model::Speaking::Answer(stream, _) = &mut self.speaking {
@@ -56,6 +77,9 @@ impl TermModel {
         }
         self.asks.typed_elsewhere(self.now);
         self.vi_normal = false;
+        if let Some(path) = picture_path(text) {
+            return effects.push(TermEffect::Picture(path));
+        }
         self.composer.paste(text);
         self.draft_changed(effects);
     }
@@ -116,8 +140,8 @@ impl TermModel {
                 self.draft_changed(effects);
             }
             AskStep::Answered(id, answer) => {
-                // A form may be refused: it stays until it is withdrawn.
-                if !matches!(answer, AskAnswer::Form(_)) {
+                // An answer that may be refused leaves the question where it is.
+                if !self.asks.may_refuse(&answer) {
                     self.asks.answered(self.now);
                 }
                 effects.push(TermEffect::Answer { id, answer });
@@ -143,9 +167,12 @@ impl TermModel {
             OverlayStep::Close => self.overlay = None,
             OverlayStep::Picked { purpose, id } => {
                 self.overlay = None;
-                effects.push(TermEffect::Picked { purpose, id });
+                if !self.open_agent(&id) {
+                    effects.push(TermEffect::Picked { purpose, id });
+                }
             }
         }
+        self.wish_preview(effects);
         if self.overlay.is_none() {
             // Keys of an overlay must not reach a question behind it.
             self.asks.typed_elsewhere(self.now);
@@ -154,12 +181,28 @@ impl TermModel {
 
     /// Everything that was said and done, on a screen of its own.
     pub(crate) fn open_transcript(&mut self) {
-        let mut lines = crate::transcript::all_lines(&self.items, &self.look, self.size.columns);
+        let mut lines = self.all_lines();
         if let crate::model::Speaking::Answer(_, source) = &self.speaking {
             lines.push(InkLine::blank());
             lines.extend(crate::transcript::answer_lines(source, &self.look, self.size.columns));
         }
         self.overlay = Some(Overlay::pager("Transcript", lines, true));
+    }
+
+    /// What the selected row would show is asked for, once.
+    pub(crate) fn wish_preview(&mut self, effects: &mut Vec<TermEffect>) {
+        let wish = self.overlay.as_mut().and_then(Overlay::preview_wish);
+        let Some((purpose, id)) = wish else { return };
+        match self.agent_lines(&id) {
+            Some(lines) => self.preview(&id, lines),
+            None => effects.push(TermEffect::Preview { purpose, id }),
+        }
+    }
+
+    fn preview(&mut self, id: &str, lines: Vec<haft_tool::Line>) {
+        if let Some(overlay) = &mut self.overlay {
+            overlay.preview(id, lines);
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

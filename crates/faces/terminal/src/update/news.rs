@@ -2,8 +2,6 @@
 
 use crate::{
     effect::TermEffect,
-    keymap::KeyMap,
-    look::WrapStyle,
     markdown::MarkdownStream,
     model::{RunningCall, Speaking, TalkState, TermModel},
     news::{CallFinish, MeterNews, PanelText, SessionNews, TurnPhase},
@@ -38,9 +36,7 @@ impl TermModel {
                 let lines = prompt_lines(&text);
                 self.show_item(TranscriptItem::Prompt(text), lines);
             }
-            SessionNews::LeftOut(count) => {
-                self.notice(&format!("{count} earlier messages are not shown here"));
-            }
+            SessionNews::Earlier(earlier) => self.take_earlier(earlier, effects),
             SessionNews::Text(piece) => self.speak(&piece),
             SessionNews::Thinking(piece) => self.think(&piece),
             SessionNews::BlockEnded => self.finish_speaking(),
@@ -78,15 +74,17 @@ impl TermModel {
                 self.notice("a new conversation begins; the old one is kept (/resume)");
             }
             SessionNews::Panel(panel) => self.panel(panel),
-            SessionNews::Pick { purpose, title, rows } => {
-                self.overlay = Some(Overlay::picker(purpose, title, rows));
+            SessionNews::Pick { purpose, title, rows, previewed } => {
+                let picker = Overlay::picker(purpose, title, rows);
+                self.overlay = Some(if previewed { picker.previewed() } else { picker });
+                self.wish_preview(effects);
             }
+            SessionNews::Preview { id, lines } => self.preview(&id, lines),
+            SessionNews::AgentBegan { id, title } => self.agent_began(id, title),
+            SessionNews::AgentNews { id, news } => self.agent_news(&id, *news),
+            SessionNews::Picture(picture) => self.picture(picture, effects),
             SessionNews::Files { query, found } => self.offers.files(&query, found),
-            SessionNews::Preferences { keys, vi, still, by_words } => {
-                let (map, problems) = KeyMap::with(&keys);
-                self.set_keys(map, &problems);
-                self.prefer(vi, still, by_words);
-            }
+            SessionNews::Preferences(wanted) => self.prefer(&wanted),
             SessionNews::Begin(text) => {
                 self.history.add(&text, self.epoch_ms + self.now);
                 self.queue.push(text);
@@ -100,12 +98,21 @@ impl TermModel {
         }
     }
 
-    fn prefer(&mut self, vi: bool, still: bool, by_words: bool) {
-        self.look.vi = vi;
-        self.look.motion &= !still;
-        if by_words {
-            self.look.wrap = WrapStyle::Words;
+    /// The beginning of an old conversation is in the transcript, and not shown.
+    fn take_earlier(&mut self, earlier: Vec<SessionNews>, effects: &mut Vec<TermEffect>) {
+        let (shown, wants_gap, before) = (self.finished.len(), self.wants_gap, self.items.len());
+        for news in earlier {
+            self.hear(news, effects);
         }
+        self.finish_speaking();
+        self.calls.clear();
+        self.finished.truncate(shown);
+        self.wants_gap = wants_gap;
+        let count = self.items.len() - before;
+        let key = self.keys.label(crate::keymap::KeyAction::Transcript);
+        let words = format!("{count} earlier messages and calls are not shown here; {key} shows them");
+        self.begin_item();
+        self.finished.extend(crate::transcript::notice_lines(&words));
     }
 
     fn call_began(&mut self, call: RunningCall) {
@@ -116,6 +123,9 @@ impl TermModel {
 
     fn phase(&mut self, phase: TurnPhase) {
         if let TalkState::Working(_, now) = &mut self.session {
+            if *now != phase {
+                self.phase_since = self.now;
+            }
             *now = phase;
         }
     }
@@ -221,7 +231,11 @@ impl TermModel {
             TalkState::Working(since, _) => since,
             _ => self.now,
         };
-        for call in std::mem::take(&mut self.calls) {
+        let own = |call: &RunningCall| call.id.starts_with(crate::model::OWN_COMMAND);
+        let (own, calls) = std::mem::take(&mut self.calls).into_iter().partition(own);
+        self.calls = own;
+        let calls: Vec<RunningCall> = calls;
+        for call in calls {
             let words = format!("· {} {} was stopped", call.name, call.headline);
             self.begin_item();
             self.finished.push(InkLine::of(&words, Ink::DIM).fit(Fit::Cut));

@@ -3,6 +3,8 @@
 use crate::{
     commands::{self, SlashTarget},
     effect::TermEffect,
+    keymap::KeyAction,
+    look::ScreenKind,
     model::{TalkState, TermModel},
     overlay::Overlay,
     transcript::{TranscriptItem, answer_lines, prompt_lines},
@@ -123,6 +125,12 @@ impl TermModel {
         match name {
             "help" => self.open_help(),
             "transcript" => self.open_transcript(),
+            "tasks" => self.open_tasks(effects),
+            "history" => self.act(KeyAction::SearchHistory, effects),
+            "paste" => self.act(KeyAction::PastePicture, effects),
+            "background" => self.act(KeyAction::ToBackground, effects),
+            "redraw" => self.act(KeyAction::Redraw, effects),
+            "screen" => self.switch_screen(),
             "editor" => effects.push(TermEffect::Edit(self.composer.whole())),
             "copy" => self.copy_answer(effects),
             "vim" => {
@@ -132,6 +140,18 @@ impl TermModel {
             }
             _ => effects.push(TermEffect::Quit),
         }
+    }
+
+    fn switch_screen(&mut self) {
+        self.look.screen = match self.look.screen {
+            ScreenKind::Inline => ScreenKind::Alternate,
+            ScreenKind::Alternate => ScreenKind::Inline,
+        };
+        self.scrolled = 0;
+        self.hint(match self.look.screen {
+            ScreenKind::Inline => "the conversation is in the terminal's scrollback",
+            ScreenKind::Alternate => "the conversation has its own screen: pageup and pagedown",
+        });
     }
 
     pub(super) fn open_help(&mut self) {

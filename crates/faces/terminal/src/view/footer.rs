@@ -8,6 +8,8 @@ use crate::{
     text::{Ink, InkLine, Tone, width_of},
 };
 
+/// What can be typed into an empty prompt.
+const IDLE_KEYS: &str = "/ commands · @ files · ? help";
 /// Below this width the footer says one thing.
 const NARROW: usize = 60;
 
@@ -53,6 +55,11 @@ pub(super) fn rows(model: &TermModel) -> Vec<ScreenRow> {
     }
     // What does not fit is left out, the keys first.
     let wide = |items: &[(String, Ink)]| items.iter().map(|it| width_of(&it.0) + 3).sum::<usize>();
+    if width < wide(&items)
+        && let Some(last) = items.last_mut().filter(|it| it.0 == IDLE_KEYS)
+    {
+        last.0 = String::from("? help");
+    }
     while 1 < items.len() && width < wide(&items) {
         items.pop();
     }
@@ -86,14 +93,14 @@ fn keys(model: &TermModel) -> String {
     if model.asks.state.folded && !model.asks.waiting.is_empty() {
         return String::from("tab answers the question");
     }
-    if model.is_working() {
+    if model.is_working() || model.runs_own_commands() {
         return match model.composer.is_empty() {
             true => format!("{} stops", key(KeyAction::Stop)),
             false => format!("{} stops · {} queues", key(KeyAction::Stop), key(KeyAction::Send)),
         };
     }
     if model.composer.is_empty() {
-        return String::from("/ commands · @ files · ? help");
+        return String::from(IDLE_KEYS);
     }
     format!("{} sends · {} new line", key(KeyAction::Send), key(KeyAction::Newline))
 }

@@ -172,8 +172,12 @@ fn activity_rows(model: &TermModel) -> Vec<ScreenRow> {
         TurnPhase::Thinking => String::from("thinking"),
         TurnPhase::Answering => String::from("answering"),
         TurnPhase::Calling(name) => format!("writing a call of {name}"),
-        TurnPhase::Retrying { why, attempt: (now, most), .. } => {
-            format!("asking again ({now} of {most}): {why}")
+        TurnPhase::Retrying { why, attempt: (now, most), in_ms } => {
+            let left = in_ms.saturating_sub(model.now.saturating_sub(model.phase_since));
+            match left.div_ceil(1000) {
+                0 => format!("asking again ({now} of {most}): {why}"),
+                left => format!("asking again in {left} s ({now} of {most}): {why}"),
+            }
         }
         TurnPhase::Compacting => String::from("summing the conversation up"),
     };

@@ -1,6 +1,6 @@
 //! Nothing is decided by accident.
 
-use haft_terminal::{AskAnswer, AskChoice, SessionNews, TermEffect, TermEvent};
+use haft_terminal::{AskAnswer, AskChoice, AskKind, ChoiceRow, SessionNews, TermEffect, TermEvent};
 
 use crate::rig::{Rig, question};
 
@@ -146,4 +146,37 @@ fn pastes_and_type_ahead_are_the_draft_while_a_question_is_open() {
     rig.wait(100);
     assert_eq!(answers(&rig), []);
     assert_eq!(rig.model.draft().whole(), "y\ny\n");
+}
+
+#[test]
+fn a_rule_is_narrowed_before_it_is_kept_and_a_bad_one_is_refused() {
+    let mut rig = working();
+    let SessionNews::Asked(mut card) = question("q") else { unreachable!("it is a question") };
+    let AskKind::Choice(rows) = &mut card.kind else { unreachable!("it has rows") };
+    rows[1] = ChoiceRow {
+        key: 'r',
+        label: String::from("Yes, with a rule of your own"),
+        words: true,
+        given: String::from("Bash(rm:*)"),
+        ..ChoiceRow::default()
+    };
+    rig.news(SessionNews::Asked(card));
+    rig.wait(500);
+    rig.key("r");
+    rig.wait(200);
+    assert!(rig.screen().contains("› Bash(rm:*)"), "{}", rig.screen());
+    for _ in 0..3 {
+        rig.key("backspace");
+    }
+    rig.typed(" build)");
+    rig.key("enter");
+    assert_eq!(answers(&rig), [choice(1, "Bash(rm build)")]);
+    // It stays until somebody takes it away.
+    let why = String::from("that is no rule");
+    rig.news(SessionNews::AnswerRefused { id: String::from("q"), why });
+    rig.frame();
+    assert!(rig.screen().contains("that is no rule"), "{}", rig.screen());
+    rig.news(SessionNews::Withdrawn(String::from("q")));
+    rig.frame();
+    assert!(!rig.screen().contains("Bash wants to run"), "{}", rig.screen());
 }

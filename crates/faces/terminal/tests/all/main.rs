@@ -3,6 +3,8 @@
 
 mod asks;
 mod documents;
+mod live;
 mod resize;
 mod rig;
+mod scenarios;
 mod screens;

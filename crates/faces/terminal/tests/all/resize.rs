@@ -35,6 +35,39 @@ fn every_line_stays_once_through_eight_sizes_in_mid_stream() {
     assert_eq!(prompts, 1, "{}", rig.screen());
 }
 
+/// Also when the size changes at every step, in code, tables, lists and long lines.
+#[test]
+fn every_line_stays_once_when_the_size_changes_at_every_step() {
+    let mut rig = Rig::new(80, 24);
+    rig.typed("go");
+    rig.key("enter");
+    let (mut sizes, mut number) = (SIZES.iter().cycle(), 0);
+    let mut mark = || {
+        number += 1;
+        format!("<{:03}>", number - 1)
+    };
+    for round in 0..12 {
+        let pieces = [
+            format!("Words {} that go on for a while, {}", mark(), "long ".repeat(round * 3)),
+            format!("and end {}.\n\n", mark()),
+            format!("```rust\nlet a = \"{}\"; // why\n", mark()),
+            format!("let b = 2; // {}\n```\n", mark()),
+            format!("- item {}\n- item {}\n", mark(), mark()),
+            format!("\n| a | b |\n|---|---|\n| {} | x |\n", mark()),
+            String::from("\nAfter the table.\n\n"),
+        ];
+        for piece in pieces {
+            rig.news(text(&piece));
+            rig.frame();
+            let (columns, rows) = sizes.next().unwrap();
+            rig.resize(*columns, *rows);
+        }
+    }
+    rig.news(ended());
+    rig.frame();
+    assert_eq!(markers(&rig, number), [], "{}", rig.lines().join("\n"));
+}
+
 #[test]
 fn what_stood_there_before_is_never_touched() {
     let mut rig = Rig::opening(80, 24, haft_terminal::TermLook::default());

@@ -87,6 +87,7 @@ impl Rig {
         if self.alternate.take().is_some() {
             self.write(&AltPainter::leave());
         }
+        self.painter.set_look(self.model.look());
         let frame = view(&self.model);
         assert!(frame.region.len() < size.rows.max(2), "the region has {} rows", frame.region.len());
         assert!(frame.caret.row < frame.region.len().max(1), "the caret is outside");
@@ -153,6 +154,7 @@ pub(crate) fn question(id: &str) -> SessionNews {
         detail: Vec::new(),
         twice,
         words,
+        given: String::new(),
         edits: None,
     };
     let rows = vec![

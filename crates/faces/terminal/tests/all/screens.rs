@@ -1,13 +1,13 @@
 //! Screens, as a person sees them.
 
 use haft_terminal::{
-    CallFinish, Colours, MeterNews, SessionNews, SlashName, TermEffect, TermLook, TurnPhase,
+    CallFinish, Colours, MeterNews, PickRow, SessionNews, SlashName, TermEffect, TermLook, TurnPhase,
 };
 use haft_tool::{Line, LineStyle, Rendered};
 
 use crate::rig::{Rig, ended, question, text};
 
-const SIZES: [(usize, usize); 4] = [(40, 12), (60, 24), (80, 24), (120, 40)];
+const SIZES: [(usize, usize); 5] = [(40, 12), (60, 24), (80, 24), (120, 40), (200, 60)];
 
 fn meter() -> SessionNews {
     SessionNews::Meter(MeterNews {
@@ -72,6 +72,37 @@ fn golden_screens_of_every_size() {
         rig.news(ended());
         rig.typed("/co");
         insta::assert_snapshot!(format!("offered_{columns}x{rows}"), rig.screen());
+    }
+}
+
+#[test]
+fn golden_screens_of_every_view() {
+    for (columns, rows) in [(40, 12), (80, 24)] {
+        let mut rig = Rig::new(columns, rows);
+        conversation(&mut rig);
+        rig.key("ctrl+o");
+        insta::assert_snapshot!(format!("transcript_{columns}x{rows}"), rig.screen());
+        rig.key("q");
+        let row = |id: &str, detail: &str| PickRow {
+            id: id.to_owned(),
+            title: format!("session {id}"),
+            detail: detail.to_owned(),
+            preview: Vec::new(),
+        };
+        rig.news(SessionNews::Pick {
+            purpose: String::from("session"),
+            title: String::from("Go on with"),
+            rows: vec![row("one", "3 min ago"), row("two", "2 d ago")],
+            previewed: true,
+        });
+        let lines = (0..9).map(|number| Line::new(LineStyle::Added, format!("+line {number}"))).collect();
+        rig.news(SessionNews::Preview { id: String::from("one"), lines });
+        rig.frame();
+        insta::assert_snapshot!(format!("picker_{columns}x{rows}"), rig.screen());
+        rig.key("esc");
+        rig.news(ended());
+        rig.key("?");
+        insta::assert_snapshot!(format!("help_{columns}x{rows}"), rig.screen());
     }
 }
 
@@ -211,7 +242,7 @@ fn what_it_waits_for_is_said() {
         (TurnPhase::Calling(String::from("Edit")), "writing a call of Edit"),
         (
             TurnPhase::Retrying { why: String::from("overloaded"), in_ms: 1000, attempt: (2, 10) },
-            "asking again (2 of 10): overloaded",
+            "asking again in 1 s (2 of 10): overloaded",
         ),
         (TurnPhase::Compacting, "summing the conversation up"),
     ];

@@ -1,0 +1,147 @@
+//! A line of the person's own program below the prompt.
+
+use std::{
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use haft_session::SessionHandle;
+use haft_terminal::{MeterNews, SessionNews};
+use haft_types::text;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::NewsSink;
+
+/// It is asked at most so often.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longer it is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Columns of it at most.
+const WIDEST: usize = 300;
+
+/// The program of the settings, and whether it is being asked.
+#[derive(Clone)]
+pub(super) struct StatusLine {
+    command: String,
+    cwd: PathBuf,
+    /// Whether it is being asked, and what changed meanwhile.
+    state: Arc<Mutex<AskingState>>,
+}
+
+#[derive(Default)]
+struct AskingState {
+    busy: bool,
+    next: Option<StatusFacts>,
+}
+
+/// What the program is told about the session.
+#[derive(Clone, Default)]
+pub(super) struct StatusFacts {
+    pub(super) model: String,
+    pub(super) mode: String,
+    pub(super) usd: f64,
+    pub(super) context_percent: u8,
+}
+
+impl StatusLine {
+    /// The program of the settings, if there is one. Settings nobody trusts have
+    /// none.
+    pub(super) fn of(handle: &SessionHandle, cwd: PathBuf) -> Option<Self> {
+        let setting = handle.premises().loaded().settings.get("statusLine")?.value;
+        let command = match &setting {
+            Value::String(command) => command.clone(),
+            _ => setting["command"].as_str()?.to_owned(),
+        };
+        Some(Self { command, cwd, state: Arc::default() }).filter(|it| !it.command.trim().is_empty())
+    }
+
+    /// Asks it; what changes while it is being asked is told after a pause.
+    pub(super) fn ask(&self, session: String, facts: &StatusFacts, news: &NewsSink) {
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.next = Some(facts.clone());
+            if std::mem::replace(&mut state.busy, true) {
+                return;
+            }
+        }
+        let (line, news) = (self.clone(), news.clone());
+        tokio::spawn(async move {
+            while let Some(facts) = line.take_next() {
+                let said = tokio::time::timeout(PATIENCE, line.run(&session, &facts)).await.ok().flatten();
+                news.tell(SessionNews::Meter(MeterNews {
+                    status_line: Some(said.unwrap_or_default()),
+                    ..MeterNews::default()
+                }));
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+    }
+
+    /// What is to be told next; when there is nothing, nobody asks any more.
+    fn take_next(&self) -> Option<StatusFacts> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state.next.take();
+        state.busy = next.is_some();
+        next
+    }
+
+    async fn run(&self, session: &str, facts: &StatusFacts) -> Option<String> {
+        let told = json!({
+            "hook_event_name": "Status",
+            "session_id": session,
+            "cwd": self.cwd,
+            "model": {"id": facts.model, "display_name": facts.model},
+            "workspace": {"current_dir": self.cwd, "project_dir": self.cwd},
+            "version": env!("CARGO_PKG_VERSION"),
+            "permission_mode": facts.mode,
+            "cost": {"total_cost_usd": facts.usd},
+            "context_percent": facts.context_percent,
+        });
+        let mut child = tokio::process::Command::new("/bin/sh")
+            .args(["-c", &self.command])
+            .current_dir(&self.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .ok()?;
+        if let Some(mut input) = child.stdin.take() {
+            input.write_all(told.to_string().as_bytes()).await.ok();
+        }
+        let output = child.wait_with_output().await.ok()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        Some(text::one_line(&without_colours(said.lines().next()?), WIDEST))
+    }
+}
+
+/// The line without sequences that colour it: its colours are ours.
+fn without_colours(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\u{1b}[") {
+        out.push_str(&rest[..at]);
+        let behind = &rest[at + 2..];
+        let end = behind.find(|it: char| ('@'..='~').contains(&it)).map_or(behind.len(), |end| end + 1);
+        rest = &behind[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_of_a_program_are_left_out() {
+        for (line, want) in
+            [("plain", "plain"), ("\u{1b}[1;32mgreen\u{1b}[0m end", "green end"), ("cut \u{1b}[3", "cut ")]
+        {
+            assert_eq!(without_colours(line), want);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Which colour a meaning has.
+//!
+//! The usual themes use the palette of the terminal, which people choose to fit
+//! their background; where a colour of the palette is known to vanish on white, the
+//! light theme has one that does not.
+
+use std::sync::Arc;
+
+use crate::text::Tone;
+
+/// The background that text stands on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TermBackground {
+    /// Dark, or unknown.
+    #[default]
+    Dark,
+    /// Light.
+    Light,
+}
+
+impl TermBackground {
+    /// What `COLORFGBG` says: the last number is the background's place in the
+    /// palette.
+    pub fn of_variable(value: &str) -> Option<Self> {
+        let number = value.rsplit(';').next()?.trim().parse::<u8>().ok()?;
+        Some(if matches!(number, 7 | 9..=15) { Self::Light } else { Self::Dark })
+    }
+
+    /// What a terminal answers when it is asked for its background:
+    /// `rgb:ffff/ffff/ffff`.
+    pub fn of_answer(answer: &str) -> Option<Self> {
+        let mut parts = answer.strip_prefix("rgb:").or_else(|| answer.strip_prefix("rgba:"))?.split('/');
+        let mut part = || -> Option<f64> {
+            let hex = parts.next()?.trim();
+            let most = 16_u32.checked_pow(u32::try_from(hex.len()).ok()?)?.checked_sub(1)?;
+            Some(f64::from(u32::from_str_radix(hex, 16).ok()?) / f64::from(most.max(1)))
+        };
+        let (red, green, blue) = (part()?, part()?, part()?);
+        Some(if 0.5 < 0.299 * red + 0.587 * green + 0.114 * blue { Self::Light } else { Self::Dark })
+    }
+}
+
+/// Colours by their meaning, as the terminal is told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Theme {
+    name: Arc<str>,
+    codes: [Arc<str>; TONES.len()],
+}
+
+/// Tones and what settings call them.
+const TONES: [(Tone, &str); 10] = [
+    (Tone::Accent, "accent"),
+    (Tone::Good, "good"),
+    (Tone::Bad, "bad"),
+    (Tone::Warn, "warn"),
+    (Tone::Info, "info"),
+    (Tone::Code, "code"),
+    (Tone::Keyword, "keyword"),
+    (Tone::Text, "text"),
+    (Tone::Number, "number"),
+    (Tone::Name, "name"),
+];
+
+/// Built-in themes: their names, and colours in the order of the tones.
+const THEMES: [(&str, [&str; TONES.len()]); 4] = [
+    ("dark", ["36", "32", "31", "33", "34", "35", "35", "32", "36", "34"]),
+    (
+        "light",
+        ["38;5;24", "38;5;22", "38;5;124", "38;5;94", "34", "38;5;90", "38;5;90", "38;5;22", "38;5;24", "34"],
+    ),
+    // Blue and orange instead of green and red.
+    ("dark-daltonized", ["36", "38;5;75", "38;5;208", "33", "34", "35", "35", "38;5;75", "36", "34"]),
+    (
+        "light-daltonized",
+        ["38;5;24", "38;5;25", "38;5;130", "38;5;94", "34", "38;5;90", "38;5;90", "38;5;25", "38;5;24", "34"],
+    ),
+];
+
+/// The sixteen colours of the palette, as people call them.
+const PALETTE: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+
+impl Default for Theme {
+    fn default() -> Self {
+        Self::of_background(TermBackground::Dark)
+    }
+}
+
+impl Theme {
+    /// The usual theme on this background.
+    pub fn of_background(background: TermBackground) -> Self {
+        let at = usize::from(background == TermBackground::Light);
+        let (name, codes) = THEMES[at];
+        Self { name: Arc::from(name), codes: codes.map(Arc::from) }
+    }
+
+    /// A built-in theme by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        let (name, codes) = THEMES.iter().find(|it| it.0 == name)?;
+        Some(Self { name: Arc::from(*name), codes: codes.map(Arc::from) })
+    }
+
+    /// The names of the built-in themes.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        THEMES.iter().map(|it| it.0)
+    }
+
+    /// Another colour for a meaning; says what is wrong with it.
+    pub fn set(&mut self, tone: &str, colour: &str) -> Result<(), String> {
+        let Some(at) = TONES.iter().position(|it| it.1 == tone) else {
+            let known: Vec<&str> = TONES.iter().map(|it| it.1).collect();
+            return Err(format!("there is no colour for `{tone}`; there are {}", known.join(", ")));
+        };
+        let code = code_of(colour)
+            .ok_or_else(|| format!("`{colour}` is no colour: a name (bright-blue), 0 to 255, or #rrggbb"))?;
+        self.codes[at] = Arc::from(code);
+        Ok(())
+    }
+
+    /// What the terminal is told for a tone; nothing for its own colour.
+    pub(crate) fn code(&self, tone: Tone) -> Option<&str> {
+        let at = TONES.iter().position(|it| it.0 == tone)?;
+        Some(&*self.codes[at]).filter(|it| !it.is_empty())
+    }
+}
+
+fn code_of(colour: &str) -> Option<String> {
+    let colour = colour.trim().to_ascii_lowercase();
+    if colour == "default" || colour == "none" {
+        return Some(String::new());
+    }
+    if let Some(hex) = colour.strip_prefix('#').filter(|it| it.len() == 6 && it.is_ascii()) {
+        let part = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+        return Some(format!("38;2;{};{};{}", part(0)?, part(2)?, part(4)?));
+    }
+    if let Ok(number) = colour.parse::<u8>() {
+        return Some(format!("38;5;{number}"));
+    }
+    let (base, name) = match colour.strip_prefix("bright-") {
+        Some(name) => (90, name),
+        None if colour == "gray" || colour == "grey" => return Some(String::from("90")),
+        None => (30, colour.as_str()),
+    };
+    PALETTE.iter().position(|it| *it == name).map(|at| (base + at).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backgrounds_are_told_apart() {
+        for (answer, want) in [
+            ("rgb:ffff/ffff/ffff", Some(TermBackground::Light)),
+            ("rgb:1e1e/1e1e/2e2e", Some(TermBackground::Dark)),
+            ("rgb:fd/f6/e3", Some(TermBackground::Light)),
+            ("rgb:zz/f6/e3", None),
+            ("rgb:ff/ff", None),
+            ("", None),
+        ] {
+            assert_eq!(TermBackground::of_answer(answer), want, "{answer}");
+        }
+        for (value, want) in [
+            ("15;0", Some(TermBackground::Dark)),
+            ("0;15", Some(TermBackground::Light)),
+            ("0;default;7", Some(TermBackground::Light)),
+            ("x", None),
+        ] {
+            assert_eq!(TermBackground::of_variable(value), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn colours_are_named_as_people_name_them() {
+        let mut theme = Theme::default();
+        for (colour, want) in [
+            ("red", Some("31")),
+            ("bright-blue", Some("94")),
+            ("GRAY", Some("90")),
+            ("208", Some("38;5;208")),
+            ("#ff8000", Some("38;2;255;128;0")),
+            ("default", None),
+        ] {
+            assert_eq!(theme.set("accent", colour), Ok(()), "{colour}");
+            assert_eq!(theme.code(Tone::Accent), want, "{colour}");
+        }
+        assert!(theme.set("accent", "#ff80zz").is_err());
+        assert!(theme.set("sky", "blue").is_err_and(|it| it.contains("accent")));
+        assert!(Theme::named("light").is_some() && Theme::named("pink").is_none());
+    }
+}

@@ -1,0 +1,163 @@
+//! What goes on beside the conversation: agents, commands in the background, the
+//! colour of the terminal.
+
+use haft_tool::{Line, LineStyle};
+
+use crate::{
+    effect::TermEffect,
+    keymap::KeyMap,
+    look::{ScreenKind, WrapStyle},
+    model::{AgentTrack, TermModel},
+    news::{PickRow, PictureNews, SessionNews, TermPreferences},
+    overlay::{Overlay, PickAction},
+    theme::{TermBackground, Theme},
+    transcript::{TranscriptItem, all_lines},
+};
+
+/// Lines of an agent that are shown before it is opened.
+const PREVIEWED: usize = 200;
+
+impl TermModel {
+    pub(super) fn background(&mut self, background: TermBackground) {
+        if self.look.follows_background {
+            self.look.theme = Theme::of_background(background);
+        }
+    }
+
+    pub(super) fn prefer(&mut self, wanted: &TermPreferences) {
+        let (map, problems) = KeyMap::with(&wanted.keys);
+        self.set_keys(map, &problems);
+        self.look.vi = wanted.vi;
+        self.look.motion &= !wanted.still;
+        if wanted.by_words {
+            self.look.wrap = WrapStyle::Words;
+        }
+        if wanted.own_screen {
+            self.look.screen = ScreenKind::Alternate;
+        }
+        self.look.alert = wanted.alert.unwrap_or(self.look.alert);
+        let mut problems = Vec::new();
+        match wanted.theme.as_deref() {
+            None | Some("auto") => (),
+            Some(name) => match Theme::named(name) {
+                Some(theme) => (self.look.theme, self.look.follows_background) = (theme, false),
+                None => {
+                    let known: Vec<&str> = Theme::names().collect();
+                    problems
+                        .push(format!("there is no theme `{name}`; there are auto, {}", known.join(", ")));
+                }
+            },
+        }
+        for (tone, colour) in &wanted.colours {
+            self.look.follows_background = false;
+            problems.extend(self.look.theme.set(tone, colour).err());
+        }
+        for problem in problems {
+            self.notice(&problem);
+        }
+    }
+
+    /// What an agent said or did becomes part of its own transcript.
+    pub(super) fn agent_news(&mut self, id: &str, news: SessionNews) {
+        let Some(agent) = self.agents.iter_mut().find(|it| it.id == id) else { return };
+        match news {
+            SessionNews::Text(piece) => agent.speaking.push_str(&piece),
+            SessionNews::SaidBefore(text) => agent.items.push(TranscriptItem::Prompt(text)),
+            SessionNews::CallEnded(call) => {
+                agent.end_speaking();
+                agent.items.push(TranscriptItem::Call(call));
+            }
+            SessionNews::Notice(text) => {
+                agent.end_speaking();
+                agent.items.push(TranscriptItem::Notice(text));
+            }
+            _ => agent.end_speaking(),
+        }
+    }
+
+    pub(super) fn agent_began(&mut self, id: String, title: String) {
+        match self.agents.iter_mut().find(|it| it.id == id) {
+            Some(agent) => agent.title = title,
+            None => self.agents.push(AgentTrack { id, title, items: Vec::new(), speaking: String::new() }),
+        }
+    }
+
+    /// Opens what an agent said and did; says whether there is such an agent.
+    pub(super) fn open_agent(&mut self, id: &str) -> bool {
+        let Some(agent) = self.agents.iter().find(|it| it.id == id) else { return false };
+        let lines = all_lines(&agent.told(), &self.look, self.size.columns);
+        self.overlay = Some(Overlay::pager(&agent.title, lines, true));
+        true
+    }
+
+    /// The end of what an agent said and did.
+    pub(super) fn agent_lines(&self, id: &str) -> Option<Vec<Line>> {
+        let agent = self.agents.iter().find(|it| it.id == id)?;
+        let lines = all_lines(&agent.told(), &self.look, self.size.columns);
+        let from = lines.len().saturating_sub(PREVIEWED);
+        Some(lines[from..].iter().map(|line| Line::new(LineStyle::Plain, line.to_text())).collect())
+    }
+
+    /// Commands in the background and agents: look, stop.
+    pub(super) fn open_tasks(&mut self, effects: &mut Vec<TermEffect>) {
+        let mut rows = self.tasks.clone();
+        for agent in self.agents.iter().rev() {
+            if !rows.iter().any(|row| row.id == agent.id) {
+                let running = self.calls.iter().any(|it| it.note.contains(&agent.title));
+                let detail = if running { "works" } else { "agent" };
+                rows.push(PickRow {
+                    id: agent.id.clone(),
+                    title: agent.title.clone(),
+                    detail: detail.to_owned(),
+                    preview: Vec::new(),
+                });
+            }
+        }
+        if rows.is_empty() {
+            return self.hint("nothing runs in the background, and no agent has worked here");
+        }
+        let (purpose, title) = (String::from("task"), String::from("In the background"));
+        let action = PickAction { key: "ctrl+x", about: "stops it", purpose: "task-stop" };
+        self.overlay = Some(Overlay::picker(purpose, title, rows).previewed().with_action(action));
+        self.wish_preview(effects);
+    }
+
+    pub(super) fn picture(&mut self, news: PictureNews, effects: &mut Vec<TermEffect>) {
+        match news {
+            PictureNews::There { path, label } => {
+                let named = if path.contains(char::is_whitespace) {
+                    format!("@\"{path}\"")
+                } else {
+                    format!("@{path}")
+                };
+                self.composer.insert_mark(&named, &label);
+                self.composer.insert(" ");
+            }
+            PictureNews::Missing { text, why } => {
+                if !text.is_empty() {
+                    self.composer.paste(&text);
+                }
+                self.hint(&why);
+            }
+        }
+        self.draft_changed(effects);
+    }
+}
+
+impl AgentTrack {
+    fn end_speaking(&mut self) {
+        let said = std::mem::take(&mut self.speaking);
+        if !said.trim().is_empty() {
+            self.items.push(TranscriptItem::Answer(said));
+        }
+    }
+
+    /// Everything, with what it is just saying.
+    fn told(&self) -> Vec<TranscriptItem> {
+        let mut items = self.items.clone();
+        if !self.speaking.trim().is_empty() {
+            items.push(TranscriptItem::Answer(self.speaking.clone()));
+        }
+        items
+    }
+}
