@@ -9,7 +9,9 @@
 )]
 
 mod acp;
+mod acp_buffers;
 mod acp_clients;
+mod acp_questions;
 mod agents;
 mod common;
 mod corpora;
@@ -63,3 +65,4 @@ mod tool;
 mod trust_and_keys;
 mod undo_commands;
 mod view;
+mod view_server;
