@@ -6,8 +6,6 @@ use crate::{index::LogIndex, row::IndexedCall};
 
 /// A call in time. Microseconds since the first of them.
 pub(crate) struct CallSpan<'a> {
-    /// Which call.
-    pub(crate) number: usize,
     pub(crate) call: &'a IndexedCall,
     pub(crate) start: i64,
     pub(crate) length: i64,
@@ -30,7 +28,7 @@ pub(crate) fn stages(micros: &StageMicros) -> [(&'static str, u64); 5] {
 /// The calls whose times the log has, with lanes.
 pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
     let mut spans: Vec<CallSpan<'_>> =
-        index.calls.iter().enumerate().filter_map(|(number, call)| span(number, call)).collect();
+        index.calls.iter().filter_map(span).collect();
     spans.sort_by_key(|it| it.start);
     let first = spans.first().map_or(0, |it| it.start);
     let mut ends: Vec<i64> = Vec::new();
@@ -46,19 +44,19 @@ pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
     spans
 }
 
-fn span(number: usize, call: &IndexedCall) -> Option<CallSpan<'_>> {
+fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
     let Some(line) = &call.line else {
         // Logs of others have only the moments of the call and of its result.
         let (began, ended) = (call.began?.checked_mul(1000)?, call.ended?.checked_mul(1000)?);
         let length = ended.checked_sub(began)?.max(0);
         let run = u64::try_from(length).unwrap_or(0);
         let stages = StageMicros { run, ..StageMicros::default() };
-        return Some(CallSpan { number, call, start: began, length, lane: 0, stages });
+        return Some(CallSpan { call, start: began, length, lane: 0, stages });
     };
     let length: u64 = stages(&line.micros).iter().fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
     let length = i64::try_from(length).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
     let end = crate::clock::millis(&line.timestamp)?.checked_mul(1000)?;
-    Some(CallSpan { number, call, start: end.checked_sub(length)?, length, lane: 0, stages: line.micros })
+    Some(CallSpan { call, start: end.checked_sub(length)?, length, lane: 0, stages: line.micros })
 }
 
 /// Time with long pauses left out: where a moment is, from 0 to 1.

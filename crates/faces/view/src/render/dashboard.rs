@@ -71,7 +71,7 @@ fn days(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     }
     out.raw("<svg class=\"chart\" role=\"img\" aria-label=\"Cost per day; the table below has the numbers\" ");
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 100\">");
-    let width = (1000.0 / shown.len() as f64).min(120.0);
+    let width = (1000.0 / shown.len() as f64).min(60.0);
     for (at, (day, usd)) in shown.iter().rev().enumerate() {
         let height = usd / most * 96.0;
         out.raw("<rect class=\"c-new\" x=\"").number(at as f64 * width + width * 0.1).raw("\" width=\"");

@@ -23,8 +23,8 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
     paths.dedup();
     out.raw("<p class=\"facts\">").count(changes.len()).raw(" changes of ").count(paths.len()).raw(" files.</p>");
     for change in changes {
-        out.raw("<section class=\"change\"><h3><span class=\"tool\">").text(&change.tool).raw("</span> ");
-        out.text(&moment(change.time)).raw(" <span class=\"tag\">").text(change.standing).raw("</span></h3>");
+        out.raw("<section class=\"change\"><h3><span class=\"tool\">").text(&change.tool).raw("</span> <span class=\"facts\">");
+        out.text(&moment(change.time)).raw("</span> <span class=\"tag\">").text(change.standing).raw("</span></h3>");
         for file in &change.files {
             out.raw("<details><summary><code class=\"what\">").text(&file.path).raw("</code> <span class=\"good\">+");
             out.count(file.added).raw("</span> <span class=\"bad\">−").count(file.removed).raw("</span> ");

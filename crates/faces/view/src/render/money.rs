@@ -85,7 +85,7 @@ fn bars(out: &mut Html, requests: &[IndexedRequest]) {
     legend(out, &[("c-read", "from cache"), ("c-write", "to cache"), ("c-new", "new input"), ("c-lost", "cache lost")]);
     out.raw("<svg class=\"chart\" role=\"img\" aria-label=\"Input of every request; the table below has the numbers\" ");
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 104\">");
-    let width = 1000.0 / shown.len() as f64;
+    let width = (1000.0 / shown.len() as f64).min(60.0);
     for (at, request) in shown.iter().enumerate() {
         let usage = &request.usage;
         let x = at as f64 * width;

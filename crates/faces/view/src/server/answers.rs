@@ -237,6 +237,16 @@ async fn pane(
     looking(shared, key, move |index, shared| {
         let mut out = Html::default();
         let setting = &shared.setting;
+        let title = match pane.as_str() {
+            "timeline" => "Timeline",
+            "cost" => "Cost and cache",
+            "window" => "What filled the window",
+            "permission" => "Permission",
+            "files" => "Files",
+            "agents" => "Agents",
+            _ => return StatusCode::NOT_FOUND.into_response(),
+        };
+        out.raw("<h2 class=\"hidden\">").raw(title).raw("</h2>");
         match pane.as_str() {
             "timeline" => timeline(&mut out, index, ask.page),
             "cost" => cost(&mut out, index),
@@ -246,8 +256,7 @@ async fn pane(
                 let offer = if setting.allow_undo { UndoOffer::Offered } else { UndoOffer::Told };
                 files(&mut out, &JournalChange::all(index, setting.state_dir.as_deref()), offer);
             }
-            "agents" => agents(&mut out, &AgentNode::all(index, Some(&shared.places))),
-            _ => return StatusCode::NOT_FOUND.into_response(),
+            _ => agents(&mut out, &AgentNode::all(index, Some(&shared.places))),
         }
         html(out)
     })
