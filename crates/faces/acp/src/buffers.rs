@@ -67,7 +67,12 @@ impl EditorBuffers {
 
     /// Asks, and waits so long; nothing when there was no answer. A question nobody
     /// waits for any more is taken back.
-    fn ask(&self, method: &'static str, params: Value, patience: Duration) -> Option<Result<Value, AcpError>> {
+    fn ask(
+        &self,
+        method: &'static str,
+        params: Value,
+        patience: Duration,
+    ) -> Option<Result<Value, AcpError>> {
         let (sender, receiver) = mpsc::channel();
         let editor = self.editor.clone();
         let asking = self.runtime.spawn(async move {

@@ -41,7 +41,12 @@ fn choices_of(input: &Value) -> Vec<AskedChoice> {
         if is_odd || all.iter().any(|other| other.question == question) {
             return Vec::new();
         }
-        all.push(AskedChoice { question, header: text(&it["header"]), options, many: it["multiSelect"] == true });
+        all.push(AskedChoice {
+            question,
+            header: text(&it["header"]),
+            options,
+            many: it["multiSelect"] == true,
+        });
     }
     all
 }
@@ -116,7 +121,10 @@ fn read_form(answer: Result<Value, AcpError>, choices: &[AskedChoice]) -> Result
         Some("accept") => (),
         Some("decline") => return Err(Answer::no("the user does not want to answer")),
         _ => {
-            return Err(Answer::Deny { message: String::from("the user cancelled the question"), interrupt: true });
+            return Err(Answer::Deny {
+                message: String::from("the user cancelled the question"),
+                interrupt: true,
+            });
         }
     }
     let content = &answer["content"];
@@ -147,12 +155,17 @@ async fn one_by_one(
     for choice in choices {
         let params = choice_request(session, asked, choice);
         let answer = editor.ask("session/request_permission", &params).await;
-        let answer = answer.map_err(|err| Answer::no(format!("the editor could not ask: {}", err.message)))?;
+        let answer =
+            answer.map_err(|err| Answer::no(format!("the editor could not ask: {}", err.message)))?;
         let outcome = &answer["outcome"];
         if outcome["outcome"] != "selected" {
-            return Err(Answer::Deny { message: String::from("the user cancelled the question"), interrupt: true });
+            return Err(Answer::Deny {
+                message: String::from("the user cancelled the question"),
+                interrupt: true,
+            });
         }
-        let chosen = outcome["optionId"].as_str().and_then(|id| id.strip_prefix(CHOICE)?.parse::<usize>().ok());
+        let chosen =
+            outcome["optionId"].as_str().and_then(|id| id.strip_prefix(CHOICE)?.parse::<usize>().ok());
         if let Some((label, _)) = chosen.and_then(|at| choice.options.get(at)) {
             answers.insert(choice.question.clone(), json!(label));
         }
@@ -163,9 +176,9 @@ async fn one_by_one(
 fn choice_request(session: &str, asked: &PermissionQuestion, choice: &AskedChoice) -> Value {
     let lines = choice.options.iter().map(|(label, about)| format!("- {label}: {about}"));
     let words = format!("{}\n{}", choice.question, lines.collect::<Vec<_>>().join("\n"));
-    let options = choice.options.iter().enumerate().map(|(at, (label, _))| {
-        json!({"optionId": format!("{CHOICE}{at}"), "name": label, "kind": "allow_once"})
-    });
+    let options = choice.options.iter().enumerate().map(
+        |(at, (label, _))| json!({"optionId": format!("{CHOICE}{at}"), "name": label, "kind": "allow_once"}),
+    );
     let none = json!({"optionId": NONE, "name": "No answer", "kind": "reject_once"});
     let options: Vec<Value> = options.chain([none]).collect();
     json!({
@@ -192,7 +205,10 @@ mod tests {
         assert_eq!(form(&choices)["properties"]["q1"]["oneOf"][0], json!({"const": "A", "title": "A: a"}));
         let accept = |content: Value| Ok(json!({"action": "accept", "content": content}));
         for (answer, want) in [
-            (accept(json!({"q1": "B", "q2": ["C", "D"]})), Some(json!({"Which?": "B", "What else?": "C, D"}))),
+            (
+                accept(json!({"q1": "B", "q2": ["C", "D"]})),
+                Some(json!({"Which?": "B", "What else?": "C, D"})),
+            ),
             (accept(json!({"q1_other": " neither ", "q2": []})), Some(json!({"Which?": "neither"}))),
             (accept(json!({"q1": 7})), Some(json!({}))),
             (Ok(json!({"action": "decline"})), None),

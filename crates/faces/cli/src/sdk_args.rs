@@ -113,8 +113,9 @@ struct Accepted {
     await_claim: bool,
     #[arg(long, hide = true)]
     project_config_root: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    ide: bool,
+    /// Use the editor that has this directory open: selection, diagnostics and diffs as tools of the server `ide`.
+    #[arg(long)]
+    pub(crate) ide: bool,
     #[arg(long, hide = true)]
     exclude_dynamic_system_prompt_sections: bool,
     #[arg(long, hide = true)]

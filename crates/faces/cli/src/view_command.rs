@@ -60,7 +60,8 @@ async fn show(args: &ViewArgs, options: &Options, state_dir: &Path, catalog: Arc
         state_dir: Some(state_dir.to_owned()),
         idle: Duration::from_secs(args.ends_after),
     };
-    let server = serve(places, setting, catalog).await.map_err(|err| format!("no page can be served: {err}"))?;
+    let server =
+        serve(places, setting, catalog).await.map_err(|err| format!("no page can be served: {err}"))?;
     let url = server.url(key.as_deref());
     print_line(&url)?;
     if !args.no_open && can_open() {

@@ -53,8 +53,12 @@ impl AgentNode {
         let model = index.requests.last().map(|it| it.model.clone()).filter(|it| !it.is_empty());
         Some(Self {
             parent: meta["parentAgentId"].as_str().map(str::to_owned),
-            kind: Some(word("agentType")).filter(|it| !it.is_empty()).unwrap_or_else(|| String::from("agent")),
-            description: Some(word("description")).filter(|it| !it.is_empty()).unwrap_or_else(|| index.name()),
+            kind: Some(word("agentType"))
+                .filter(|it| !it.is_empty())
+                .unwrap_or_else(|| String::from("agent")),
+            description: Some(word("description"))
+                .filter(|it| !it.is_empty())
+                .unwrap_or_else(|| index.name()),
             status,
             model: model.unwrap_or_else(|| word("model")),
             calls: index.calls.len(),
@@ -69,7 +73,10 @@ impl AgentNode {
 fn agent_logs(index: &LogIndex) -> Vec<PathBuf> {
     let dir = index.path().with_extension("").join("subagents");
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
-    entries.filter(|it| it.extension().is_some_and(|it| it == "jsonl") && it.is_file()).filter(is_agent).collect()
+    entries
+        .filter(|it| it.extension().is_some_and(|it| it == "jsonl") && it.is_file())
+        .filter(is_agent)
+        .collect()
 }
 
 fn is_agent(path: &PathBuf) -> bool {

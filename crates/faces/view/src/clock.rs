@@ -62,7 +62,9 @@ mod tests {
         ] {
             assert_eq!(millis(moment), want, "{moment}");
         }
-        for written in ["1970-01-01 00:00:00", "2026-11-16 23:10:53", "2024-02-29 12:00:00", "1999-12-31 23:59:59"] {
+        for written in
+            ["1970-01-01 00:00:00", "2026-11-16 23:10:53", "2024-02-29 12:00:00", "1999-12-31 23:59:59"]
+        {
             let read = millis(&written.replace(' ', "T")).unwrap_or_default();
             assert_eq!(moment(read), written);
         }

@@ -99,8 +99,18 @@ fn attachment(value: &Value) -> String {
 /// The most telling value of an input, on one line.
 pub(crate) fn telling(input: &Value) -> String {
     let named = [
-        "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "description", "subject",
-        "skill", "to", "prompt",
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "pattern",
+        "query",
+        "url",
+        "description",
+        "subject",
+        "skill",
+        "to",
+        "prompt",
     ];
     let found = named.iter().find_map(|key| input[*key].as_str());
     let words = found.map_or_else(|| input.to_string(), str::to_owned);

@@ -183,13 +183,7 @@ impl LogIndex {
         self.rows.push(IndexedRow { spot, kind, time, weight, of_child });
     }
 
-    fn message(
-        &mut self,
-        line: &SkimmedLine<'_>,
-        bytes: &[u8],
-        time: Option<i64>,
-        growth: &mut IndexGrowth,
-    ) {
+    fn message(&mut self, line: &SkimmedLine<'_>, bytes: &[u8], time: Option<i64>, growth: &mut IndexGrowth) {
         let Some(message) = &line.message else { return };
         let (of_child, by_model) = (line.is_sidechain == Some(true), line.kind == "assistant");
         let single = message.content.0.len() == 1;

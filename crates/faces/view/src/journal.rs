@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use haft_workspace::{
-    FileChange, FileState, HistoryItem, Journal, JournalLimits, Standing, Workspace, WorkspaceConfig, counts, patch,
+    FileChange, FileState, HistoryItem, Journal, JournalLimits, Standing, Workspace, WorkspaceConfig, counts,
+    patch,
 };
 
 use crate::index::LogIndex;
@@ -42,7 +43,9 @@ impl JournalChange {
     /// The changes of a session, the newest first.
     pub(crate) fn all(index: &LogIndex, state_dir: Option<&Path>) -> Vec<Self> {
         let Some(workspace) = state_dir.and_then(|dir| workspace(index, dir)) else { return Vec::new() };
-        let (Ok(history), Ok(journal)) = (workspace.history(), workspace.journal()) else { return Vec::new() };
+        let (Ok(history), Ok(journal)) = (workspace.history(), workspace.journal()) else {
+            return Vec::new();
+        };
         let id = index.id();
         let mine = |it: &&HistoryItem| it.entry.origin.session.as_ref().is_some_and(|of| of.as_str() == id);
         history.iter().filter(mine).take(MOST_CHANGES).map(|it| Self::of(it, journal)).collect()

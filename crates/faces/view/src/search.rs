@@ -8,11 +8,7 @@ use std::{
 use haft_types::text;
 use memchr::memmem;
 
-use crate::{
-    facts::RowContent,
-    index::LogIndex,
-    row::RowKind,
-};
+use crate::{facts::RowContent, index::LogIndex, row::RowKind};
 
 /// A row with the words.
 #[derive(Debug)]

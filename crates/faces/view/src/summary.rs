@@ -96,7 +96,8 @@ impl LogSummary {
         index.read_cut_line().ok();
         let summary = Self::of_index(&index);
         if let Some(file) = file
-            && let Ok(bytes) = serde_json::to_vec(&KeptSummary { form: FORM, size, inode, summary: summary.clone() })
+            && let Ok(bytes) =
+                serde_json::to_vec(&KeptSummary { form: FORM, size, inode, summary: summary.clone() })
         {
             replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Whenever).ok();
         }
@@ -143,7 +144,10 @@ impl LogSummary {
             None => (by, String::new()),
             Some(it) => {
                 let rule = it.rule.as_ref().map(|rule| format!(" {rule}")).unwrap_or_default();
-                (format!("{by}{rule} {}", it.reason).trim().to_owned(), it.way_out.clone().unwrap_or_default())
+                (
+                    format!("{by}{rule} {}", it.reason).trim().to_owned(),
+                    it.way_out.clone().unwrap_or_default(),
+                )
             }
         };
         let (tool, has_room) = (&call.tool, self.denials.len() < MOST_DENIALS);

@@ -27,8 +27,7 @@ pub(crate) fn stages(micros: &StageMicros) -> [(&'static str, u64); 5] {
 
 /// The calls whose times the log has, with lanes.
 pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
-    let mut spans: Vec<CallSpan<'_>> =
-        index.calls.iter().filter_map(span).collect();
+    let mut spans: Vec<CallSpan<'_>> = index.calls.iter().filter_map(span).collect();
     spans.sort_by_key(|it| it.start);
     let first = spans.first().map_or(0, |it| it.start);
     let mut ends: Vec<i64> = Vec::new();

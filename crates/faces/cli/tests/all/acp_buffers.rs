@@ -87,8 +87,11 @@ async fn an_editor_that_is_behind_loses_and_a_conflict_is_refused_with_both_side
         edit("latin.txt", "lait", "the"),
         Turn::text("Done."),
     ];
-    let buffers =
-        [("behind.txt", "one\ntwo\nthree\n"), ("both.txt", "one\ntwo\nthree\n"), ("latin.txt", "café, typed\n")];
+    let buffers = [
+        ("behind.txt", "one\ntwo\nthree\n"),
+        ("both.txt", "one\ntwo\nthree\n"),
+        ("latin.txt", "café, typed\n"),
+    ];
     let (mut editor, _model, session) = start(&haft, turns, &buffers).await;
     editor.prompt(&session, "go").await.unwrap();
     let told = results(&editor, &session);

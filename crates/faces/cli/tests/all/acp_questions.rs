@@ -8,7 +8,10 @@ use crate::{common::Haft, editor::EditorClient};
 fn fills_in(method: &str, params: &Value) -> Option<Value> {
     match method {
         "elicitation/create" => {
-            assert_eq!(params["requestedSchema"]["properties"]["q1"]["oneOf"][1]["const"], "Blue", "{params}");
+            assert_eq!(
+                params["requestedSchema"]["properties"]["q1"]["oneOf"][1]["const"], "Blue",
+                "{params}"
+            );
             Some(json!({"action": "accept", "content": {"q1": "Blue", "q2_other": "as it is"}}))
         }
         _ => None,

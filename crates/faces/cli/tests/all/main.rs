@@ -12,6 +12,7 @@ mod acp;
 mod acp_buffers;
 mod acp_clients;
 mod acp_questions;
+mod acp_random;
 mod agents;
 mod common;
 mod corpora;
@@ -31,6 +32,7 @@ mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
+mod ide_bridge;
 mod log_lines;
 mod mcp;
 mod mcp_host;

@@ -77,7 +77,9 @@ async fn session(haft: &Haft) -> PathBuf {
     let script = Script::of([
         Turn::of([
             Piece::thinking("Let me **see** what is there."),
-            Piece::text(format!("# Plan\n\nFirst `look`, then *change*:\n\n- a\n- b\n\n```rust\nfn main() {{}}\n```\n\n{HOSTILE}")),
+            Piece::text(format!(
+                "# Plan\n\nFirst `look`, then *change*:\n\n- a\n- b\n\n```rust\nfn main() {{}}\n```\n\n{HOSTILE}"
+            )),
             Piece::tool("Read", json!({"file_path": "a.txt"})),
             Piece::tool("Grep", json!({"pattern": HOSTILE})),
             Piece::tool("Glob", json!({"pattern": "**/*.txt"})),
@@ -140,7 +142,8 @@ async fn only_its_own_page_with_the_token_is_answered() {
         (&format!("{api}/rows?from=18446744073709551615&count=5"), format!("{same}{bearer}"), 200),
         (&format!("{api}/pane/nonsense"), format!("{same}{bearer}"), 404),
     ] {
-        let (status, answer) = served.raw(&format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n"));
+        let (status, answer) =
+            served.raw(&format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n"));
         assert_eq!(status, want, "{path} {headers}\n{answer}");
         assert!(answer.contains("default-src 'none'; script-src 'self'"), "{answer}");
         assert!(answer.contains("nosniff") && answer.contains("no-referrer"), "{answer}");
@@ -166,8 +169,11 @@ async fn parts_of_a_session_are_told_and_a_change_is_taken_back() {
     let api = format!("/api/log/{}", served.session);
     for (path, parts) in [
         ("", vec!["Change one to three", "\"undo\":true"]),
-        ("/rows?from=0&count=100", vec!["class=\"row person\"", "<code>look</code>", "&lt;script&gt;", "denied"]),
-        ("/pane/timeline", vec!["s-run", "5 calls", "<table class=\"waterfall\""]),
+        (
+            "/rows?from=0&count=100",
+            vec!["class=\"row person\"", "<code>look</code>", "&lt;script&gt;", "denied"],
+        ),
+        ("/pane/timeline", vec!["s-run", "6 calls", "<table class=\"waterfall\""]),
         ("/pane/cost", vec!["From cache", "<rect class=\"c-"]),
         ("/pane/window", vec!["of a window of", "<path class=\"w-"]),
         ("/pane/permission", vec!["⊘ denied", "Bash(rm *)"]),
@@ -203,7 +209,8 @@ async fn a_browser_shows_it_to_everybody() {
     let Some(dir) = editor_kits::browser() else { return };
     let served = Served::start(&haft, &["--no-open", &log.display().to_string()]);
     let script = dir.join("page_live.mjs");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/page_live.mjs"), &script).unwrap();
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/page_live.mjs"), &script)
+        .unwrap();
     let mut node = std::process::Command::new("node");
     node.arg(script).arg(&served.url).arg(&log).env("HOME", haft.home());
     node.args(std::env::var_os("HAFT_PICTURES"));

@@ -41,7 +41,11 @@ fn level(out: &mut Html, nodes: &[AgentNode], parent: Option<&str>, depth: usize
             out.text(&format!(" · {}", money(node.usd)));
         }
         if let Some(key) = &node.key {
-            out.raw(" · <a href=\"#s=").text(key).raw("\" data-session=\"").text(key).raw("\">its own page</a>");
+            out.raw(" · <a href=\"#s=")
+                .text(key)
+                .raw("\" data-session=\"")
+                .text(key)
+                .raw("\">its own page</a>");
         }
         out.raw("</p>");
         level(out, nodes, Some(&node.id), depth + 1);

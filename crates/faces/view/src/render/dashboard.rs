@@ -36,7 +36,12 @@ pub(crate) fn dashboard(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     out.raw("</ul>");
     days(out, logs);
     out.raw("<div class=\"grid\">");
-    costs(out, "Cost by model", "Model", added(logs, |it| it.models.iter().map(|(name, usd)| (name.clone(), *usd)).collect()));
+    costs(
+        out,
+        "Cost by model",
+        "Model",
+        added(logs, |it| it.models.iter().map(|(name, usd)| (name.clone(), *usd)).collect()),
+    );
     costs(out, "Cost by project", "Project", added(logs, |it| vec![(it.cwd.clone(), it.usd)]));
     out.raw("</div>");
     tools(out, logs);
@@ -69,7 +74,9 @@ fn days(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
         out.raw("<p class=\"empty\">Nothing with a known price.</p>");
         return;
     }
-    out.raw("<svg class=\"chart\" role=\"img\" aria-label=\"Cost per day; the table below has the numbers\" ");
+    out.raw(
+        "<svg class=\"chart\" role=\"img\" aria-label=\"Cost per day; the table below has the numbers\" ",
+    );
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 100\">");
     let width = (1000.0 / shown.len() as f64).min(60.0);
     for (at, (day, usd)) in shown.iter().rev().enumerate() {
@@ -88,12 +95,17 @@ fn days(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
 
 fn costs(out: &mut Html, title: &'static str, column: &'static str, sums: Vec<(String, f64)>) {
     let most = sums.first().map_or(0.0, |it| it.1).max(1e-9);
-    out.raw("<section><h3>").raw(title).raw("</h3><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">").raw(column);
+    out.raw("<section><h3>")
+        .raw(title)
+        .raw("</h3><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">")
+        .raw(column);
     out.raw("</th><th scope=\"col\">Share</th><th scope=\"col\">Cost</th></tr></thead><tbody>");
     for (name, usd) in sums.iter().take(MOST) {
         out.raw("<tr><td class=\"words\">").text(if name.is_empty() { "unknown" } else { name });
         out.raw("</td><td class=\"bar\"><svg viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
-        out.raw("<rect class=\"c-new\" height=\"8\" width=\"").number(usd / most * 100.0).raw("\"/></svg></td><td>");
+        out.raw("<rect class=\"c-new\" height=\"8\" width=\"")
+            .number(usd / most * 100.0)
+            .raw("\"/></svg></td><td>");
         out.text(&money(*usd)).raw("</td></tr>");
     }
     out.raw("</tbody></table></div></section>");
@@ -107,10 +119,17 @@ fn tools(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     }
     let mut tools: Vec<_> = tools.into_iter().collect();
     tools.sort_by_key(|(_, it)| std::cmp::Reverse(it.0));
-    out.raw("<h3>Tools</h3><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Tool</th>");
+    out.raw(
+        "<h3>Tools</h3><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Tool</th>",
+    );
     out.raw("<th scope=\"col\">Calls</th><th scope=\"col\">Failed</th><th scope=\"col\">On average</th></tr></thead><tbody>");
     for (name, (calls, failed, micros)) in tools.iter().take(MOST * 2) {
-        out.raw("<tr><td>").text(name).raw("</td><td>").text(&short(*calls)).raw("</td><td>").text(&short(*failed));
+        out.raw("<tr><td>")
+            .text(name)
+            .raw("</td><td>")
+            .text(&short(*calls))
+            .raw("</td><td>")
+            .text(&short(*failed));
         out.raw("</td><td>").text(&duration(micros / (*calls).max(1))).raw("</td></tr>");
     }
     out.raw("</tbody></table></div>");
@@ -131,19 +150,26 @@ fn denials(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
     out.raw("<div class=\"scroll\" tabindex=\"0\"><table class=\"wide\"><thead><tr><th scope=\"col\">Tool</th><th scope=\"col\">Times</th>");
     out.raw("<th scope=\"col\">Why</th><th scope=\"col\">What would help</th></tr></thead><tbody>");
     for ((tool, why, help), count) in denials.iter().take(MOST) {
-        out.raw("<tr><td>").text(tool).raw("</td><td>").text(&count.to_string()).raw("</td><td class=\"words\">");
+        out.raw("<tr><td>")
+            .text(tool)
+            .raw("</td><td>")
+            .text(&count.to_string())
+            .raw("</td><td class=\"words\">");
         out.text(why).raw("</td><td class=\"words\">").text(help).raw("</td></tr>");
     }
     out.raw("</tbody></table></div>");
 }
 
 fn slowest(out: &mut Html, logs: &[(LogPlace, LogSummary)]) {
-    let mut slow: Vec<_> = logs.iter().flat_map(|(place, it)| it.slowest.iter().map(move |call| (place, it, call))).collect();
+    let mut slow: Vec<_> =
+        logs.iter().flat_map(|(place, it)| it.slowest.iter().map(move |call| (place, it, call))).collect();
     slow.sort_by_key(|(_, _, call)| std::cmp::Reverse(call.micros));
     out.raw("<h3>Slowest calls</h3><div class=\"scroll\" tabindex=\"0\"><table class=\"wide\"><thead><tr><th scope=\"col\">Call</th>");
     out.raw("<th scope=\"col\">Took</th><th scope=\"col\">Session</th></tr></thead><tbody>");
     for (place, summary, call) in slow.iter().take(MOST) {
-        out.raw("<tr><td class=\"words\"><span class=\"tool\">").text(&call.tool).raw("</span> <span class=\"what\">");
+        out.raw("<tr><td class=\"words\"><span class=\"tool\">")
+            .text(&call.tool)
+            .raw("</span> <span class=\"what\">");
         out.text(&one_line(&call.what, 120)).raw("</span></td><td>").text(&duration(call.micros));
         out.raw("</td><td class=\"words\"><a href=\"#s=").text(&place.key).raw("&amp;r=").count(call.row);
         out.raw("\" data-session=\"").text(&place.key).raw("\" data-at=\"").count(call.row).raw("\">");

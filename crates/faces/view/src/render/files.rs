@@ -18,15 +18,27 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
         out.raw("<p class=\"empty\">No change of a file is recorded for this session.</p>");
         return;
     }
-    let mut paths: Vec<&str> = changes.iter().flat_map(|it| it.files.iter().map(|file| file.path.as_str())).collect();
+    let mut paths: Vec<&str> =
+        changes.iter().flat_map(|it| it.files.iter().map(|file| file.path.as_str())).collect();
     paths.sort_unstable();
     paths.dedup();
-    out.raw("<p class=\"facts\">").count(changes.len()).raw(" changes of ").count(paths.len()).raw(" files.</p>");
+    out.raw("<p class=\"facts\">")
+        .count(changes.len())
+        .raw(" changes of ")
+        .count(paths.len())
+        .raw(" files.</p>");
     for change in changes {
-        out.raw("<section class=\"change\"><h3><span class=\"tool\">").text(&change.tool).raw("</span> <span class=\"facts\">");
-        out.text(&moment(change.time)).raw("</span> <span class=\"tag\">").text(change.standing).raw("</span></h3>");
+        out.raw("<section class=\"change\"><h3><span class=\"tool\">")
+            .text(&change.tool)
+            .raw("</span> <span class=\"facts\">");
+        out.text(&moment(change.time))
+            .raw("</span> <span class=\"tag\">")
+            .text(change.standing)
+            .raw("</span></h3>");
         for file in &change.files {
-            out.raw("<details><summary><code class=\"what\">").text(&file.path).raw("</code> <span class=\"good\">+");
+            out.raw("<details><summary><code class=\"what\">")
+                .text(&file.path)
+                .raw("</code> <span class=\"good\">+");
             out.count(file.added).raw("</span> <span class=\"bad\">−").count(file.removed).raw("</span> ");
             out.text(file.what).raw("</summary>");
             match file.lines.is_empty() {
@@ -39,7 +51,9 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
         }
         match (offer, change.can_undo) {
             (UndoOffer::Offered, true) => {
-                out.raw("<button type=\"button\" data-undo=\"").text(&change.id).raw("\">Take this back</button>");
+                out.raw("<button type=\"button\" data-undo=\"")
+                    .text(&change.id)
+                    .raw("\">Take this back</button>");
             }
             (UndoOffer::Told, true) => {
                 out.raw("<p class=\"facts\"><code>haft undo ").text(&change.id).raw("</code></p>");

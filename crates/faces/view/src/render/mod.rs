@@ -23,9 +23,7 @@ pub(crate) use self::{
     waterfall::timeline,
     words::money,
 };
-use crate::{
-    agents::AgentNode, clock::moment, html::Html, index::LogIndex, journal::JournalChange,
-};
+use crate::{agents::AgentNode, clock::moment, html::Html, index::LogIndex, journal::JournalChange};
 
 pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
 
@@ -42,12 +40,17 @@ pub fn page(index: &LogIndex, state_dir: Option<&std::path::Path>) -> String {
     out.text(&digest).raw("'; img-src data:; base-uri 'none'; form-action 'none'\">\n");
     out.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     out.raw("<meta name=\"referrer\" content=\"no-referrer\">\n<title>");
-    out.text(&name).raw(" · Haft</title>\n<style>").raw(STYLE).raw("</style></head>\n<body class=\"file\">\n");
+    out.text(&name)
+        .raw(" · Haft</title>\n<style>")
+        .raw(STYLE)
+        .raw("</style></head>\n<body class=\"file\">\n");
     out.raw("<header><h1>").text(&name).raw("</h1>");
     facts(&mut out, index);
     out.raw("<nav aria-label=\"Parts\">");
     out.raw("<a href=\"#conversation\">Conversation</a><a href=\"#timeline\">Timeline</a><a href=\"#cost\">Cost</a>");
-    out.raw("<a href=\"#window\">Window</a><a href=\"#files\">Files</a><a href=\"#permission\">Permission</a>");
+    out.raw(
+        "<a href=\"#window\">Window</a><a href=\"#files\">Files</a><a href=\"#permission\">Permission</a>",
+    );
     out.raw("<a href=\"#agents\">Agents</a></nav></header>\n<main>\n");
     section(&mut out, "conversation", "Conversation", |out| {
         out.raw("<div class=\"rows\">");
@@ -65,7 +68,13 @@ pub fn page(index: &LogIndex, state_dir: Option<&std::path::Path>) -> String {
 }
 
 fn section(out: &mut Html, id: &'static str, title: &'static str, inside: impl FnOnce(&mut Html)) {
-    out.raw("<section aria-labelledby=\"").raw(id).raw("\"><h2 id=\"").raw(id).raw("\">").raw(title).raw("</h2>\n");
+    out.raw("<section aria-labelledby=\"")
+        .raw(id)
+        .raw("\"><h2 id=\"")
+        .raw(id)
+        .raw("\">")
+        .raw(title)
+        .raw("</h2>\n");
     inside(out);
     out.raw("</section>\n");
 }

@@ -82,7 +82,15 @@ fn totals(out: &mut Html, index: &LogIndex) {
 fn bars(out: &mut Html, requests: &[IndexedRequest]) {
     let shown = &requests[requests.len().saturating_sub(MOST_BARS)..];
     let most = shown.iter().map(|it| it.usage.total_input()).max().unwrap_or(0).max(1) as f64;
-    legend(out, &[("c-read", "from cache"), ("c-write", "to cache"), ("c-new", "new input"), ("c-lost", "cache lost")]);
+    legend(
+        out,
+        &[
+            ("c-read", "from cache"),
+            ("c-write", "to cache"),
+            ("c-new", "new input"),
+            ("c-lost", "cache lost"),
+        ],
+    );
     out.raw("<svg class=\"chart\" role=\"img\" aria-label=\"Input of every request; the table below has the numbers\" ");
     out.raw("preserveAspectRatio=\"none\" viewBox=\"0 0 1000 104\">");
     let width = (1000.0 / shown.len() as f64).min(60.0);
@@ -116,7 +124,8 @@ fn bar(out: &mut Html, class: &'static str, x: f64, y: f64, width: f64, height: 
 fn legend(out: &mut Html, keys: &[(&'static str, &'static str)]) {
     out.raw("<p class=\"legend\">");
     for (class, name) in keys {
-        out.raw("<span><svg class=\"key\" aria-hidden=\"true\" viewBox=\"0 0 10 10\"><rect class=\"").raw(class);
+        out.raw("<span><svg class=\"key\" aria-hidden=\"true\" viewBox=\"0 0 10 10\"><rect class=\"")
+            .raw(class);
         out.raw("\" width=\"10\" height=\"10\" rx=\"2\"/></svg> ").raw(name).raw("</span> ");
     }
     out.raw("</p>");
@@ -136,8 +145,10 @@ const FILLINGS: [(&str, &str); 6] = [
 /// of the log, about; what is left of the input is the prompt and the tools.
 pub(crate) fn window(out: &mut Html, index: &LogIndex) {
     let from = index.requests.len().saturating_sub(MOST_BARS);
-    let requests: Vec<&IndexedRequest> =
-        index.requests[from..].iter().filter(|it| it.purpose == Purpose::Answer && 0 < it.usage.total_input()).collect();
+    let requests: Vec<&IndexedRequest> = index.requests[from..]
+        .iter()
+        .filter(|it| it.purpose == Purpose::Answer && 0 < it.usage.total_input())
+        .collect();
     if requests.is_empty() {
         out.raw("<p class=\"empty\">The log has no requests.</p>");
         return;
@@ -148,7 +159,11 @@ pub(crate) fn window(out: &mut Html, index: &LogIndex) {
     let last = requests.last().map_or(0, |it| it.usage.total_input());
     out.raw("<p class=\"facts\">").text(&short(last)).raw(" tokens in the last request");
     if 0 < window {
-        out.text(&format!(" of a window of {} ({:.0} %)", short(window), last as f64 * 100.0 / window as f64));
+        out.text(&format!(
+            " of a window of {} ({:.0} %)",
+            short(window),
+            last as f64 * 100.0 / window as f64
+        ));
     }
     out.text(&format!("; {} at most.", short(most))).raw("</p>");
     legend(out, &FILLINGS);

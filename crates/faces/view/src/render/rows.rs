@@ -39,7 +39,11 @@ pub(crate) fn row(out: &mut Html, index: &LogIndex, number: usize, form: RowForm
     };
     out.raw("<article class=\"").raw(class).raw(if row.of_child { " child" } else { "" });
     out.raw("\" id=\"r").count(number).raw("\" data-row=\"").count(number);
-    out.raw("\" aria-setsize=\"").count(index.rows.len()).raw("\" aria-posinset=\"").count(number + 1).raw("\">");
+    out.raw("\" aria-setsize=\"")
+        .count(index.rows.len())
+        .raw("\" aria-posinset=\"")
+        .count(number + 1)
+        .raw("\">");
     match row.kind {
         RowKind::Call(call) => {
             if let Some(call) = index.calls.get(call as usize) {
@@ -88,7 +92,9 @@ fn folded(out: &mut Html, index: &LogIndex, number: usize, kind: RowKind, form: 
         RowKind::Attachment => "Attached",
         _ => "Said by the program",
     };
-    out.raw("<details data-detail><summary><span class=\"tool\">").raw(name).raw("</span> <span class=\"what\">");
+    out.raw("<details data-detail><summary><span class=\"tool\">")
+        .raw(name)
+        .raw("</span> <span class=\"what\">");
     out.text(&text::one_line(words.trim(), 120)).raw("</span></summary><div class=\"body\">");
     if form == RowForm::Whole {
         words_body(out, &words, kind);
@@ -148,10 +154,16 @@ fn call_row(out: &mut Html, index: &LogIndex, call: &IndexedCall, form: RowForm)
 /// Colour is never alone: every state has a sign and a word.
 fn state(out: &mut Html, call: &IndexedCall) {
     match (call.denied_by(), &call.result, call.failed) {
-        (Some(_), _, _) => out.raw("<span class=\"state denied\">⊘ <span class=\"word\">denied</span></span>"),
+        (Some(_), _, _) => {
+            out.raw("<span class=\"state denied\">⊘ <span class=\"word\">denied</span></span>")
+        }
         (_, None, _) => out.raw("<span class=\"state open\">… <span class=\"word\">no result</span></span>"),
-        (_, Some(_), true) => out.raw("<span class=\"state bad\">✗ <span class=\"word\">failed</span></span>"),
-        (_, Some(_), false) => out.raw("<span class=\"state good\">✓ <span class=\"word\">done</span></span>"),
+        (_, Some(_), true) => {
+            out.raw("<span class=\"state bad\">✗ <span class=\"word\">failed</span></span>")
+        }
+        (_, Some(_), false) => {
+            out.raw("<span class=\"state good\">✓ <span class=\"word\">done</span></span>")
+        }
     };
 }
 
@@ -268,7 +280,13 @@ fn result_content(out: &mut Html, content: &Content, call: &IndexedCall, form: R
 }
 
 /// A picture: in the page itself, or to be fetched.
-fn picture<'a>(out: &'a mut Html, source: &MediaSource, row: usize, at: usize, form: RowForm) -> &'a mut Html {
+fn picture<'a>(
+    out: &'a mut Html,
+    source: &MediaSource,
+    row: usize,
+    at: usize,
+    form: RowForm,
+) -> &'a mut Html {
     let MediaSource::Base64 { media_type, data } = source else {
         return out.raw("<p class=\"facts\">[a picture that is not in the log]</p>");
     };

@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    rows::decided,
-    words::duration,
-};
+use super::{rows::decided, words::duration};
 use crate::{
     facts::{RowContent, telling},
     html::Html,
@@ -29,7 +26,9 @@ pub(crate) fn permissions(out: &mut Html, index: &LogIndex) {
     out.raw(" asked about, ").count(denied).raw(" denied.</p>");
     judged.sort_by_key(|it| (it.denied_by().is_none(), !was_asked(it), it.row));
     let left_out = judged.len().saturating_sub(MOST);
-    out.raw("<div class=\"scroll\" tabindex=\"0\"><table class=\"wide\"><thead><tr><th scope=\"col\">Call</th>");
+    out.raw(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"wide\"><thead><tr><th scope=\"col\">Call</th>",
+    );
     out.raw("<th scope=\"col\">Outcome</th><th scope=\"col\">Decision, and why</th>");
     out.raw("<th scope=\"col\">Time</th><th scope=\"col\">What would help</th></tr></thead><tbody>\n");
     for call in judged.into_iter().take(MOST) {
@@ -51,8 +50,15 @@ fn one(out: &mut Html, index: &LogIndex, call: &IndexedCall) {
         RowContent::Call(input) => telling(&input),
         _ => String::new(),
     };
-    out.raw("<tr><td class=\"words\"><a href=\"#r").count(call.row).raw("\" data-goto=\"").count(call.row).raw("\">");
-    out.text(&call.tool).raw("</a> <span class=\"what\">").text(&what).raw("</span></td><td class=\"words\">");
+    out.raw("<tr><td class=\"words\"><a href=\"#r")
+        .count(call.row)
+        .raw("\" data-goto=\"")
+        .count(call.row)
+        .raw("\">");
+    out.text(&call.tool)
+        .raw("</a> <span class=\"what\">")
+        .text(&what)
+        .raw("</span></td><td class=\"words\">");
     match &line.denied_by {
         Some(by) => out.raw("<span class=\"bad\">⊘ denied</span> by ").text(by),
         None => out.raw("<span class=\"good\">✓ ran</span>"),

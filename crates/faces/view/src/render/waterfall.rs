@@ -26,7 +26,11 @@ pub(crate) fn timeline(out: &mut Html, index: &LogIndex, page: Option<usize>) {
     let page = page.unwrap_or(pages - 1).min(pages - 1);
     let shown = &spans[page * ON_PAGE..spans.len().min((page + 1) * ON_PAGE)];
     if 1 < pages {
-        out.raw("<p class=\"pages\" data-pages=\"").count(pages).raw("\" data-page=\"").count(page).raw("\">Calls ");
+        out.raw("<p class=\"pages\" data-pages=\"")
+            .count(pages)
+            .raw("\" data-page=\"")
+            .count(page)
+            .raw("\">Calls ");
         out.count(page * ON_PAGE + 1).raw(" to ").count(page * ON_PAGE + shown.len()).raw(" of ");
         out.count(spans.len()).raw("</p>");
     }
@@ -50,7 +54,8 @@ fn legend(out: &mut Html) {
         ("s-run", "the tool itself"),
         ("s-after", "afterwards"),
     ] {
-        out.raw("<span><svg class=\"key\" aria-hidden=\"true\" viewBox=\"0 0 10 10\"><rect class=\"").raw(class);
+        out.raw("<span><svg class=\"key\" aria-hidden=\"true\" viewBox=\"0 0 10 10\"><rect class=\"")
+            .raw(class);
         out.raw("\" width=\"10\" height=\"10\" rx=\"2\"/></svg> ").raw(name).raw("</span> ");
     }
     out.raw("<span>Pauses are shortened.</span></p>");
@@ -71,9 +76,14 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &Compressed)
         RowContent::Call(input) => telling(&input),
         _ => String::new(),
     };
-    out.raw("<tr><td class=\"words\"><a href=\"#r").count(span.call.row).raw("\" data-goto=\"").count(span.call.row);
+    out.raw("<tr><td class=\"words\"><a href=\"#r")
+        .count(span.call.row)
+        .raw("\" data-goto=\"")
+        .count(span.call.row);
     out.raw("\">").text(&span.call.tool).raw("</a> <span class=\"what\">").text(&what).raw("</span></td>");
-    out.raw("<td class=\"bar\"><svg viewBox=\"0 0 1000 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
+    out.raw(
+        "<td class=\"bar\"><svg viewBox=\"0 0 1000 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+    );
     let mut at = span.start;
     let mut waited = 0_u64;
     for (name, micros) in stages(&span.stages) {
@@ -83,7 +93,10 @@ fn one(out: &mut Html, index: &LogIndex, span: &CallSpan<'_>, time: &Compressed)
         }
         if 0 < micros {
             let (x, until) = (time.place(at) * 1000.0, time.place(end) * 1000.0);
-            out.raw("<rect class=\"").raw(stage_class(name)).raw("\" y=\"1\" height=\"10\" x=\"").number(x.min(997.0));
+            out.raw("<rect class=\"")
+                .raw(stage_class(name))
+                .raw("\" y=\"1\" height=\"10\" x=\"")
+                .number(x.min(997.0));
             out.raw("\" width=\"").number((until - x).max(if name == "run" { 2.5 } else { 0.6 })).raw("\"/>");
         }
         at = end;
@@ -109,7 +122,8 @@ fn overview(out: &mut Html, spans: &[CallSpan<'_>]) {
         out.raw("<rect class=\"").raw(if span.call.failed { "s-failed" } else { "s-run" });
         out.raw("\" height=\"6\" x=\"").number(x.min(998.0)).raw("\" width=\"").number((end - x).max(1.0));
         out.raw("\" y=\"").number(span.lane.min(MOST_LANES - 1) as f64 * LANE + 3.0).raw("\"><title>");
-        out.text(&format!("{} {}", span.call.tool, duration(span.length.unsigned_abs()))).raw("</title></rect>");
+        out.text(&format!("{} {}", span.call.tool, duration(span.length.unsigned_abs())))
+            .raw("</title></rect>");
     }
     out.raw("</svg>");
 }

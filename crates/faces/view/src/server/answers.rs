@@ -31,8 +31,8 @@ use crate::{
     journal::{JournalChange, workspace},
     places::LogPlace,
     render::{
-        RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, permissions, row, shown_picture, timeline,
-        window,
+        RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, permissions, row, shown_picture,
+        timeline, window,
     },
     row::RowKind,
     search::search,
@@ -123,7 +123,8 @@ async fn sessions(State(shared): SharedState) -> Result<Response, Response> {
 /// What is known of a log without reading it whole.
 fn listed(place: &LogPlace, shared: &Shared) -> Value {
     let since = place.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let project = place.path.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
+    let project =
+        place.path.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
     let own = shared.setting.state_dir.as_ref().is_some_and(|it| place.path.starts_with(it));
     json!({
         "key": place.key, "title": place.title, "project": project, "size": place.size, "own": own,
@@ -205,7 +206,9 @@ async fn picture(
             _ => None,
         });
         match found {
-            Some((kind, bytes)) => ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response(),
+            Some((kind, bytes)) => {
+                ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response()
+            }
             None => StatusCode::NOT_FOUND.into_response(),
         }
     })

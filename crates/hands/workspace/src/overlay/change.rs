@@ -57,8 +57,10 @@ pub(crate) fn commit_through_editor(
         }
     }
     let mut done = Committed { entry: None, files: empty(changes), notes: Vec::new() };
-    let further: Vec<FileChange> = made.iter().filter_map(|it| settle(locked, it, origin, &mut done)).collect();
-    let rest: Vec<(usize, &Change<'_>)> = changes.iter().enumerate().filter(|(_, it)| !is_unsaved(it)).collect();
+    let further: Vec<FileChange> =
+        made.iter().filter_map(|it| settle(locked, it, origin, &mut done)).collect();
+    let rest: Vec<(usize, &Change<'_>)> =
+        changes.iter().enumerate().filter(|(_, it)| !is_unsaved(it)).collect();
     if rest.is_empty() {
         if let (Ok(journal), false) = (locked.workspace.journal(), further.is_empty()) {
             match journal.record(origin, further) {
@@ -181,7 +183,8 @@ fn settle(
         known.is_same(hash, std::str::from_utf8(saved).ok());
     });
     if matches!(made.found, OnDisk::Untouched) {
-        let done_so = save(locked, made.path, made.old, &own).and_then(|_| save(locked, made.path, &made.new, origin));
+        let done_so =
+            save(locked, made.path, made.old, &own).and_then(|_| save(locked, made.path, &made.new, origin));
         match done_so {
             Ok(committed) => done.entry = committed.entry,
             Err(err) => done.notes.push(format!("it is in the editor, but not on disk: {}", err.reason())),

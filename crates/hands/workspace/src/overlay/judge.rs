@@ -152,11 +152,9 @@ fn sides(base: Option<&str>, disk: &str, shown: &str) -> String {
         if cut.len() < all.len() { format!("{cut}\n[…]") } else { all }
     };
     match base {
-        Some(base) => format!(
-            "Unsaved in the editor:\n{}\nChanged on disk:\n{}",
-            diff(base, shown),
-            diff(base, disk)
-        ),
+        Some(base) => {
+            format!("Unsaved in the editor:\n{}\nChanged on disk:\n{}", diff(base, shown), diff(base, disk))
+        }
         None => format!("From the disk to the editor:\n{}", diff(disk, shown)),
     }
 }

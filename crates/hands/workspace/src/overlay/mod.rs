@@ -197,17 +197,13 @@ impl Workspace {
 
     /// Loads a file to change it: what an editor has unsaved is the file, and what
     /// cannot be brought together is refused.
-    pub(crate) fn load_to_change(
-        &self,
-        file: crate::OpenFile,
-    ) -> Result<(Snapshot, Vec<u8>), FileError> {
+    pub(crate) fn load_to_change(&self, file: crate::OpenFile) -> Result<(Snapshot, Vec<u8>), FileError> {
         let (snapshot, bytes) = Snapshot::load(file)?;
         if self.buffers.overlay().is_none() {
             return Ok((snapshot, bytes));
         }
-        let refused = |reason: String| {
-            Err(FileError::Unsaved { path: snapshot.file().path().to_owned(), reason })
-        };
+        let refused =
+            |reason: String| Err(FileError::Unsaved { path: snapshot.file().path().to_owned(), reason });
         match judge(self, &snapshot, &bytes) {
             BufferStanding::Clean | BufferStanding::Silent => Ok((snapshot, bytes)),
             BufferStanding::Unsaved(text) => {

@@ -9,8 +9,8 @@ use std::{
 };
 
 use haft_workspace::{
-    BufferAnswer, BufferChange, Change, FileError, Files, NothingInContext, OpenFile, Overlay, TurnId, UndoTarget,
-    Workspace, text::Bytes,
+    BufferAnswer, BufferChange, Change, FileError, Files, NothingInContext, OpenFile, Overlay, TurnId,
+    UndoTarget, Workspace, text::Bytes,
 };
 
 use crate::support::{Scratch, origin};
@@ -61,7 +61,8 @@ impl Overlay for Editor {
         if self.shows(path).as_deref() != Some(old) {
             return BufferChange::Changed;
         }
-        let new = if self.saving == Saving::Formats { format!("{new}// formatted\n") } else { new.to_owned() };
+        let new =
+            if self.saving == Saving::Formats { format!("{new}// formatted\n") } else { new.to_owned() };
         self.types(path, &new);
         if self.saving != Saving::KeepsInBuffer {
             fs::write(path, new).unwrap();
@@ -80,8 +81,12 @@ fn append(workspace: &Workspace, path: &Path, line: &str, call: &str) -> Result<
     let locked = workspace.lock(&[path]).unwrap();
     let (snapshot, mut bytes) = locked.read(path)?.unwrap();
     bytes.extend(line.as_bytes());
-    let change =
-        Change { path: path.to_owned(), base: Some(&snapshot), content: Some(Bytes::whole(bytes)), mode: None };
+    let change = Change {
+        path: path.to_owned(),
+        base: Some(&snapshot),
+        content: Some(Bytes::whole(bytes)),
+        mode: None,
+    };
     locked.commit(&[change], &origin(call)).map(|it| it.notes).map_err(|it| it.error)
 }
 

@@ -47,13 +47,13 @@ for (const colorScheme of ["light", "dark"]) {
     await shot("conversation");
     for (const pane of panes) {
       await page.click(`#tab-${pane}`);
-      await page.waitForFunction((pane) => document.querySelector(`#tab-${pane}`).ariaSelected === "true" && document.querySelector("#pane").childElementCount > 0 && !document.querySelector("#pane .rows"), pane);
+      await page.waitForFunction((pane) => document.querySelector(`#tab-${pane}`).ariaSelected === "true" && document.querySelector("#pane").childElementCount > 0 && !document.querySelector("#pane .rows, #pane.waiting"), pane);
       await judge(page, `${pane} ${colorScheme}`);
       await shot(pane);
     }
     if (width === 420) await page.click("#menu");
     await page.click("#all-sessions");
-    await page.locator("#all").waitFor();
+    await page.locator("#pane:not(.waiting) #all").waitFor();
     await judge(page, `all sessions ${colorScheme}`);
     await shot("all");
     await page.close();
