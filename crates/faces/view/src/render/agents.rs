@@ -1,6 +1,6 @@
 //! The agents of a session, as a tree.
 
-use super::words::{duration, money};
+use super::words::{counted, duration, money};
 use crate::{agents::AgentNode, html::Html};
 
 /// Writes the tree. `key` is what the page of an agent's own log is called.
@@ -9,7 +9,7 @@ pub(crate) fn agents(out: &mut Html, nodes: &[AgentNode]) {
         out.raw("<p class=\"empty\">No other agent took part.</p>");
         return;
     }
-    out.raw("<p class=\"facts\">").count(nodes.len()).raw(" agents took part.</p>");
+    out.raw("<p class=\"facts\">").text(&counted(nodes.len(), "agent")).raw(" took part.</p>");
     level(out, nodes, None, 0);
 }
 
@@ -33,7 +33,7 @@ fn level(out: &mut Html, nodes: &[AgentNode], parent: Option<&str>, depth: usize
     for node in here {
         out.raw("<li><p><span class=\"tool\">").text(&node.kind).raw("</span> ").text(&node.description);
         out.raw(" <span class=\"tag\">").text(&node.status).raw("</span></p><p class=\"facts\">");
-        out.text(&format!("{} · {} calls", node.model, node.calls));
+        out.text(&format!("{} · {}", node.model, counted(node.calls, "call")));
         if let Some(micros) = node.micros {
             out.text(&format!(" · {}", duration(micros)));
         }

@@ -1,6 +1,6 @@
 //! What was changed, file by file.
 
-use super::rows::diff;
+use super::{rows::diff, words::counted};
 use crate::{clock::moment, html::Html, journal::JournalChange};
 
 /// Whether a page offers to take changes back.
@@ -22,11 +22,8 @@ pub(crate) fn files(out: &mut Html, changes: &[JournalChange], offer: UndoOffer)
         changes.iter().flat_map(|it| it.files.iter().map(|file| file.path.as_str())).collect();
     paths.sort_unstable();
     paths.dedup();
-    out.raw("<p class=\"facts\">")
-        .count(changes.len())
-        .raw(" changes of ")
-        .count(paths.len())
-        .raw(" files.</p>");
+    let (changed, of_files) = (counted(changes.len(), "change"), counted(paths.len(), "file"));
+    out.raw("<p class=\"facts\">").text(&format!("{changed} of {of_files}.")).raw("</p>");
     for change in changes {
         out.raw("<section class=\"change\"><h3><span class=\"tool\">")
             .text(&change.tool)

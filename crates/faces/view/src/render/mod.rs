@@ -13,6 +13,7 @@ mod words;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
 
+use self::words::{counted, money};
 pub(crate) use self::{
     agents::agents,
     dashboard::dashboard,
@@ -21,7 +22,6 @@ pub(crate) use self::{
     rows::{RowForm, detail, row, shown_picture},
     verdicts::permissions,
     waterfall::timeline,
-    words::money,
 };
 use crate::{agents::AgentNode, clock::moment, html::Html, index::LogIndex, journal::JournalChange};
 
@@ -86,8 +86,8 @@ pub(crate) fn facts(out: &mut Html, index: &LogIndex) {
         facts.push(index.cwd.clone());
     }
     facts.extend(index.began.map(moment));
-    facts.push(format!("{} calls", index.calls.len()));
-    facts.push(format!("{} requests, {}", index.requests.len(), money(index.usd())));
+    facts.push(counted(index.calls.len(), "call"));
+    facts.push(format!("{}, {}", counted(index.requests.len(), "request"), money(index.usd())));
     if 0 < index.unread {
         facts.push(format!("{} lines could not be read", index.unread));
     }

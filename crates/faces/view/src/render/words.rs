@@ -36,3 +36,11 @@ pub(super) fn cut(words: &str) -> String {
         false => format!("{head}\n[cut: {} bytes in all]", words.len()),
     }
 }
+
+/// How many of something there are.
+pub(super) fn counted(count: usize, name: &str) -> String {
+    match count {
+        1 => format!("1 {name}"),
+        _ => format!("{count} {name}s"),
+    }
+}
