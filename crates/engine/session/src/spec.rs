@@ -49,7 +49,7 @@ pub struct SessionSpec {
     /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
     /// An editor with text that may not be on the disk yet.
-    pub overlay: Option<Arc<dyn haft_workspace::Overlay>>,
+    pub overlay: Option<Arc<dyn haft_workspace::EditorOverlay>>,
 }
 
 /// Where a session works.

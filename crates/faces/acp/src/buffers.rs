@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haft_workspace::{BufferAnswer, BufferChange, Overlay};
+use haft_workspace::{BufferAnswer, BufferChange, EditorOverlay};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -89,7 +89,7 @@ impl EditorBuffers {
     }
 }
 
-impl Overlay for EditorBuffers {
+impl EditorOverlay for EditorBuffers {
     fn content(&self, path: &Path) -> BufferAnswer {
         let Some(session) = self.session.get() else { return BufferAnswer::Unknown };
         if self.is_left_alone() {

@@ -19,13 +19,13 @@ struct WaitingAnswers<K, E> {
 }
 
 /// Takes a question back when nobody waits for its answer any more.
-struct OpenQuestion<'a, K: Eq + Hash, E, T: FnOnce()> {
+struct QuestionGuard<'a, K: Eq + Hash, E, T: FnOnce()> {
     questions: &'a OpenQuestions<K, E>,
     id: K,
     take_back: Option<T>,
 }
 
-impl<K: Eq + Hash, E, T: FnOnce()> Drop for OpenQuestion<'_, K, E, T> {
+impl<K: Eq + Hash, E, T: FnOnce()> Drop for QuestionGuard<'_, K, E, T> {
     fn drop(&mut self) {
         let is_open = self.questions.waiting().by_id.remove(&self.id).is_some();
         if let Some(take_back) = self.take_back.take().filter(|_| is_open) {
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + Hash, E> OpenQuestions<K, E> {
             }
             waiting.by_id.insert(id.clone(), sender);
         }
-        let _open = OpenQuestion { questions: self, id, take_back: Some(take_back) };
+        let _open = QuestionGuard { questions: self, id, take_back: Some(take_back) };
         send();
         receiver.await.ok()
     }

@@ -5,6 +5,7 @@ import { blob, part } from "./net.js";
 
 const CHUNK = 40;
 const GUESS = 44; // height of a row nobody has seen, in pixels
+const SETTLE = 40; // a chunk is fetched when it is near for so long, in milliseconds
 
 export class RowList {
   constructor(holder, key) {
@@ -64,7 +65,8 @@ export class RowList {
     for (const { target, isIntersecting } of seen) {
       const chunk = this.chunks[target.dataset.chunk];
       chunk.near = isIntersecting;
-      if (isIntersecting && chunk.state === "empty") this.#fill(chunk);
+      // Whoever scrolls past wants nothing of it.
+      if (isIntersecting && chunk.state === "empty") setTimeout(() => chunk.near && chunk.state === "empty" && this.#fill(chunk), SETTLE);
       if (!isIntersecting && chunk.state === "full" && !chunk.box.contains(document.activeElement)) this.#empty(chunk);
     }
   }
@@ -75,6 +77,7 @@ export class RowList {
     const count = this.#count(chunk);
     try {
       const rows = await part(`log/${this.key}/rows?from=${chunk.at * CHUNK}&count=${count}`);
+      if (!chunk.near && !chunk.wanted && !chunk.box.childElementCount) return void (chunk.state = "empty");
       const focused = chunk.box.contains(document.activeElement) ? document.activeElement.closest("[data-row]")?.id : null;
       const above = chunk.box.getBoundingClientRect().bottom < 0;
       const before = chunk.box.offsetHeight;
@@ -147,9 +150,11 @@ export class RowList {
     const chunk = this.chunks[Math.floor(row / CHUNK)];
     if (!chunk) return;
     if (chunk.state !== "full") {
+      chunk.wanted = true;
       chunk.box.scrollIntoView({ block: "center" });
       while (chunk.state === "filling") await new Promise(requestAnimationFrame);
       if (chunk.state === "empty") await this.#fill(chunk);
+      chunk.wanted = false;
     }
     const found = document.getElementById(`r${row}`);
     if (!found) return;

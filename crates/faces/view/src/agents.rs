@@ -12,7 +12,7 @@ const MOST: usize = 500;
 
 /// An agent another one started.
 #[derive(Debug)]
-pub(crate) struct AgentNode {
+pub(crate) struct ShownAgent {
     pub(crate) id: String,
     pub(crate) parent: Option<String>,
     pub(crate) kind: String,
@@ -26,7 +26,7 @@ pub(crate) struct AgentNode {
     pub(crate) key: Option<String>,
 }
 
-impl AgentNode {
+impl ShownAgent {
     /// The agents whose logs lie beside the log of a session. With `places`, their
     /// logs get pages of their own.
     pub(crate) fn all(index: &LogIndex, places: Option<&LogPlaces>) -> Vec<Self> {

@@ -11,16 +11,16 @@ use serde_json::json;
 
 use crate::common::Haft;
 
-struct Plugin(Child, u16);
+struct EditorPlugin(Child, u16);
 
-impl Drop for Plugin {
+impl Drop for EditorPlugin {
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-fn plugin(token: &str) -> Plugin {
+fn plugin(token: &str) -> EditorPlugin {
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/ide_server.py");
     let mut child = Command::new("python3")
         .arg(script)
@@ -31,7 +31,7 @@ fn plugin(token: &str) -> Plugin {
         .unwrap();
     let mut port = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    Plugin(child, port.trim().parse().unwrap())
+    EditorPlugin(child, port.trim().parse().unwrap())
 }
 
 #[tokio::test]

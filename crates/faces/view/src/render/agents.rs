@@ -1,10 +1,10 @@
 //! The agents of a session, as a tree.
 
 use super::words::{counted, duration, money};
-use crate::{agents::AgentNode, html::Html};
+use crate::{agents::ShownAgent, html::Html};
 
 /// Writes the tree. `key` is what the page of an agent's own log is called.
-pub(crate) fn agents(out: &mut Html, nodes: &[AgentNode]) {
+pub(crate) fn agents(out: &mut Html, nodes: &[ShownAgent]) {
     if nodes.is_empty() {
         out.raw("<p class=\"empty\">No other agent took part.</p>");
         return;
@@ -13,10 +13,10 @@ pub(crate) fn agents(out: &mut Html, nodes: &[AgentNode]) {
     level(out, nodes, None, 0);
 }
 
-fn level(out: &mut Html, nodes: &[AgentNode], parent: Option<&str>, depth: usize) {
+fn level(out: &mut Html, nodes: &[ShownAgent], parent: Option<&str>, depth: usize) {
     const DEEPEST: usize = 16;
     let is_known = |id: &str| nodes.iter().any(|it| it.id == id);
-    let here: Vec<&AgentNode> = nodes
+    let here: Vec<&ShownAgent> = nodes
         .iter()
         .filter(|it| match (&it.parent, parent) {
             (None, None) => true,

@@ -23,14 +23,14 @@ pub(crate) use self::{
     verdicts::permissions,
     waterfall::timeline,
 };
-use crate::{agents::AgentNode, clock::moment, html::Html, index::LogIndex, journal::JournalChange};
+use crate::{agents::ShownAgent, clock::moment, html::Html, index::LogIndex, journal::JournalChange};
 
 pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
 
 /// A session as one page that needs nothing else. `state_dir` is where what was
 /// changed is recorded.
 pub fn page(index: &LogIndex, state_dir: Option<&std::path::Path>) -> String {
-    let nodes = AgentNode::all(index, None);
+    let nodes = ShownAgent::all(index, None);
     let changes = JournalChange::all(index, state_dir);
     let mut out = Html::default();
     let digest = STANDARD.encode(Sha256::digest(STYLE));

@@ -21,9 +21,9 @@ use haft_workspace::{EntryId, Origin, UndoTarget};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Shared, guard::guard, pages::asset};
+use super::{ViewShared, guard::guard, pages::asset};
 use crate::{
-    agents::AgentNode,
+    agents::ShownAgent,
     clock::moment,
     facts::RowContent,
     html::Html,
@@ -51,9 +51,9 @@ const FOLLOW: Duration = Duration::from_millis(100);
 /// Longest request.
 const LARGEST_BODY: usize = 64 << 10;
 
-type SharedState = State<Arc<Shared>>;
+type ViewState = State<Arc<ViewShared>>;
 
-pub(super) fn router(shared: Arc<Shared>) -> Router {
+pub(super) fn router(shared: Arc<ViewShared>) -> Router {
     Router::new()
         .route("/api/sessions", get(sessions))
         .route("/api/dashboard", get(all_sessions))
@@ -89,9 +89,9 @@ async fn waiting<T: Send + 'static>(
 
 /// Looks at a log, as it is now.
 async fn looking<T: Send + 'static>(
-    shared: Arc<Shared>,
+    shared: Arc<ViewShared>,
     key: String,
-    look: impl FnOnce(&LogIndex, &Shared) -> T + Send + 'static,
+    look: impl FnOnce(&LogIndex, &ViewShared) -> T + Send + 'static,
 ) -> Result<T, Response> {
     waiting(move || {
         let index = shared.index(&key)?;
@@ -111,7 +111,7 @@ fn html(out: Html) -> Response {
     ([(header::CONTENT_TYPE, kind)], out.into_text()).into_response()
 }
 
-async fn sessions(State(shared): SharedState) -> Result<Response, Response> {
+async fn sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
         let logs = shared.places.all();
         let listed: Vec<Value> = logs.iter().take(MOST_LOGS).map(|it| listed(it, &shared)).collect();
@@ -121,7 +121,7 @@ async fn sessions(State(shared): SharedState) -> Result<Response, Response> {
 }
 
 /// What is known of a log without reading it whole.
-fn listed(place: &LogPlace, shared: &Shared) -> Value {
+fn listed(place: &LogPlace, shared: &ViewShared) -> Value {
     let since = place.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let project =
         place.path.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
@@ -133,7 +133,7 @@ fn listed(place: &LogPlace, shared: &Shared) -> Value {
     })
 }
 
-async fn all_sessions(State(shared): SharedState) -> Result<Response, Response> {
+async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
     waiting(move || {
         let kept = shared.setting.state_dir.as_ref().map(|it| it.join("view"));
         let kept = kept.filter(|it| std::fs::create_dir_all(it).is_ok());
@@ -149,7 +149,7 @@ async fn all_sessions(State(shared): SharedState) -> Result<Response, Response> 
     .await
 }
 
-async fn head(State(shared): SharedState, Path(key): Path<String>) -> Result<Response, Response> {
+async fn head(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
     looking(shared, key, |index, shared| {
         let mut out = Html::default();
         facts(&mut out, index);
@@ -171,7 +171,7 @@ struct RowRange {
 }
 
 async fn rows(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path(key): Path<String>,
     Query(range): Query<RowRange>,
 ) -> Result<Response, Response> {
@@ -185,7 +185,7 @@ async fn rows(
 }
 
 async fn one_row(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path((key, number)): Path<(String, usize)>,
 ) -> Result<Response, Response> {
     looking(shared, key, move |index, _| {
@@ -197,7 +197,7 @@ async fn one_row(
 }
 
 async fn picture(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path((key, number, at)): Path<(String, usize, usize)>,
 ) -> Result<Response, Response> {
     looking(shared, key, move |index, _| {
@@ -233,7 +233,7 @@ struct PaneAsk {
 }
 
 async fn pane(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path((key, pane)): Path<(String, String)>,
     Query(ask): Query<PaneAsk>,
 ) -> Result<Response, Response> {
@@ -259,7 +259,7 @@ async fn pane(
                 let offer = if setting.allow_undo { UndoOffer::Offered } else { UndoOffer::Told };
                 files(&mut out, &JournalChange::all(index, setting.state_dir.as_deref()), offer);
             }
-            _ => agents(&mut out, &AgentNode::all(index, Some(&shared.places))),
+            _ => agents(&mut out, &ShownAgent::all(index, Some(&shared.places))),
         }
         html(out)
     })
@@ -267,15 +267,15 @@ async fn pane(
 }
 
 #[derive(Deserialize)]
-struct Words {
+struct WordsAsk {
     #[serde(default)]
     q: String,
 }
 
 async fn find(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path(key): Path<String>,
-    Query(words): Query<Words>,
+    Query(words): Query<WordsAsk>,
 ) -> Result<Response, Response> {
     let found = looking(shared, key, move |index, _| search(index, &words.q, 200)).await?;
     let hits = found.map_err(|err| (StatusCode::INTERNAL_SERVER_ERROR, err.to_string()).into_response())?;
@@ -284,7 +284,7 @@ async fn find(
 }
 
 /// Tells a page what is new, as long as it listens.
-async fn follow(State(shared): SharedState, Path(key): Path<String>) -> Result<Response, Response> {
+async fn follow(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
     let opening = Arc::clone(&shared);
     let named = key.clone();
     let index = waiting(move || opening.index(&named)).await?;
@@ -329,7 +329,7 @@ struct UndoAsk {
 }
 
 async fn undo(
-    State(shared): SharedState,
+    State(shared): ViewState,
     Path(key): Path<String>,
     Json(ask): Json<UndoAsk>,
 ) -> Result<Response, Response> {

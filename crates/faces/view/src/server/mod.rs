@@ -67,7 +67,7 @@ impl ViewServer {
 }
 
 /// What requests share.
-pub(crate) struct Shared {
+pub(crate) struct ViewShared {
     pub(crate) token: String,
     pub(crate) port: u16,
     pub(crate) listen: SocketAddr,
@@ -88,7 +88,7 @@ const MOST_OPEN: usize = 8;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A page that follows a log.
-pub(crate) struct Follower(Arc<Shared>);
+pub(crate) struct Follower(Arc<ViewShared>);
 
 impl Drop for Follower {
     fn drop(&mut self) {
@@ -97,7 +97,7 @@ impl Drop for Follower {
     }
 }
 
-impl Shared {
+impl ViewShared {
     pub(crate) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -139,7 +139,7 @@ pub async fn serve(places: LogPlaces, setting: ViewSetting, catalog: Arc<Catalog
     let address = listener.local_addr()?;
     let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     let stop = CancellationToken::new();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ViewShared {
         token: token.clone(),
         port: address.port(),
         listen: address,

@@ -31,7 +31,7 @@ const MOST_FILES: usize = 4096;
 
 /// An editor with text that may not be on the disk. Both functions wait for it,
 /// but not for ever, and are called only for files that may be read or written.
-pub trait Overlay: Send + Sync + fmt::Debug {
+pub trait EditorOverlay: Send + Sync + fmt::Debug {
     /// What the editor shows of a file.
     fn content(&self, path: &Path) -> BufferAnswer;
 
@@ -76,7 +76,7 @@ pub struct LoadedFile {
 /// What is known of the files of an editor.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
-    overlay: OnceLock<Arc<dyn Overlay>>,
+    overlay: OnceLock<Arc<dyn EditorOverlay>>,
     files: Mutex<HashMap<PathBuf, KnownBuffer>>,
 }
 
@@ -110,7 +110,7 @@ impl KnownBuffer {
 }
 
 impl Buffers {
-    pub(crate) fn overlay(&self) -> Option<&Arc<dyn Overlay>> {
+    pub(crate) fn overlay(&self) -> Option<&Arc<dyn EditorOverlay>> {
         self.overlay.get()
     }
 
@@ -131,7 +131,7 @@ impl Buffers {
 impl Workspace {
     /// From now on an editor is asked about files. There is one at most; a second
     /// is ignored.
-    pub fn set_overlay(&self, overlay: Arc<dyn Overlay>) {
+    pub fn set_overlay(&self, overlay: Arc<dyn EditorOverlay>) {
         self.buffers.overlay.set(overlay).ok();
     }
 

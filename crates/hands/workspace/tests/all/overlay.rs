@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_workspace::{
-    BufferAnswer, BufferChange, Change, FileError, Files, NothingInContext, OpenFile, Overlay, TurnId,
+    BufferAnswer, BufferChange, Change, EditorOverlay, FileError, Files, NothingInContext, OpenFile, TurnId,
     UndoTarget, Workspace, text::Bytes,
 };
 
@@ -25,15 +25,15 @@ enum Saving {
 }
 
 #[derive(Debug)]
-struct Editor {
+struct TestEditor {
     buffers: Mutex<HashMap<PathBuf, String>>,
     saving: Saving,
 }
 
-impl Editor {
+impl TestEditor {
     fn on(workspace: &Workspace, saving: Saving) -> Arc<Self> {
         let editor = Arc::new(Self { buffers: Mutex::default(), saving });
-        workspace.set_overlay(Arc::clone(&editor) as Arc<dyn Overlay>);
+        workspace.set_overlay(Arc::clone(&editor) as Arc<dyn EditorOverlay>);
         editor
     }
 
@@ -46,7 +46,7 @@ impl Editor {
     }
 }
 
-impl Overlay for Editor {
+impl EditorOverlay for TestEditor {
     fn content(&self, path: &Path) -> BufferAnswer {
         match self.shows(path) {
             Some(text) => BufferAnswer::Text(text),
@@ -112,7 +112,7 @@ fn what_an_editor_shows_means_one_of_five_things() {
         let files = Files::new(Arc::new(scratch.workspace()), None, NothingInContext);
         let workspace = files.workspace();
         let path = scratch.file("f", then);
-        let editor = Editor::on(workspace, Saving::Saves);
+        let editor = TestEditor::on(workspace, Saving::Saves);
         editor.types(&path, then);
         assert_eq!(shown(workspace, &path), (then.to_owned(), String::new()));
         fs::write(&path, disk).unwrap();
@@ -135,7 +135,7 @@ fn unsaved_text_survives_every_editor_and_comes_back_with_undo() {
         let scratch = Scratch::new();
         let workspace = scratch.workspace();
         let path = scratch.file("f", "a\n");
-        let editor = Editor::on(&workspace, saving);
+        let editor = TestEditor::on(&workspace, saving);
         editor.types(&path, "a\nunsaved\n");
         let notes = append(&workspace, &path, "ours\n", "edit").unwrap();
         assert!(notes.iter().any(|it| it.contains("editor")), "{notes:?}");
@@ -157,7 +157,7 @@ fn what_cannot_be_brought_together_is_refused_and_nothing_is_written() {
     // Conflict, an editor that refuses, an encoding it would not keep, a new file.
     let scratch = Scratch::new();
     let workspace = scratch.workspace();
-    let editor = Editor::on(&workspace, Saving::Refuses);
+    let editor = TestEditor::on(&workspace, Saving::Refuses);
     let path = scratch.file("conflict", "a\n1\n2\n");
     editor.types(&path, "a\n1\n2\n");
     shown(&workspace, &path);
