@@ -321,3 +321,64 @@ impl LogIndex {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn log() -> String {
+        let line = |kind: &str, content: serde_json::Value| {
+            json!({"type": kind, "uuid": "u", "sessionId": "s", "timestamp": "2026-11-16T23:10:53.109Z", "cwd": "/x",
+                "message": {"role": kind, "id": "m", "model": "claude-opus-4-5", "content": content,
+                "usage": {"input_tokens": 10, "output_tokens": 5}}})
+        };
+        let lines = [
+            line("user", json!("begin")),
+            line(
+                "assistant",
+                json!([{"type": "text", "text": "é"}, {"type": "tool_use", "id": "c", "name": "T", "input": {}}]),
+            ),
+            json!({"type": 7, "message": []}),
+            line(
+                "user",
+                json!([{"type": "tool_result", "tool_use_id": "c", "content": "out", "is_error": true}]),
+            ),
+            json!({"type": "custom-title", "customTitle": "named", "sessionId": "s"}),
+            json!({"type": "user", "message": {"content": {"odd": 1}}}),
+        ];
+        lines.iter().map(|it| format!("{it}\n")).collect()
+    }
+
+    fn state(index: &LogIndex) -> String {
+        format!("{:?} {:?} {:?} {:?} {}", index.title, index.rows, index.calls, index.requests, index.unread)
+    }
+
+    #[test]
+    fn a_log_that_grows_is_the_same_log_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let whole = log();
+        fs::write(&path, &whole).unwrap();
+        let want = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        assert_eq!((want.rows.len(), want.calls.len(), want.requests.len(), want.unread), (3, 1, 1, 1));
+        assert!(want.calls[0].failed && want.title.as_deref() == Some("named"));
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
+            let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+            let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, &whole.as_bytes()[cut..]).unwrap();
+            assert!(!index.extend().unwrap().is_new, "{cut}");
+            assert_eq!(state(&index), state(&want), "{cut}");
+        }
+        // A log that has become another one is read anew.
+        let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        fs::write(&path, &whole[..whole.find('\n').unwrap() + 1]).unwrap();
+        assert!(index.extend().unwrap().is_new);
+        assert_eq!(index.rows.len(), 1);
+    }
+}
