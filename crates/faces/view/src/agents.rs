@@ -1,6 +1,9 @@
 //! The agents of a session: what each was for, and where its own log is.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use haft_model::Catalog;
 use serde_json::Value;
@@ -37,7 +40,7 @@ impl ShownAgent {
         logs.iter().take(MOST).filter_map(read).collect()
     }
 
-    fn read(path: &PathBuf, catalog: Arc<Catalog>, places: Option<&LogPlaces>) -> Option<Self> {
+    fn read(path: &Path, catalog: Arc<Catalog>, places: Option<&LogPlaces>) -> Option<Self> {
         let index = LogIndex::read(path, catalog).ok()?;
         let meta = std::fs::read(path.with_extension("meta.json")).ok();
         let meta: Value = meta.and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or(Value::Null);
@@ -75,10 +78,10 @@ fn agent_logs(index: &LogIndex) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
     entries
         .filter(|it| it.extension().is_some_and(|it| it == "jsonl") && it.is_file())
-        .filter(is_agent)
+        .filter(|it| is_agent(it))
         .collect()
 }
 
-fn is_agent(path: &PathBuf) -> bool {
+fn is_agent(path: &Path) -> bool {
     path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("agent-"))
 }

@@ -99,7 +99,9 @@ fn costs(out: &mut Html, title: &'static str, column: &'static str, sums: Vec<(S
         .raw(title)
         .raw("</h3><div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">")
         .raw(column);
-    out.raw("</th><th scope=\"col\">Share</th><th scope=\"col\">Cost</th></tr></thead><tbody>");
+    out.raw(
+        "</th><th scope=\"col\" class=\"left\">Share</th><th scope=\"col\">Cost</th></tr></thead><tbody>",
+    );
     for (name, usd) in sums.iter().take(MOST) {
         out.raw("<tr><td class=\"words\">").text(if name.is_empty() { "unknown" } else { name });
         out.raw("</td><td class=\"bar\"><svg viewBox=\"0 0 100 8\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
