@@ -48,6 +48,8 @@ pub struct SessionSpec {
     pub remembers_results: bool,
     /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
+    /// An editor with text that may not be on the disk yet.
+    pub overlay: Option<Arc<dyn haft_workspace::EditorOverlay>>,
 }
 
 /// Where a session works.
@@ -362,6 +364,7 @@ impl SessionSpec {
             checkpoints: false,
             remembers_results: true,
             progress: false,
+            overlay: None,
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     client::ClientAbilities,
     config_options::{EFFORT, MODE, MODEL, SessionChoices},
     editor::EditorPeer,
+    person_question::{ask_person, asked_choices},
     project::{CallLooks, JournalView, TurnAnswer, UpdateTeller, replay_log, turn_answer, usage_update},
     wire::{AcpError, CANCELLED, INTERNAL_ERROR},
 };
@@ -426,6 +427,9 @@ impl SessionDriver {
         let looks = driven.teller.looks.clone();
         let asking = tokio::spawn(async move {
             let answer = match &question.subject {
+                QuestionSubject::Permission(asked) if !asked_choices(asked).is_empty() => {
+                    ask_person(&editor, &session, asked, &asked_choices(asked), abilities).await
+                }
                 QuestionSubject::Permission(asked) => {
                     let asked = asked.clone();
                     let suggestions = asked.decision.suggestions.clone();

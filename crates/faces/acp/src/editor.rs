@@ -1,17 +1,15 @@
 //! The editor at the other end: what it is told, and what it is asked.
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use haft_host::LineWriter;
+use haft_host::{LineWriter, OpenQuestions};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::wire::{AcpError, CANCELLED, answer_line, notification_line, request_line};
@@ -23,27 +21,7 @@ pub(crate) struct EditorPeer(Arc<EditorLine>);
 struct EditorLine {
     out: Mutex<LineWriter>,
     next: AtomicU64,
-    waiting: Mutex<WaitingAnswers>,
-}
-
-#[derive(Default)]
-struct WaitingAnswers {
-    closed: bool,
-    by_id: HashMap<u64, oneshot::Sender<Result<Value, AcpError>>>,
-}
-
-/// Takes a request back when nobody waits for its answer any more.
-struct OpenRequest<'a> {
-    editor: &'a EditorPeer,
-    id: u64,
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        if self.editor.waiting().by_id.remove(&self.id).is_some() {
-            self.editor.notify("$/cancel_request", &json!({"requestId": self.id}));
-        }
-    }
+    questions: OpenQuestions<u64, AcpError>,
 }
 
 impl EditorPeer {
@@ -51,13 +29,9 @@ impl EditorPeer {
         let line = EditorLine {
             out: Mutex::new(LineWriter::start()),
             next: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            questions: OpenQuestions::default(),
         };
         Self(Arc::new(line))
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, WaitingAnswers> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, line: &Value) {
@@ -78,34 +52,21 @@ impl EditorPeer {
     /// back. An editor that is gone answers at once, with an error.
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Result<Value, AcpError> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = self.waiting();
-            if waiting.closed {
-                return Err(gone());
-            }
-            waiting.by_id.insert(id, sender);
-        }
-        let _open = OpenRequest { editor: self, id };
-        self.write(&request_line(id, method, params));
-        receiver.await.unwrap_or_else(|_| Err(gone()))
+        let send = || self.write(&request_line(id, method, params));
+        let take_back = || self.notify("$/cancel_request", &json!({"requestId": id}));
+        self.0.questions.ask(id, send, take_back).await.unwrap_or_else(|| Err(gone()))
     }
 
     /// The editor answered. Answers to what nobody asks any more are ignored.
     pub(crate) fn answered(&self, id: &Value, answer: Result<Value, AcpError>) {
-        let sender = id.as_u64().and_then(|id| self.waiting().by_id.remove(&id));
-        if let Some(sender) = sender {
-            sender.send(answer).ok();
+        if let Some(id) = id.as_u64() {
+            self.0.questions.answered(&id, answer);
         }
     }
 
     /// The editor answers nothing any more.
     pub(crate) fn close(&self) {
-        let mut waiting = self.waiting();
-        waiting.closed = true;
-        for (_, sender) in waiting.by_id.drain() {
-            sender.send(Err(gone())).ok();
-        }
+        self.0.questions.close();
     }
 
     /// Nobody reads any more.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
+    buffers::EditorBuffers,
     client::ClientAbilities,
     driver::{EditorOrder, SessionDriver},
     editor::EditorPeer,
@@ -385,7 +386,15 @@ impl SharedFace {
             spec.servers.configs.push(place.servers.to_string());
         }
         let may_bypass = spec.permissions.may_bypass;
+        let buffers = abilities.reads_files.then(|| {
+            let roots = std::iter::once(&place.cwd).chain(&place.extra_dirs);
+            Arc::new(EditorBuffers::new(self.editor.clone(), abilities, roots))
+        });
+        spec.overlay = buffers.clone().map(|it| it as Arc<_>);
         let (handle, events) = Session::open(spec).map_err(of_open)?;
+        if let Some(buffers) = buffers {
+            buffers.belong_to(handle.id().as_str());
+        }
         Ok((handle, events, may_bypass))
     }
 }

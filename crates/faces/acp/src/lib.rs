@@ -22,12 +22,14 @@
 //! and questions are answered with no.
 
 mod ask;
+mod buffers;
 mod client;
 mod config_options;
 mod driver;
 mod editor;
 mod face;
 mod inventory;
+mod person_question;
 mod place;
 mod project;
 mod prompt_blocks;

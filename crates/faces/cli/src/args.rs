@@ -180,9 +180,8 @@ pub(crate) struct Options {
 
 /// Flags of `haft view`.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("form").required(true).multiple(true).args(["html", "perfetto"])))]
 pub(crate) struct ViewArgs {
-    /// Which session, or the path of a log; the newest of this directory when none is named.
+    /// Which session, or the path of a log. Without one: all sessions, or for a file the newest of this directory.
     pub(crate) session: Option<String>,
     /// Write one self-contained page into this file.
     #[arg(long, value_name = "FILE")]
@@ -190,6 +189,18 @@ pub(crate) struct ViewArgs {
     /// Write a trace that Perfetto and Chrome read into this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
+    /// Let the page take changes of files back.
+    #[arg(long, conflicts_with_all = ["html", "perfetto"])]
+    pub(crate) allow_undo: bool,
+    /// Listen here instead of on any free port of this machine alone.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["html", "perfetto"])]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// End after so many seconds without an open page.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800, conflicts_with_all = ["html", "perfetto"])]
+    pub(crate) ends_after: u64,
+    /// Print the address and open no browser.
+    #[arg(long, conflicts_with_all = ["html", "perfetto"])]
+    pub(crate) no_open: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -264,7 +275,7 @@ pub(crate) enum Command {
         /// named.
         session: Option<String>,
     },
-    /// Write a session as a page that needs nothing else, or as a trace for profilers.
+    /// Show sessions in a browser; or write one as a page that needs nothing else, or as a trace for profilers.
     View(ViewArgs),
     /// Make the terminal usable again after a program was killed on it.
     Reset,

@@ -19,6 +19,7 @@ mod cron_command;
 mod demo_command;
 mod dev_command;
 mod diagnostic_log;
+mod ide_bridge;
 mod interactive;
 mod interrupt;
 mod listing;

@@ -96,6 +96,9 @@ pub(crate) struct SdkArgs {
     /// Only Bash, Read and Edit, and the tools of --mcp-config.
     #[arg(long)]
     pub(crate) bare: bool,
+    /// Use the editor that has this directory open: selection, diagnostics and diffs as tools of the server `ide`.
+    #[arg(long)]
+    pub(crate) ide: bool,
     #[command(flatten)]
     _accepted: Accepted,
 }
@@ -113,8 +116,6 @@ struct Accepted {
     await_claim: bool,
     #[arg(long, hide = true)]
     project_config_root: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    ide: bool,
     #[arg(long, hide = true)]
     exclude_dynamic_system_prompt_sections: bool,
     #[arg(long, hide = true)]

@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     args::{Options, ProviderName, RunArgs},
+    ide_bridge,
     output::{Failure, complain},
     sessions_command::named_or_newest,
 };
@@ -97,6 +98,9 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
         spec.log.kept = LogKept::Nowhere;
     }
     spec.servers.configs.clone_from(&run.sdk.mcp_config);
+    if !is_bare && !run.sdk.strict_mcp_config {
+        add_editor(&mut spec, run.sdk.ide);
+    }
     spec.servers.only_those = run.sdk.strict_mcp_config;
     spec.servers.patience = run.sdk.mcp_wait.map(Duration::from_secs);
     let dirs = run.sdk.plugin_dir.iter().map(|dir| (dir, true));
@@ -111,6 +115,19 @@ pub(crate) fn of_run(run: &RunArgs, options: &Options) -> Result<SessionSpec, Fa
         spec.asking = Asking::Tool(tool.clone());
     }
     Ok(spec)
+}
+
+/// The editor that has the directory open, where one is wanted.
+fn add_editor(spec: &mut SessionSpec, asked: bool) {
+    let PlaceSpec { cwd, variables, .. } = &spec.place;
+    if !ide_bridge::is_wanted(asked, variables) {
+        return;
+    }
+    let found = ide_bridge::editor_server(cwd, variables);
+    if found.is_none() && asked {
+        complain("no editor with the plugin has this directory open; going on without it");
+    }
+    spec.servers.configs.extend(found.map(|it| it.to_string()));
 }
 
 /// All that is left of the built-in tools with `--bare`.

@@ -1,25 +1,103 @@
-//! `haft view`: a session as a page, or as a trace.
+//! `haft view`: sessions in a browser, as a page in a file, or as a trace.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
-use haft_view::{LoggedSession, page, trace};
+use haft_model::Catalog;
+use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_view::{LogIndex, LogPlaces, LogRoots, ViewSetting, page, serve, trace};
 
 use crate::{
     args::{Options, ViewArgs},
+    interrupt::Interrupt,
     output::{Ended, Failure, print_line},
     sessions_command, spec,
 };
 
 pub(crate) fn run(args: &ViewArgs, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let catalog = premises.catalog()?;
+    let state_dir = premises.state_dir();
+    if args.html.is_none() && args.perfetto.is_none() {
+        return spec::runtime()?.block_on(show(args, options, &state_dir, catalog));
+    }
     let path = log_path(args.session.as_deref(), options)?;
-    let session = LoggedSession::read(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+    let failed = |err: std::io::Error| format!("{}: {err}", path.display());
+    let mut index = LogIndex::read(&path, catalog).map_err(failed)?;
+    index.read_cut_line().map_err(failed)?;
     if let Some(file) = &args.html {
-        write(file, &page(&session))?;
+        write(file, &page(&index, Some(&state_dir)))?;
     }
     if let Some(file) = &args.perfetto {
-        write(file, &trace(&session).to_string())?;
+        write(file, &trace(&index).to_string())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves pages until nobody looks at them any more.
+async fn show(args: &ViewArgs, options: &Options, state_dir: &Path, catalog: Arc<Catalog>) -> Ended {
+    let logs = spec::logs(options)?;
+    let roots = logs.dirs().iter().filter_map(|it| it.parent().map(Path::to_owned)).collect();
+    let places = LogPlaces::new(LogRoots(roots));
+    let key = match &args.session {
+        None => None,
+        Some(named) => {
+            let path = log_path(Some(named), options)?;
+            if !path.is_file() {
+                return Err(Failure::from(format!("{}: there is no such log", path.display())));
+            }
+            Some(places.add(&path))
+        }
+    };
+    let setting = ViewSetting {
+        listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+        allow_undo: args.allow_undo,
+        state_dir: Some(state_dir.to_owned()),
+        idle: Duration::from_secs(args.ends_after),
+    };
+    let server =
+        serve(places, setting, catalog).await.map_err(|err| format!("no page can be served: {err}"))?;
+    let url = server.url(key.as_deref());
+    print_line(&url)?;
+    if !args.no_open && can_open() {
+        open(&url, state_dir);
+    }
+    let interrupt = Interrupt::listen();
+    let stop = server.stopper();
+    tokio::select! {
+        () = server.wait() => Ok(ExitCode::SUCCESS),
+        () = interrupt.cancel.cancelled() => {
+            stop.cancel();
+            Ok(ExitCode::from(interrupt.code()))
+        }
+    }
+}
+
+/// Whether there is somebody in front of this machine whose browser may be opened.
+fn can_open() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+    let has_screen = cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
+    has_screen && !is_set("SSH_CONNECTION") && !rustix::process::geteuid().is_root()
+}
+
+/// Opens a page. The address goes through a file only this user can read: what is
+/// an argument of a program can be read by everybody on the machine.
+fn open(url: &str, state_dir: &Path) {
+    let (dir, page) = (state_dir.join("view"), state_dir.join("view/open.html"));
+    let text = format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={url}\">");
+    let written = std::fs::create_dir_all(&dir).is_ok()
+        && replace_file(&page, text.as_bytes(), ReplacedMode::KeptOr(0o600), Durability::Whenever).is_ok();
+    if written {
+        let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let mut command = Command::new(program);
+        command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().ok();
+    }
 }
 
 /// A session of this directory, or a log anywhere.

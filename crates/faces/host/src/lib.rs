@@ -1,6 +1,7 @@
 //! What faces that speak lines of JSON to another program share: lines in and
-//! out on threads of their own, lines that no reader chokes on, and what such a
-//! program answers to the question of an MCP server.
+//! out on threads of their own, lines that no reader chokes on, questions that are
+//! taken back when nobody waits any more, and what such a program answers to the
+//! question of an MCP server.
 //!
 //! **Does not know** sessions, or what the lines mean.
 //!
@@ -12,7 +13,9 @@
 mod bound;
 mod elicit;
 mod lines;
+mod questions;
 
 pub use bound::{MAX_LINE, bounded_line};
 pub use elicit::read_elicitation;
 pub use lines::{LineWriter, read_lines};
+pub use questions::OpenQuestions;

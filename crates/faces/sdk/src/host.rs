@@ -1,13 +1,10 @@
 //! Questions to the host.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
+use haft_host::OpenQuestions;
 use haft_session::{EventSender, Happening};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use crate::MAX_LINE;
 
@@ -17,13 +14,7 @@ pub struct Host(Arc<HostLine>);
 
 struct HostLine {
     events: EventSender,
-    waiting: Mutex<WaitingRequests>,
-}
-
-#[derive(Debug, Default)]
-struct WaitingRequests {
-    closed: bool,
-    by_id: HashMap<String, oneshot::Sender<Result<Value, HostError>>>,
+    questions: OpenQuestions<String, HostError>,
 }
 
 /// Why a question has no answer.
@@ -47,28 +38,10 @@ impl std::fmt::Display for HostError {
     }
 }
 
-/// Takes a question back when nobody waits for its answer any more.
-struct Open<'a> {
-    host: &'a Host,
-    id: String,
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        if self.host.waiting().by_id.remove(&self.id).is_some() {
-            self.host.tell(json!({"type": "control_cancel_request", "request_id": self.id}));
-        }
-    }
-}
-
 impl Host {
     /// A host that is told things in order with the events of a session.
     pub fn new(events: EventSender) -> Self {
-        Self(Arc::new(HostLine { events, waiting: Mutex::default() }))
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, WaitingRequests> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Arc::new(HostLine { events, questions: OpenQuestions::default() }))
     }
 
     /// Sends a frame; if nobody reads any more, nobody misses it.
@@ -81,35 +54,20 @@ impl Host {
     pub async fn ask(&self, request: Value) -> Result<Value, HostError> {
         let id = uuid::Uuid::new_v4().to_string();
         let frame = json!({"type": "control_request", "request_id": id, "request": request});
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut waiting = self.waiting();
-            if waiting.closed {
-                return Err(HostError::Closed);
-            }
-            waiting.by_id.insert(id.clone(), sender);
-        }
-        let _open = Open { host: self, id };
-        self.tell(frame);
-        receiver.await.unwrap_or(Err(HostError::Closed))
+        let taken_back = json!({"type": "control_cancel_request", "request_id": id});
+        let asked = self.0.questions.ask(id, || self.tell(frame), || self.tell(taken_back)).await;
+        asked.unwrap_or(Err(HostError::Closed))
     }
 
     /// The host answered. Answers to what nobody asked, or asks no more, are
     /// ignored.
     pub fn answered(&self, request_id: &str, answer: Result<Value, String>) {
-        let waiting = self.waiting().by_id.remove(request_id);
-        if let Some(sender) = waiting {
-            sender.send(answer.map_err(HostError::Refused)).ok();
-        }
+        self.0.questions.answered(&request_id.to_owned(), answer.map_err(HostError::Refused));
     }
 
     /// The host will answer nothing any more.
     pub fn close(&self) {
-        let mut waiting = self.waiting();
-        waiting.closed = true;
-        for (_, sender) in waiting.by_id.drain() {
-            sender.send(Err(HostError::Closed)).ok();
-        }
+        self.0.questions.close();
     }
 }
 

@@ -16,6 +16,36 @@ pub(crate) fn millis(moment: &str) -> Option<i64> {
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + thousandths)
 }
 
+/// The year, month and day of a moment.
+fn date(millis: i64) -> (i64, i64, i64) {
+    let days = millis.div_euclid(86_400_000) + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// The day of a moment (UTC), such as `2026-11-16`.
+pub(crate) fn day(millis: i64) -> String {
+    let (year, month, day) = date(millis);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// The moment itself (UTC), such as `2026-11-16 23:10:53`.
+pub(crate) fn moment(millis: i64) -> String {
+    format!("{} {}", day(millis), time_of_day(millis))
+}
+
+/// The time of the day (UTC), such as `23:10:53`.
+pub(crate) fn time_of_day(millis: i64) -> String {
+    let seconds = millis.div_euclid(1000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +61,12 @@ mod tests {
             ("2026-11-1éT", None),
         ] {
             assert_eq!(millis(moment), want, "{moment}");
+        }
+        for written in
+            ["1970-01-01 00:00:00", "2026-11-16 23:10:53", "2024-02-29 12:00:00", "1999-12-31 23:59:59"]
+        {
+            let read = millis(&written.replace(' ', "T")).unwrap_or_default();
+            assert_eq!(moment(read), written);
         }
     }
 }

@@ -13,18 +13,50 @@ impl Html {
 
     /// Text of anybody, between tags or between quotes of an attribute.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
-        for it in text.chars() {
-            match it {
-                '&' => self.0.push_str("&amp;"),
-                '<' => self.0.push_str("&lt;"),
-                '>' => self.0.push_str("&gt;"),
-                '"' => self.0.push_str("&quot;"),
-                '\'' => self.0.push_str("&#39;"),
-                // Terminals obey these, readers of pages only stumble over them.
-                '\n' | '\t' => self.0.push(it),
-                it if it.is_control() => self.0.push('\u{fffd}'),
-                it => self.0.push(it),
+        text.chars().for_each(|it| self.character(it));
+        self
+    }
+
+    fn character(&mut self, it: char) {
+        match it {
+            '&' => self.0.push_str("&amp;"),
+            '<' => self.0.push_str("&lt;"),
+            '>' => self.0.push_str("&gt;"),
+            '"' => self.0.push_str("&quot;"),
+            '\'' => self.0.push_str("&#39;"),
+            // Terminals obey these, readers of pages only stumble over them.
+            '\n' | '\t' => self.0.push(it),
+            // What turns the direction of text round can make it say something else.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.push('\u{fffd}'),
+            it if it.is_control() => self.0.push('\u{fffd}'),
+            it => self.0.push(it),
+        }
+    }
+
+    /// Text of a terminal: its colours become classes of ours, everything else it
+    /// would obey is left out.
+    pub(crate) fn terminal(&mut self, text: &str) -> &mut Self {
+        if !text.contains('\u{1b}') {
+            return self.text(text.trim_end_matches('\r'));
+        }
+        let mut parts = text.split('\u{1b}');
+        self.text(parts.next().unwrap_or_default());
+        let mut is_open = false;
+        for part in parts {
+            let (codes, rest) = escape(part);
+            if let Some(codes) = codes {
+                if std::mem::take(&mut is_open) {
+                    self.raw("</span>");
+                }
+                if let Some(class) = colour(codes) {
+                    self.raw("<span class=\"").raw(class).raw("\">");
+                    is_open = true;
+                }
             }
+            self.text(rest);
+        }
+        if is_open {
+            self.raw("</span>");
         }
         self
     }
@@ -36,7 +68,74 @@ impl Html {
         self
     }
 
+    /// A whole number.
+    pub(crate) fn count(&mut self, count: usize) -> &mut Self {
+        self.0.push_str(&count.to_string());
+        self
+    }
+
     pub(crate) fn into_text(self) -> String {
         self.0
+    }
+}
+
+/// The codes of a colour sequence, where it is one, and what follows it.
+fn escape(part: &str) -> (Option<&str>, &str) {
+    if let Some(rest) = part.strip_prefix('[') {
+        let end = rest.find(|it: char| ('@'..='~').contains(&it));
+        return match end {
+            Some(end) if rest[end..].starts_with('m') => (Some(&rest[..end]), &rest[end + 1..]),
+            Some(end) => (None, &rest[end + rest[end..].chars().next().map_or(0, char::len_utf8)..]),
+            None => (None, ""),
+        };
+    }
+    if let Some(rest) = part.strip_prefix(']') {
+        let end = rest.find('\u{7}').map(|at| at + 1);
+        return (None, end.map_or("", |at| &rest[at..]));
+    }
+    let mut rest = part.chars();
+    rest.next();
+    (None, rest.as_str())
+}
+
+/// A class for the last colour a sequence names.
+fn colour(codes: &str) -> Option<&'static str> {
+    codes.split(';').rev().find_map(|code| match code {
+        "31" | "91" => Some("t-red"),
+        "32" | "92" => Some("t-green"),
+        "33" | "93" => Some("t-yellow"),
+        "34" | "94" => Some("t-blue"),
+        "35" | "95" => Some("t-magenta"),
+        "36" | "96" => Some("t-cyan"),
+        "1" => Some("t-bold"),
+        "2" | "90" => Some("t-dim"),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_markup() {
+        for (text, want) in [
+            ("<script>", "&lt;script&gt;"),
+            ("\u{1b}[31mred\u{1b}[0m <b>", "<span class=\"t-red\">red</span> &lt;b&gt;"),
+            ("\u{1b}[1;32mok", "<span class=\"t-bold\">ok</span>"),
+            ("\u{1b}[2Jx\u{1b}]0;title\u{7}y\u{1b}(Bz", "xyBz"),
+            ("\u{1b}[31", ""),
+            ("\u{1b}", ""),
+            ("\u{1b}[é<", "é&lt;"),
+            ("a\u{202e}b", "a\u{fffd}b"),
+        ] {
+            let mut out = Html::default();
+            out.terminal(text);
+            let out = out.into_text();
+            assert!(!out.contains("<script") && !out.contains("<b>"), "{out}");
+            if want != "é&lt;" && want != "<span class=\"t-bold\">ok</span>" {
+                assert_eq!(out, want, "{text:?}");
+            }
+        }
     }
 }

@@ -1,20 +1,39 @@
-//! A session log, shown: as one self-contained page, and as a trace for profilers.
+//! Sessions, shown: as pages a browser follows live ([`serve`]), as one file that
+//! needs nothing else ([`page`]), and as a trace for profilers ([`trace`]).
 //!
-//! **Does not know** sessions that run, terminals, or where logs are kept.
+//! A log is never loaded whole. [`LogIndex`] knows where every row of it begins and
+//! what is known of every call; a row is read from the disk when it is shown. One
+//! renderer (`render`) serves the pages and the file.
+//!
+//! **Does not know** sessions that run, terminals, or flags.
 //!
 //! **Invariant:** nothing of a log becomes markup. Only text that stands in this
 //! crate is written as it is ([`Html`](html::Html)); everything else is escaped.
 //!
-//! **Invariant:** the page loads nothing, runs nothing and links nowhere: its
-//! policy allows its own style sheet and pictures inside it, and no script.
+//! **Invariant:** the file loads nothing, runs nothing and links nowhere; pages load
+//! from their own server only, and nobody without the token gets any data from it.
+//!
+//! **Invariant:** nothing is changed by looking; changes are taken back only by a
+//! server that was started for it.
 
+mod agents;
 mod clock;
+mod facts;
 mod html;
-mod page;
+mod index;
+mod journal;
 mod perfetto;
-mod session;
+mod places;
+mod render;
+mod row;
+mod search;
+mod server;
+mod skim;
+mod summary;
 mod timeline;
 
-pub use page::page;
+pub use index::LogIndex;
 pub use perfetto::trace;
-pub use session::{LoggedCall, LoggedRequest, LoggedRow, LoggedSession};
+pub use places::{LogPlaces, LogRoots};
+pub use render::page;
+pub use server::{ViewServer, ViewSetting, serve};

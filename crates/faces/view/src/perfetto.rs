@@ -3,20 +3,25 @@
 use serde_json::{Value, json};
 
 use crate::{
-    session::LoggedSession,
+    facts::RowContent,
+    index::LogIndex,
     timeline::{spans, stages},
 };
 
 /// The trace: a span for every call and for each of its stages, lane by lane.
-pub fn trace(session: &LoggedSession) -> Value {
+pub fn trace(index: &LogIndex) -> Value {
     let mut events = vec![json!({
-        "name": "process_name", "ph": "M", "pid": 1, "args": {"name": session.title},
+        "name": "process_name", "ph": "M", "pid": 1, "args": {"name": index.name()},
     })];
-    for span in spans(session) {
+    for span in spans(index) {
         let call = span.call;
+        let input = match index.content(call.row) {
+            RowContent::Call(input) => input,
+            _ => Value::Null,
+        };
         let whole = json!({
             "name": call.tool, "cat": "call", "ph": "X", "pid": 1, "tid": span.lane, "ts": span.start,
-            "dur": span.length, "args": {"id": call.id, "failed": call.failed, "input": call.input},
+            "dur": span.length, "args": {"id": call.id, "failed": call.failed, "input": input},
         });
         events.push(whole);
         let mut at = span.start;

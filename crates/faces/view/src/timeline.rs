@@ -2,14 +2,11 @@
 
 use haft_agent::log::StageMicros;
 
-use crate::{
-    clock::millis,
-    session::{LoggedCall, LoggedSession},
-};
+use crate::{index::LogIndex, row::IndexedCall};
 
 /// A call in time. Microseconds since the first of them.
 pub(crate) struct CallSpan<'a> {
-    pub(crate) call: &'a LoggedCall,
+    pub(crate) call: &'a IndexedCall,
     pub(crate) start: i64,
     pub(crate) length: i64,
     /// Calls in one lane do not overlap.
@@ -29,17 +26,8 @@ pub(crate) fn stages(micros: &StageMicros) -> [(&'static str, u64); 5] {
 }
 
 /// The calls whose times the log has, with lanes.
-pub(crate) fn spans(session: &LoggedSession) -> Vec<CallSpan<'_>> {
-    let mut spans: Vec<CallSpan<'_>> = session
-        .calls()
-        .filter_map(|call| {
-            let line = call.line.as_ref()?;
-            let length: u64 = stages(&line.micros).iter().fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
-            let length = i64::try_from(length).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
-            let end = millis(&line.timestamp)?.checked_mul(1000)?;
-            Some(CallSpan { call, start: end - length, length, lane: 0, stages: line.micros })
-        })
-        .collect();
+pub(crate) fn spans(index: &LogIndex) -> Vec<CallSpan<'_>> {
+    let mut spans: Vec<CallSpan<'_>> = index.calls.iter().filter_map(span).collect();
     spans.sort_by_key(|it| it.start);
     let first = spans.first().map_or(0, |it| it.start);
     let mut ends: Vec<i64> = Vec::new();
@@ -53,4 +41,65 @@ pub(crate) fn spans(session: &LoggedSession) -> Vec<CallSpan<'_>> {
         }
     }
     spans
+}
+
+fn span(call: &IndexedCall) -> Option<CallSpan<'_>> {
+    let Some(line) = &call.line else {
+        // Logs of others have only the moments of the call and of its result.
+        let (began, ended) = (call.began?.checked_mul(1000)?, call.ended?.checked_mul(1000)?);
+        let length = ended.checked_sub(began)?.max(0);
+        let run = u64::try_from(length).unwrap_or(0);
+        let stages = StageMicros { run, ..StageMicros::default() };
+        return Some(CallSpan { call, start: began, length, lane: 0, stages });
+    };
+    let length: u64 = stages(&line.micros).iter().fold(0_u64, |sum, (_, it)| sum.saturating_add(*it));
+    let length = i64::try_from(length).unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
+    let end = crate::clock::millis(&line.timestamp)?.checked_mul(1000)?;
+    Some(CallSpan { call, start: end.checked_sub(length)?, length, lane: 0, stages: line.micros })
+}
+
+/// Time with long pauses left out: where a moment is, from 0 to 1.
+pub(crate) struct Compressed {
+    /// Moments and where they are.
+    points: Vec<(i64, f64)>,
+    total: f64,
+}
+
+/// A pause longer than this is drawn as if it were this long.
+const LONGEST_PAUSE: i64 = 2_000_000;
+
+impl Compressed {
+    pub(crate) fn of(spans: &[CallSpan<'_>]) -> Self {
+        let mut points = Vec::new();
+        let (mut at, mut end) = (0.0, spans.first().map_or(0, |it| it.start));
+        points.push((end, 0.0));
+        for span in spans {
+            if end < span.start {
+                at += (span.start - end).min(LONGEST_PAUSE) as f64;
+                points.push((span.start, at));
+                end = span.start;
+            }
+            let until = span.start.saturating_add(span.length);
+            if end < until {
+                at += (until - end) as f64;
+                points.push((until, at));
+                end = until;
+            }
+        }
+        Self { points, total: at.max(1.0) }
+    }
+
+    /// Where a moment is.
+    pub(crate) fn place(&self, moment: i64) -> f64 {
+        let after = self.points.partition_point(|(time, _)| *time <= moment);
+        let Some((time, at)) = after.checked_sub(1).and_then(|it| self.points.get(it)) else { return 0.0 };
+        let within = match self.points.get(after) {
+            Some((next, next_at)) => {
+                let part = (moment - time) as f64 / (next - time).max(1) as f64;
+                part * (next_at - at)
+            }
+            None => 0.0,
+        };
+        ((at + within) / self.total).clamp(0.0, 1.0)
+    }
 }

@@ -110,6 +110,13 @@ pub enum FileError {
         /// What was expected; nothing when the file should not exist.
         expected: Option<ContentHash>,
     },
+    /// An editor has unsaved text in it that stands against the change.
+    Unsaved {
+        /// The path as the caller named it.
+        path: PathBuf,
+        /// What stands against it, and what to do.
+        reason: String,
+    },
     /// Another writer holds the file.
     Busy {
         /// The path as the caller named it.
@@ -199,6 +206,7 @@ impl fmt::Display for FileError {
             Self::Changed { path, expected: None } => {
                 write!(f, "{} was created by someone else in the meantime", path.display())
             }
+            Self::Unsaved { path, reason } => write!(f, "{}: {reason}", path.display()),
             Self::Busy { path } => {
                 write!(f, "{} is being written by another process; try again", path.display())
             }

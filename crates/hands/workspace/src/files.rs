@@ -50,6 +50,7 @@ impl Files {
 
     /// A turn starts: changes from now on belong to it.
     pub fn begin_turn(&self, turn: TurnId) {
+        self.workspace.forget_clean_buffers();
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
     }
 

@@ -33,6 +33,7 @@ mod later;
 mod lines;
 mod lock;
 mod open;
+mod overlay;
 mod patch;
 mod reads;
 mod snapshot;
@@ -55,6 +56,7 @@ pub use lines::{
     Cancelled, LineEnd, LineQuery, Lines, lines_before, read_bytes, read_lines, skip_characters, tail_start,
 };
 pub use open::{FromStart, OpenFile, hash_file};
+pub use overlay::{BufferAnswer, BufferChange, EditorOverlay, LoadedFile};
 pub use patch::{Hunk, counts, exact_patch, patch, patch_of_splices, unified};
 pub use reads::{
     ContextView, Current, EverythingInContext, FileEvent, Freshness, LineEdit, LinePrint, NothingInContext,

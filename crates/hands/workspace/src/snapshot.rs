@@ -12,6 +12,15 @@ pub struct Snapshot {
     file: OpenFile,
     hash: ContentHash,
     settled: bool,
+    /// What an editor shows instead, and has not saved.
+    shown: Option<ShownText>,
+}
+
+/// A text that stands for a file.
+#[derive(Debug)]
+struct ShownText {
+    text: String,
+    hash: ContentHash,
 }
 
 impl Snapshot {
@@ -20,13 +29,29 @@ impl Snapshot {
         let settled = is_settled(&file);
         let (bytes, hash) = file.read_hashed(MAX_EDITABLE)?;
         // Judged before the content was read: it cannot have got older since.
-        Ok((Self { file, hash, settled }, bytes))
+        Ok((Self { file, hash, settled, shown: None }, bytes))
     }
 
     /// A file whose content has just been read and has this fingerprint.
     pub(crate) fn of(file: OpenFile, hash: ContentHash) -> Self {
         let settled = is_settled(&file);
-        Self { file, hash, settled }
+        Self { file, hash, settled, shown: None }
+    }
+
+    /// The same file, where an editor's unsaved text stands for what is on disk.
+    pub(crate) fn shown_as(self, text: String) -> Self {
+        let hash = ContentHash::of(text.as_bytes());
+        Self { shown: Some(ShownText { text, hash }), ..self }
+    }
+
+    /// The unsaved text that stands for the file.
+    pub(crate) fn unsaved(&self) -> Option<&str> {
+        self.shown.as_ref().map(|it| it.text.as_str())
+    }
+
+    /// The fingerprint of what is on disk, whatever stands for it.
+    pub(crate) fn disk_hash(&self) -> ContentHash {
+        self.hash
     }
 
     /// The open file.
@@ -34,9 +59,9 @@ impl Snapshot {
         &self.file
     }
 
-    /// The fingerprint of the content.
+    /// The fingerprint of the content that was loaded.
     pub fn hash(&self) -> ContentHash {
-        self.hash
+        self.shown.as_ref().map_or(self.hash, |it| it.hash)
     }
 
     /// Whether the object behind a file still holds what the snapshot holds: the

@@ -9,6 +9,7 @@ use crate::{
     commit::{CommitSetting, commit},
     later::Later,
     lock::{LockGuard, Locks},
+    overlay::{Buffers, commit_through_editor},
     unrecorded::Unrecorded,
 };
 
@@ -33,6 +34,8 @@ pub struct Workspace {
     unrecorded: Unrecorded,
     roots: RwLock<Vec<PathBuf>>,
     later: Later,
+    /// What an editor shows.
+    pub(crate) buffers: Buffers,
 }
 
 impl Workspace {
@@ -43,7 +46,8 @@ impl Workspace {
         let locks = Locks::open(&config.state_dir)?;
         let roots = RwLock::new(vec![config.root.clone()]);
         let (journal, unrecorded, later) = (OnceLock::new(), Unrecorded::default(), Later::default());
-        let workspace = Self { locks, journal, unrecorded, roots, config, later };
+        let buffers = Buffers::default();
+        let workspace = Self { locks, journal, unrecorded, roots, config, later, buffers };
         // What is wrong with it is said by whoever needs it.
         workspace.journal().ok();
         Ok(workspace)
@@ -107,7 +111,7 @@ impl Workspace {
 /// Files that nobody else of us writes meanwhile.
 #[derive(Debug)]
 pub struct Locked<'a> {
-    workspace: &'a Workspace,
+    pub(crate) workspace: &'a Workspace,
     _guard: LockGuard,
 }
 
@@ -115,14 +119,18 @@ impl Locked<'_> {
     /// Loads a file to change it; `None` when there is none.
     pub fn read(&self, path: &Path) -> Result<Option<(Snapshot, Vec<u8>)>, FileError> {
         match OpenFile::open(path) {
-            Ok(file) => Snapshot::load(file).map(Some),
-            Err(FileError::NotFound { .. }) => Ok(None),
+            Ok(file) => self.workspace.load_to_change(file).map(Some),
+            Err(FileError::NotFound { .. }) => self.workspace.check_new(path).map(|()| None),
             Err(err) => Err(err),
         }
     }
 
-    /// Carries out a batch of changes: all of them or none.
+    /// Carries out a batch of changes: all of them or none. What an editor has
+    /// unsaved is changed by the editor.
     pub fn commit(&self, changes: &[Change<'_>], origin: &Origin) -> Result<Committed, CommitError> {
+        if changes.iter().any(|it| it.base.is_some_and(|base| base.unsaved().is_some())) {
+            return commit_through_editor(self, changes, origin);
+        }
         self.commit_as(changes, origin, Vec::new(), Vec::new())
     }
 

@@ -122,7 +122,7 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(exit_plan_mode::ExitPlanMode::new(services.plans.0.clone(), services.plans.1.clone())),
         erase(explore::Explore::new(Arc::clone(&services.agents))),
         erase(glob::Glob::new(services.find)),
-        erase(grep::Grep::new(services.find)),
+        erase(grep::Grep::new(services.find).beside(Arc::clone(&services.files))),
         erase(list_agents::ListAgents::new(Arc::clone(&services.post))),
         erase(ls::Ls::new(services.find)),
         erase(monitor.with_confinement(confine())),

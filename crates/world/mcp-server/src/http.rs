@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ToolServer,
-    accept::{Limits, accept},
+    accept::{AcceptLimits, accept},
     guard::{HttpAuth, WELL_KNOWN, guard},
     sessions::BoundedSessions,
 };
@@ -144,7 +144,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
         app =
             app.route(WELL_KNOWN, get(answer.clone())).route(&format!("{WELL_KNOWN}/{{*path}}"), get(answer));
     }
-    let limits = Limits { connections: options.max_connections, header: options.header_limit };
+    let limits = AcceptLimits { connections: options.max_connections, header: options.header_limit };
     let task = tokio::spawn(accept(listener, app, limits, stop.clone()));
     Ok(HttpServer { address, stop, task })
 }

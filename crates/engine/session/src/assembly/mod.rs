@@ -119,6 +119,9 @@ impl Assembly {
             }
             false => None,
         };
+        if let (Some(services), Some(overlay)) = (&services, &spec.overlay) {
+            services.files.workspace().set_overlay(Arc::clone(overlay));
+        }
         if let (Some(services), Some(memories)) = (&services, &memories) {
             restore_seen(&services.files, &memories.restored);
         }

@@ -23,7 +23,7 @@ fn edit() -> Turn {
 
 /// What an editor shows in the end: words in a row, calls with all their updates
 /// folded in, the last plan.
-fn folded(updates: &[Value]) -> Value {
+pub fn folded(updates: &[Value]) -> Value {
     let mut shown: Vec<Value> = Vec::new();
     let mut plan = Value::Null;
     for update in updates {

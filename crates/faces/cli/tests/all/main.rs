@@ -9,7 +9,10 @@
 )]
 
 mod acp;
+mod acp_buffers;
 mod acp_clients;
+mod acp_questions;
+mod acp_random;
 mod agents;
 mod common;
 mod corpora;
@@ -29,6 +32,7 @@ mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
+mod ide_bridge;
 mod log_lines;
 mod mcp;
 mod mcp_host;
@@ -63,3 +67,4 @@ mod tool;
 mod trust_and_keys;
 mod undo_commands;
 mod view;
+mod view_server;

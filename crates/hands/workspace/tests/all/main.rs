@@ -11,6 +11,7 @@
 mod commit;
 mod faults;
 mod lines;
+mod overlay;
 mod patch;
 mod race;
 mod reads;

@@ -81,6 +81,11 @@ impl Output {
         parts.join("\n")
     }
 
+    /// The files with matches, as they are named in the answer.
+    pub(super) fn files(&self) -> &[String] {
+        &self.filenames
+    }
+
     /// One line for a person.
     pub(super) fn headline(&self) -> String {
         let files = counted(self.total_files, "file", "files");

@@ -5,12 +5,13 @@ mod input;
 mod search;
 mod view;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 pub use answer::{Output, Skipped};
 use haft_tool::{
     CallContext, Content, Outcome, Reach, Rendered, Stage, Tool, ToolContext, ToolError, Traits, schema_of,
 };
+use haft_workspace::Files;
 pub use input::{Input, OutputMode};
 use serde_json::Value;
 
@@ -18,15 +19,32 @@ use self::search::Search;
 use crate::finding::{self, FindSettings, Place};
 
 /// Finds text in files.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grep {
     settings: FindSettings,
+    /// The files of the session, where some may be unsaved in an editor.
+    files: Option<Arc<Files>>,
 }
 
 impl Grep {
     /// With these switches.
     pub fn new(settings: FindSettings) -> Self {
-        Self { settings }
+        Self { settings, files: None }
+    }
+
+    /// Says of which of these files an editor has another text, unsaved.
+    pub fn beside(self, files: Arc<Files>) -> Self {
+        Self { files: Some(files), ..self }
+    }
+
+    /// What an editor has unsaved was not searched.
+    fn unsaved(&self, output: &Output) -> Option<String> {
+        let unsaved = self.files.as_ref()?.workspace().unsaved_files();
+        let found = |path: &&std::path::PathBuf| output.files().iter().any(|name| path.ends_with(name));
+        let names: Vec<String> = unsaved.iter().filter(found).map(|it| it.display().to_string()).collect();
+        (!names.is_empty()).then(|| {
+            format!("[Searched as on disk; the user's editor has unsaved text in {}]", names.join(", "))
+        })
     }
 }
 
@@ -89,15 +107,18 @@ impl Tool for Grep {
     }
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
+        let limit = self.settings.timeout;
         let search = Search {
             query: input.query()?,
             filter: input.filter(cx)?,
             place: Place::new(cx, input.path.as_deref().unwrap_or(&cx.cwd))?,
             cx: cx.clone(),
             input,
-            limit: self.settings.timeout,
+            limit,
         };
-        Ok(finding::run(cx, self.settings.timeout, move |stop| search.run(stop)).await??.into())
+        let mut output: Output = finding::run(cx, limit, move |stop| search.run(stop)).await??;
+        output.notes.extend(self.unsaved(&output));
+        Ok(output.into())
     }
 
     fn to_content(&self, output: &Output) -> Content {

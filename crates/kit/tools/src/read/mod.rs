@@ -224,7 +224,10 @@ impl Job {
     /// The usual case, a small text that is in memory, without the detour over a
     /// thread that may wait. `None` leaves everything to the usual way.
     fn at_hand(&self) -> Option<Reading> {
-        if self.input.pages.is_some() || self.is_notebook() {
+        if self.input.pages.is_some()
+            || self.is_notebook()
+            || self.files.workspace().must_ask_editor(&self.real)
+        {
             return None;
         }
         let (file, bytes) = haft_workspace::read_at_hand(&self.real, SMALL)?;

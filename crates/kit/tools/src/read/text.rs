@@ -86,9 +86,13 @@ impl TextJob<'_> {
     pub(super) fn run(&self, file: OpenFile) -> Result<Option<Reading>, FileError> {
         match file.stamp().len <= LOADED {
             true => {
-                let (snapshot, bytes) = Snapshot::load(file)?;
-                let Ok(text) = Text::decode(bytes) else { return Ok(None) };
-                Ok(Some(self.whole(&snapshot, &text)))
+                let loaded = self.files.workspace().load(file)?;
+                let Ok(text) = Text::decode(loaded.bytes) else { return Ok(None) };
+                let mut reading = self.whole(&loaded.snapshot, &text);
+                if let Output::Text(shown) = &mut reading.output {
+                    shown.notices.extend(loaded.notice);
+                }
+                Ok(Some(reading))
             }
             false => self.streamed(&file),
         }

@@ -87,3 +87,28 @@ async fn acpx() {
     assert!(said.contains("Changed it."), "{said}");
     assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), "three\ntwo\n");
 }
+
+/// Emacs, with a buffer that is not saved. `acp.el` is in no registry that can be
+/// asked here: whoever has it names its directory in `HAFT_ACP_EL`.
+#[tokio::test]
+async fn emacs() {
+    let dir = std::env::var_os("HAFT_ACP_EL").filter(|it| Path::new(it).join("acp.el").is_file());
+    let (Some(dir), true) = (dir, Path::new("/usr/bin/emacs").exists()) else {
+        eprintln!("SKIPPED: Emacs, or acp.el in the directory HAFT_ACP_EL names, is not there");
+        return;
+    };
+    let (haft, model) = stage().await;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/acp_clients/client.el");
+    let mut client = tokio::process::Command::new("/usr/bin/emacs");
+    client.args(["--batch", "-Q", "-L"]).arg(dir).arg("-l").arg(script);
+    let said = run(client, &haft, &model).await;
+    let report: Value =
+        serde_json::from_str(said.lines().last().unwrap()).unwrap_or_else(|err| panic!("{err}: {said}"));
+    let want = "three\ntwo\ntyped\n";
+    assert_eq!(
+        report,
+        json!({"stopReason": "end_turn", "words": "Changed it.", "asked": 1, "diffs": [want], "errors": []}),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_to_string(haft.ws().join("a.txt")).unwrap(), want);
+}

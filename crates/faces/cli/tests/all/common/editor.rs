@@ -32,6 +32,9 @@ pub struct EditorClient {
     /// Requests of the agent that were left open.
     pub open: Vec<Value>,
     pub answering: Answering,
+    /// What the editor shows of files it has open; it answers for these, and saves
+    /// what it is asked to write.
+    pub buffers: Option<HashMap<PathBuf, String>>,
 }
 
 /// Says yes, once.
@@ -68,6 +71,7 @@ impl EditorClient {
             heard: Vec::new(),
             open: Vec::new(),
             answering: allow,
+            buffers: None,
         }
     }
 
@@ -110,7 +114,8 @@ impl EditorClient {
         let mut answers = None;
         if let Some(method) = line["method"].as_str() {
             if line.get("id").is_some() {
-                match (self.answering)(method, &line["params"]) {
+                let of_buffer = self.buffer_answer(method, &line["params"]);
+                match of_buffer.or_else(|| (self.answering)(method, &line["params"])) {
                     Some(result) => self.reply(&line, result).await,
                     None => self.open.push(line.clone()),
                 }
@@ -121,6 +126,25 @@ impl EditorClient {
         }
         self.heard.push((line.clone(), answers));
         Some(line)
+    }
+
+    /// What an editor with open files says about them.
+    fn buffer_answer(&mut self, method: &str, params: &Value) -> Option<Value> {
+        let buffers = self.buffers.as_mut()?;
+        let path = PathBuf::from(params["path"].as_str()?);
+        match method {
+            "fs/read_text_file" => {
+                let shown = buffers.get(&path).cloned().or_else(|| std::fs::read_to_string(&path).ok());
+                Some(json!({"content": shown.unwrap_or_default()}))
+            }
+            "fs/write_text_file" => {
+                let text = params["content"].as_str()?.to_owned();
+                std::fs::write(&path, &text).ok()?;
+                buffers.insert(path, text);
+                Some(json!({}))
+            }
+            _ => None,
+        }
     }
 
     /// The answer to a request: its result, or its error.

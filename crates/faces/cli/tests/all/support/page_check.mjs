@@ -18,7 +18,7 @@ for (const colorScheme of ["light", "dark"]) {
   page.on("console", (it) => it.type() === "error" && problems.push(`the console: ${it.text()}`));
   await page.goto(address);
   const styled = await page.evaluate(() => getComputedStyle(document.querySelector("article")).borderRadius);
-  if (styled !== "8px") problems.push(`the style sheet is not in force: ${styled}`);
+  if (styled !== "9px") problems.push(`the style sheet is not in force: ${styled}`);
   await page.locator("summary").first().focus();
   await page.keyboard.press("Enter");
   if ((await page.locator("details[open]").count()) !== 1) problems.push("a call cannot be opened by keyboard");

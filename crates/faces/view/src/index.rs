@@ -1,0 +1,384 @@
+//! Where everything in a log is.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_agent::log::{Entry, State};
+use haft_model::{Catalog, Speed};
+
+use crate::{
+    clock::millis,
+    row::{IndexedCall, IndexedRequest, IndexedRow, LogSpot, RowKind},
+    skim::{SkimmedBlock, SkimmedLine, skim},
+};
+
+/// A longer line is no entry.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// Lines of ours that are taken in are shorter.
+const LONGEST_STATE: usize = 4 << 20;
+
+/// A log, by its parts. Nothing of what was said is in memory.
+#[derive(Debug)]
+pub struct LogIndex {
+    path: PathBuf,
+    /// How far it was read, and which file that was.
+    end: u64,
+    inode: u64,
+    pub(crate) title: Option<String>,
+    pub(crate) cwd: String,
+    pub(crate) began: Option<i64>,
+    pub(crate) last: Option<i64>,
+    pub(crate) rows: Vec<IndexedRow>,
+    pub(crate) calls: Vec<IndexedCall>,
+    pub(crate) requests: Vec<IndexedRequest>,
+    /// Lines that could not be read.
+    pub(crate) unread: usize,
+    by_id: HashMap<String, u32>,
+    /// Whether the log says itself what was asked.
+    tells_requests: bool,
+    catalog: Arc<Catalog>,
+}
+
+/// What reading on brought.
+#[derive(Debug, Default)]
+pub(crate) struct IndexGrowth {
+    /// The log is another one than before; everything was read anew.
+    pub(crate) is_new: bool,
+    /// Rows that were there before and look different now.
+    pub(crate) changed: Vec<usize>,
+}
+
+impl LogIndex {
+    /// Reads a log. What cannot be read is counted and left out; a line that is not
+    /// ended yet is left for later.
+    pub fn read(path: &Path, catalog: Arc<Catalog>) -> io::Result<Self> {
+        let mut index = Self {
+            path: path.to_owned(),
+            end: 0,
+            inode: 0,
+            title: None,
+            cwd: String::new(),
+            began: None,
+            last: None,
+            rows: Vec::new(),
+            calls: Vec::new(),
+            requests: Vec::new(),
+            unread: 0,
+            by_id: HashMap::new(),
+            tells_requests: false,
+            catalog,
+        };
+        index.extend()?;
+        Ok(index)
+    }
+
+    /// The log.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the session is called: the name somebody gave it, or the id of its log.
+    pub(crate) fn id(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The list of models that prices and windows are taken from.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Reads what was written since. A log that was replaced or has become shorter
+    /// is read anew.
+    pub(crate) fn extend(&mut self) -> io::Result<IndexGrowth> {
+        let file = File::open(&self.path)?;
+        let about = file.metadata()?;
+        let mut growth = IndexGrowth::default();
+        if self.end != 0 && (about.ino() != self.inode || about.len() < self.end) {
+            let fresh = Self::read(&self.path, Arc::clone(&self.catalog))?;
+            *self = fresh;
+            growth.is_new = true;
+            return Ok(growth);
+        }
+        self.inode = about.ino();
+        if about.len() <= self.end {
+            return Ok(growth);
+        }
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        reader.seek(SeekFrom::Start(self.end))?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+            // A line without an end is being written, or its writer was cut off.
+            if read == 0 || !line.ends_with(b"\n") && (read as u64) < LONGEST_LINE {
+                break;
+            }
+            self.take(&line, &mut growth);
+            self.end += read as u64;
+        }
+        Ok(growth)
+    }
+
+    /// Reads the last line although it has no end: nobody waits for the rest of it.
+    pub fn read_cut_line(&mut self) -> io::Result<()> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.end))?;
+        let mut line = Vec::new();
+        file.take(LONGEST_LINE).read_to_end(&mut line)?;
+        self.take(&line, &mut IndexGrowth::default());
+        Ok(())
+    }
+
+    fn take(&mut self, line: &[u8], growth: &mut IndexGrowth) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let Some(skimmed) = skim(line) else {
+            self.unread += 1;
+            return;
+        };
+        let time = skimmed.timestamp.as_deref().and_then(millis);
+        if let Some(time) = time {
+            self.began.get_or_insert(time);
+            self.last = Some(self.last.map_or(time, |last| last.max(time)));
+        }
+        if self.cwd.is_empty() {
+            self.cwd = skimmed.cwd.as_deref().unwrap_or_default().to_owned();
+        }
+        match &*skimmed.kind {
+            "user" | "assistant" => self.message(&skimmed, line, time, growth),
+            "attachment" => self.push(LogSpot::default(), RowKind::Attachment, time, line, 0, false),
+            "system" if skimmed.subtype.as_deref() == Some("compact_boundary") => {
+                self.push(LogSpot::default(), RowKind::Compacted, time, line, 0, false);
+            }
+            "custom-title" => {
+                if let Some(title) = skimmed.custom_title {
+                    self.title = Some(title.into_owned());
+                }
+            }
+            "haft" if matches!(skimmed.state.as_deref(), Some("call" | "asked")) => self.state(line, growth),
+            _ => (),
+        }
+    }
+
+    fn push(
+        &mut self,
+        spot: LogSpot,
+        kind: RowKind,
+        time: Option<i64>,
+        line: &[u8],
+        weight: usize,
+        of_child: bool,
+    ) {
+        let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        let spot = LogSpot { offset: self.end, length, ..spot };
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        self.rows.push(IndexedRow { spot, kind, time, weight, of_child });
+    }
+
+    fn message(&mut self, line: &SkimmedLine<'_>, bytes: &[u8], time: Option<i64>, growth: &mut IndexGrowth) {
+        let Some(message) = &line.message else { return };
+        let (of_child, by_model) = (line.is_sidechain == Some(true), line.kind == "assistant");
+        let single = message.content.0.len() == 1;
+        for (at, block) in message.content.0.iter().enumerate() {
+            let spot = LogSpot { block: u16::try_from(at).unwrap_or(u16::MAX), ..LogSpot::default() };
+            let weight = if single { block.weight().max(bytes.len().min(64)) } else { block.weight() };
+            let kind = match (&*block.kind, by_model) {
+                ("text", true) => RowKind::Model,
+                ("text" | "image" | "document", false) if line.is_meta == Some(true) => RowKind::Ours,
+                ("text" | "image" | "document", false) => RowKind::Person,
+                ("thinking", _) if !block.is_silent() => RowKind::Thought,
+                ("tool_use", true) => {
+                    let call = self.begin_call(block, time, of_child);
+                    RowKind::Call(call)
+                }
+                ("tool_result", false) => {
+                    self.end_call(block, spot, time, bytes.len(), growth);
+                    continue;
+                }
+                _ => continue,
+            };
+            self.push(spot, kind, time, bytes, weight, of_child);
+        }
+        if by_model && !self.tells_requests {
+            self.guess_request(line, time);
+        }
+    }
+
+    fn begin_call(&mut self, block: &SkimmedBlock<'_>, time: Option<i64>, of_child: bool) -> u32 {
+        let at = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
+        let id = block.id.as_deref().unwrap_or_default().to_owned();
+        self.by_id.insert(id.clone(), at);
+        self.calls.push(IndexedCall {
+            id,
+            tool: block.name.as_deref().unwrap_or_default().to_owned(),
+            row: self.rows.len(),
+            began: time,
+            of_child,
+            ..IndexedCall::default()
+        });
+        at
+    }
+
+    fn end_call(
+        &mut self,
+        block: &SkimmedBlock<'_>,
+        spot: LogSpot,
+        time: Option<i64>,
+        length: usize,
+        growth: &mut IndexGrowth,
+    ) {
+        let id = block.tool_use_id.as_deref().unwrap_or_default();
+        let Some(call) = self.by_id.get(id).and_then(|at| self.calls.get_mut(*at as usize)) else { return };
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        call.result = Some(LogSpot { offset: self.end, length, ..spot });
+        call.result_weight = u32::try_from(block.weight()).unwrap_or(u32::MAX);
+        call.failed = block.is_error == Some(true);
+        call.ended = time;
+        growth.changed.push(call.row);
+    }
+
+    /// A line of ours.
+    fn state(&mut self, line: &[u8], growth: &mut IndexGrowth) {
+        if LONGEST_STATE < line.len() {
+            return;
+        }
+        match serde_json::from_slice(line.trim_ascii()) {
+            Ok(Entry::Haft(State::Call(it))) => {
+                let at = self.by_id.get(it.call.as_str()).copied();
+                if let Some(call) = at.and_then(|at| self.calls.get_mut(at as usize)) {
+                    growth.changed.push(call.row);
+                    call.line = Some(it);
+                }
+            }
+            Ok(Entry::Haft(State::Asked(asked))) => {
+                if !self.tells_requests {
+                    self.tells_requests = true;
+                    self.requests.clear();
+                }
+                self.requests.push(IndexedRequest {
+                    number: asked.request,
+                    time: millis(&asked.timestamp),
+                    model: asked.model,
+                    purpose: asked.purpose,
+                    usage: asked.usage,
+                    usd: asked.usd,
+                    bust: asked.bust,
+                    rows: self.rows.len(),
+                    answer: None,
+                });
+            }
+            Ok(_) => (),
+            Err(_) => self.unread += 1,
+        }
+    }
+
+    /// Logs of others do not say what was asked, but every answer what it used. One
+    /// answer may be several lines.
+    fn guess_request(&mut self, line: &SkimmedLine<'_>, time: Option<i64>) {
+        let Some(message) = &line.message else { return };
+        let Some(usage) = message.used() else { return };
+        let (answer, model) = (message.id.as_deref().map(str::to_owned), message.model.as_deref());
+        let model = model.unwrap_or_default().to_owned();
+        let price = self.catalog.get(&model).price;
+        let usd = price.map(|it| it.of(&usage, Speed::Normal));
+        let is_same = |it: &IndexedRequest| it.answer.is_some() && it.answer == answer;
+        if let Some(known) = self.requests.last_mut().filter(|it| is_same(it)) {
+            (known.usage, known.usd, known.rows) = (usage, usd, self.rows.len());
+            return;
+        }
+        self.requests.push(IndexedRequest {
+            number: self.requests.len() as u64 + 1,
+            model,
+            time,
+            usage,
+            usd,
+            rows: self.rows.len(),
+            answer,
+            ..IndexedRequest::default()
+        });
+    }
+
+    /// The line at a place of the log.
+    pub(crate) fn line_at(&self, spot: LogSpot) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; spot.length as usize];
+        let mut read = 0;
+        let file = File::open(&self.path)?;
+        while read < bytes.len() {
+            match file.read_at(&mut bytes[read..], spot.offset + read as u64)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn log() -> String {
+        let line = |kind: &str, content: serde_json::Value| {
+            json!({"type": kind, "uuid": "u", "sessionId": "s", "timestamp": "2026-11-16T23:10:53.109Z", "cwd": "/x",
+                "message": {"role": kind, "id": "m", "model": "claude-opus-4-5", "content": content,
+                "usage": {"input_tokens": 10, "output_tokens": 5}}})
+        };
+        let lines = [
+            line("user", json!("begin")),
+            line(
+                "assistant",
+                json!([{"type": "text", "text": "é"}, {"type": "tool_use", "id": "c", "name": "T", "input": {}}]),
+            ),
+            json!({"type": 7, "message": []}),
+            line(
+                "user",
+                json!([{"type": "tool_result", "tool_use_id": "c", "content": "out", "is_error": true}]),
+            ),
+            json!({"type": "custom-title", "customTitle": "named", "sessionId": "s"}),
+            json!({"type": "user", "message": {"content": {"odd": 1}}}),
+        ];
+        lines.iter().map(|it| format!("{it}\n")).collect()
+    }
+
+    fn state(index: &LogIndex) -> String {
+        format!("{:?} {:?} {:?} {:?} {}", index.title, index.rows, index.calls, index.requests, index.unread)
+    }
+
+    #[test]
+    fn a_log_that_grows_is_the_same_log_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let whole = log();
+        fs::write(&path, &whole).unwrap();
+        let want = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        assert_eq!((want.rows.len(), want.calls.len(), want.requests.len(), want.unread), (3, 1, 1, 1));
+        assert!(want.calls[0].failed && want.title.as_deref() == Some("named"));
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
+            let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+            let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, &whole.as_bytes()[cut..]).unwrap();
+            assert!(!index.extend().unwrap().is_new, "{cut}");
+            assert_eq!(state(&index), state(&want), "{cut}");
+        }
+        // A log that has become another one is read anew.
+        let mut index = LogIndex::read(&path, Catalog::built_in()).unwrap();
+        fs::write(&path, &whole[..whole.find('\n').unwrap() + 1]).unwrap();
+        assert!(index.extend().unwrap().is_new);
+        assert_eq!(index.rows.len(), 1);
+    }
+}

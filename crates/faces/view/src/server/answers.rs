@@ -1,0 +1,363 @@
+//! What is asked for, and the answers.
+
+use std::{
+    io,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::{Path, Query, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use futures_util::stream;
+use haft_types::{Block, CallId, MediaSource};
+use haft_workspace::{EntryId, Origin, UndoTarget};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{ViewShared, guard::guard, pages::asset};
+use crate::{
+    agents::ShownAgent,
+    clock::moment,
+    facts::RowContent,
+    html::Html,
+    index::LogIndex,
+    journal::{JournalChange, workspace},
+    places::LogPlace,
+    render::{
+        RowForm, UndoOffer, agents, cost, dashboard, detail, facts, files, permissions, row, shown_picture,
+        timeline, window,
+    },
+    row::RowKind,
+    search::search,
+    summary::LogSummary,
+};
+
+/// Rows in one answer.
+const MOST_ROWS: usize = 200;
+
+/// Logs whose summaries are looked at.
+const MOST_LOGS: usize = 2_000;
+
+/// How often a followed log is looked at.
+const FOLLOW: Duration = Duration::from_millis(100);
+
+/// Longest request.
+const LARGEST_BODY: usize = 64 << 10;
+
+type ViewState = State<Arc<ViewShared>>;
+
+pub(super) fn router(shared: Arc<ViewShared>) -> Router {
+    Router::new()
+        .route("/api/sessions", get(sessions))
+        .route("/api/dashboard", get(all_sessions))
+        .route("/api/log/{key}", get(head))
+        .route("/api/log/{key}/rows", get(rows))
+        .route("/api/log/{key}/row/{number}", get(one_row))
+        .route("/api/log/{key}/picture/{number}/{at}", get(picture))
+        .route("/api/log/{key}/pane/{pane}", get(pane))
+        .route("/api/log/{key}/search", get(find))
+        .route("/api/log/{key}/follow", get(follow))
+        .route("/api/log/{key}/undo", post(undo))
+        .fallback(|request: Request| async move { asset(request.uri().path()) })
+        .layer(axum::extract::DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
+        .with_state(shared)
+}
+
+/// Does what waits for the disk where that is allowed.
+async fn waiting<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Response> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(io::Error::other).and_then(|it| it);
+    done.map_err(|err| {
+        let status = match err.kind() {
+            io::ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            io::ErrorKind::InvalidInput => StatusCode::BAD_REQUEST,
+            io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, err.to_string()).into_response()
+    })
+}
+
+/// Looks at a log, as it is now.
+async fn looking<T: Send + 'static>(
+    shared: Arc<ViewShared>,
+    key: String,
+    look: impl FnOnce(&LogIndex, &ViewShared) -> T + Send + 'static,
+) -> Result<T, Response> {
+    waiting(move || {
+        let index = shared.index(&key)?;
+        extend(&index)?;
+        let index = index.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(look(&index, &shared))
+    })
+    .await
+}
+
+fn extend(index: &RwLock<LogIndex>) -> io::Result<crate::index::IndexGrowth> {
+    index.write().unwrap_or_else(PoisonError::into_inner).extend()
+}
+
+fn html(out: Html) -> Response {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], out.into_text()).into_response()
+}
+
+async fn sessions(State(shared): ViewState) -> Result<Response, Response> {
+    waiting(move || {
+        let logs = shared.places.all();
+        let listed: Vec<Value> = logs.iter().take(MOST_LOGS).map(|it| listed(it, &shared)).collect();
+        Ok(Json(json!({"sessions": listed})).into_response())
+    })
+    .await
+}
+
+/// What is known of a log without reading it whole.
+fn listed(place: &LogPlace, shared: &ViewShared) -> Value {
+    let since = place.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let project =
+        place.path.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
+    let own = shared.setting.state_dir.as_ref().is_some_and(|it| place.path.starts_with(it));
+    json!({
+        "key": place.key, "title": place.title, "project": project, "size": place.size, "own": own,
+        "modified": u64::try_from(since.as_millis()).unwrap_or(0),
+        "when": moment(i64::try_from(since.as_millis()).unwrap_or(0)),
+    })
+}
+
+async fn all_sessions(State(shared): ViewState) -> Result<Response, Response> {
+    waiting(move || {
+        let kept = shared.setting.state_dir.as_ref().map(|it| it.join("view"));
+        let kept = kept.filter(|it| std::fs::create_dir_all(it).is_ok());
+        let logs = shared.places.all().into_iter().take(MOST_LOGS).filter_map(|place| {
+            let summary = LogSummary::of(&place, kept.as_deref(), &shared.catalog)?;
+            Some((place, summary))
+        });
+        let logs: Vec<(LogPlace, LogSummary)> = logs.collect();
+        let mut out = Html::default();
+        dashboard(&mut out, &logs);
+        Ok(html(out))
+    })
+    .await
+}
+
+async fn head(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
+    looking(shared, key, |index, shared| {
+        let mut out = Html::default();
+        facts(&mut out, index);
+        let told = json!({
+            "title": index.name(), "rows": index.rows.len(), "facts": out.into_text(),
+            "undo": shared.setting.allow_undo,
+        });
+        Json(told).into_response()
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+struct RowRange {
+    #[serde(default)]
+    from: usize,
+    #[serde(default)]
+    count: usize,
+}
+
+async fn rows(
+    State(shared): ViewState,
+    Path(key): Path<String>,
+    Query(range): Query<RowRange>,
+) -> Result<Response, Response> {
+    looking(shared, key, move |index, _| {
+        let mut out = Html::default();
+        let last = range.from.saturating_add(range.count.min(MOST_ROWS)).min(index.rows.len());
+        (range.from..last).for_each(|number| row(&mut out, index, number, RowForm::Folded));
+        html(out)
+    })
+    .await
+}
+
+async fn one_row(
+    State(shared): ViewState,
+    Path((key, number)): Path<(String, usize)>,
+) -> Result<Response, Response> {
+    looking(shared, key, move |index, _| {
+        let mut out = Html::default();
+        detail(&mut out, index, number, RowForm::Folded);
+        html(out)
+    })
+    .await
+}
+
+async fn picture(
+    State(shared): ViewState,
+    Path((key, number, at)): Path<(String, usize, usize)>,
+) -> Result<Response, Response> {
+    looking(shared, key, move |index, _| {
+        let found = picture_source(index, number, at).and_then(|source| match source {
+            MediaSource::Base64 { media_type, data } => shown_picture(&media_type, &data),
+            _ => None,
+        });
+        match found {
+            Some((kind, bytes)) => {
+                ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response()
+            }
+            None => StatusCode::NOT_FOUND.into_response(),
+        }
+    })
+    .await
+}
+
+fn picture_source(index: &LogIndex, number: usize, at: usize) -> Option<MediaSource> {
+    if let RowContent::Picture(source) = index.content(number) {
+        return Some(source);
+    }
+    let RowKind::Call(call) = index.rows.get(number)?.kind else { return None };
+    let result = index.result(index.calls.get(call as usize)?);
+    match result.content?.0.into_iter().nth(at)? {
+        Block::Image { source } => Some(source),
+        _ => None,
+    }
+}
+
+#[derive(Deserialize)]
+struct PaneAsk {
+    page: Option<usize>,
+}
+
+async fn pane(
+    State(shared): ViewState,
+    Path((key, pane)): Path<(String, String)>,
+    Query(ask): Query<PaneAsk>,
+) -> Result<Response, Response> {
+    looking(shared, key, move |index, shared| {
+        let mut out = Html::default();
+        let setting = &shared.setting;
+        let title = match pane.as_str() {
+            "timeline" => "Timeline",
+            "cost" => "Cost and cache",
+            "window" => "What filled the window",
+            "permission" => "Permission",
+            "files" => "Files",
+            "agents" => "Agents",
+            _ => return StatusCode::NOT_FOUND.into_response(),
+        };
+        out.raw("<h2 class=\"hidden\">").raw(title).raw("</h2>");
+        match pane.as_str() {
+            "timeline" => timeline(&mut out, index, ask.page),
+            "cost" => cost(&mut out, index),
+            "window" => window(&mut out, index),
+            "permission" => permissions(&mut out, index),
+            "files" => {
+                let offer = if setting.allow_undo { UndoOffer::Offered } else { UndoOffer::Told };
+                files(&mut out, &JournalChange::all(index, setting.state_dir.as_deref()), offer);
+            }
+            _ => agents(&mut out, &ShownAgent::all(index, Some(&shared.places))),
+        }
+        html(out)
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+struct WordsAsk {
+    #[serde(default)]
+    q: String,
+}
+
+async fn find(
+    State(shared): ViewState,
+    Path(key): Path<String>,
+    Query(words): Query<WordsAsk>,
+) -> Result<Response, Response> {
+    let found = looking(shared, key, move |index, _| search(index, &words.q, 200)).await?;
+    let hits = found.map_err(|err| (StatusCode::INTERNAL_SERVER_ERROR, err.to_string()).into_response())?;
+    let hits: Vec<Value> = hits.iter().map(|it| json!({"row": it.row, "excerpt": it.excerpt})).collect();
+    Ok(Json(json!({"hits": hits})).into_response())
+}
+
+/// Tells a page what is new, as long as it listens.
+async fn follow(State(shared): ViewState, Path(key): Path<String>) -> Result<Response, Response> {
+    let opening = Arc::clone(&shared);
+    let named = key.clone();
+    let index = waiting(move || opening.index(&named)).await?;
+    let known = index.read().unwrap_or_else(PoisonError::into_inner).rows.len();
+    let follower = shared.follow();
+    let stop = shared.stop.clone();
+    let news = stream::unfold((index, follower, known, true), move |(index, follower, known, first)| {
+        let stop = stop.clone();
+        async move {
+            if first {
+                let line = format!("data: {}\n\n", json!({"rows": known, "changed": []}));
+                return Some((Ok::<_, io::Error>(line), (index, follower, known, false)));
+            }
+            let mut waited = 0_u32;
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return None,
+                    () = tokio::time::sleep(FOLLOW) => (),
+                }
+                let looked = Arc::clone(&index);
+                let growth = tokio::task::spawn_blocking(move || extend(&looked)).await.ok()?.ok()?;
+                let rows = index.read().unwrap_or_else(PoisonError::into_inner).rows.len();
+                if growth.is_new || rows != known || !growth.changed.is_empty() {
+                    let news = json!({"rows": rows, "changed": growth.changed, "anew": growth.is_new});
+                    return Some((Ok(format!("data: {news}\n\n")), (index, follower, rows, false)));
+                }
+                waited += 1;
+                // A page that is gone is noticed only when something is said to it.
+                if 50 < waited {
+                    return Some((Ok(String::from(": still here\n\n")), (index, follower, known, false)));
+                }
+            }
+        }
+    });
+    let kind = HeaderValue::from_static("text/event-stream");
+    Ok(([(header::CONTENT_TYPE, kind)], Body::from_stream(news)).into_response())
+}
+
+#[derive(Deserialize)]
+struct UndoAsk {
+    entry: String,
+}
+
+async fn undo(
+    State(shared): ViewState,
+    Path(key): Path<String>,
+    Json(ask): Json<UndoAsk>,
+) -> Result<Response, Response> {
+    if !shared.setting.allow_undo {
+        return Err((StatusCode::FORBIDDEN, "started without --allow-undo").into_response());
+    }
+    let told = looking(shared, key, move |index, shared| {
+        let known = JournalChange::all(index, shared.setting.state_dir.as_deref());
+        if !known.iter().any(|it| it.id == ask.entry && it.can_undo) {
+            return Err(String::from("this session has no such change in effect"));
+        }
+        let dir = shared.setting.state_dir.as_deref();
+        let workspace = dir.and_then(|dir| workspace(index, dir)).ok_or("there is no record of changes")?;
+        let origin = Origin {
+            session: None,
+            turn: None,
+            call: CallId::from(format!("view-{}", uuid::Uuid::new_v4().simple())),
+            tool: String::from("undo"),
+        };
+        let target = UndoTarget::Entry(EntryId::new(ask.entry.as_str()));
+        let report = workspace.undo(&target, &origin).map_err(|err| err.to_string())?;
+        let conflicts: Vec<Value> =
+            report.conflicts.iter().map(|it| json!({"path": it.path, "reason": it.reason})).collect();
+        Ok(json!({"restored": report.restored, "conflicts": conflicts, "commits": report.commits}))
+    })
+    .await?;
+    match told {
+        Ok(told) => Ok(Json(told).into_response()),
+        Err(why) => Err((StatusCode::CONFLICT, why).into_response()),
+    }
+}

@@ -1,0 +1,143 @@
+//! What a line is, without taking in what it says.
+
+use std::{borrow::Cow, fmt};
+
+use haft_types::Usage;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// A line of a log. Texts stay where they are.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SkimmedLine<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Cow<'a, str>,
+    /// What a line of ours is about.
+    #[serde(rename = "kind", borrow, default)]
+    pub(crate) state: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) cwd: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) subtype: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) custom_title: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(crate) is_sidechain: Option<bool>,
+    #[serde(default)]
+    pub(crate) is_meta: Option<bool>,
+    #[serde(borrow, default)]
+    pub(crate) message: Option<SkimmedMessage<'a>>,
+}
+
+/// A message of a line.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SkimmedMessage<'a> {
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) model: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) content: SkimmedContent<'a>,
+}
+
+impl SkimmedMessage<'_> {
+    /// What it used, as far as that can be read.
+    pub(crate) fn used(&self) -> Option<Usage> {
+        serde_json::from_str(self.usage?.get()).ok()
+    }
+}
+
+/// The blocks of a message.
+#[derive(Debug, Default)]
+pub(crate) struct SkimmedContent<'a>(pub(crate) Vec<SkimmedBlock<'a>>);
+
+/// One block.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct SkimmedBlock<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_use_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(crate) name: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(crate) is_error: Option<bool>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+impl SkimmedBlock<'_> {
+    /// Bytes of what it says, about.
+    pub(crate) fn weight(&self) -> usize {
+        let parts = [self.text, self.thinking, self.input, self.content];
+        parts.iter().flatten().map(|it| it.get().len()).sum()
+    }
+
+    /// Whether a thought has no words.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.thinking.is_none_or(|it| it.get().len() <= 2)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for SkimmedContent<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = SkimmedContent<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or blocks")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        // A text has no type of its own; its weight is all that is kept.
+        let kind = if text.is_empty() { Cow::Borrowed("empty") } else { Cow::Borrowed("text") };
+        Ok(SkimmedContent(vec![SkimmedBlock { kind, ..SkimmedBlock::default() }]))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(SkimmedContent::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut blocks = Vec::new();
+        loop {
+            match list.next_element::<SkimmedBlock<'de>>() {
+                Ok(Some(block)) => blocks.push(block),
+                Ok(None) => return Ok(SkimmedContent(blocks)),
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(SkimmedContent::default())
+    }
+}
+
+/// Reads a line. A crash may leave zeros where data was to be.
+pub(crate) fn skim(line: &[u8]) -> Option<SkimmedLine<'_>> {
+    let start = line.iter().position(|it| *it != 0)?;
+    serde_json::from_slice(&line[start..]).ok()
+}

@@ -1,0 +1,228 @@
+//! Changing what an editor has unsaved: the editor does it, and we look at what
+//! came of it.
+//!
+//! The journal keeps what was on disk and what was unsaved, each as a change of its
+//! own: the one that the call made goes from the unsaved text to the new one, so
+//! that taking it back brings the unsaved text back, and the other, which nobody
+//! asked for, is taken back only by its own id.
+
+use std::path::Path;
+
+use super::BufferChange;
+use crate::{
+    Change, CommitError, Committed, CommittedFile, ContentHash, FileChange, FileError, FileState, Journal,
+    Locked, OpenFile, Origin, Snapshot, text::Bytes,
+};
+
+/// The name of the change that puts unsaved text on the disk.
+const UNSAVED: &str = "unsaved text";
+
+/// A change that an editor made.
+struct EditorChange<'a> {
+    index: usize,
+    path: &'a Path,
+    old: &'a str,
+    new: String,
+    /// What was on disk, where it could be kept.
+    before: Option<FileState>,
+    /// What is on disk now.
+    found: OnDisk,
+}
+
+/// What is on disk after an editor made a change.
+enum OnDisk {
+    /// The new text.
+    Saved,
+    /// What was there before: the editor has not saved.
+    Untouched,
+    /// Something else: the editor changes what it saves.
+    Other(Vec<u8>),
+}
+
+/// Carries out a batch some of whose files an editor has unsaved.
+pub(crate) fn commit_through_editor(
+    locked: &Locked<'_>,
+    changes: &[Change<'_>],
+    origin: &Origin,
+) -> Result<Committed, CommitError> {
+    let is_unsaved = |it: &Change<'_>| it.base.is_some_and(|base| base.unsaved().is_some());
+    let mut made: Vec<EditorChange<'_>> = Vec::new();
+    for (index, change) in changes.iter().enumerate().filter(|(_, it)| is_unsaved(it)) {
+        match through_editor(locked, index, change) {
+            Ok(done) => made.push(done),
+            Err(error) => {
+                take_back(locked, &made);
+                return Err(CommitError { index, error });
+            }
+        }
+    }
+    let mut done = Committed { entry: None, files: empty(changes), notes: Vec::new() };
+    let further: Vec<FileChange> =
+        made.iter().filter_map(|it| settle(locked, it, origin, &mut done)).collect();
+    let rest: Vec<(usize, &Change<'_>)> =
+        changes.iter().enumerate().filter(|(_, it)| !is_unsaved(it)).collect();
+    if rest.is_empty() {
+        if let (Ok(journal), false) = (locked.workspace.journal(), further.is_empty()) {
+            match journal.record(origin, further) {
+                Ok(entry) => done.entry = Some(entry.id),
+                Err(err) => done.notes.push(format!("this change cannot be undone: {}", err.reason())),
+            }
+        }
+        return Ok(done);
+    }
+    let plain: Vec<Change<'_>> = rest
+        .iter()
+        .map(|(_, it)| Change {
+            path: it.path.clone(),
+            base: it.base,
+            content: it.content.clone(),
+            mode: it.mode,
+        })
+        .collect();
+    match locked.commit_as(&plain, origin, Vec::new(), further) {
+        Ok(committed) => {
+            done.entry = committed.entry.or(done.entry);
+            done.notes.extend(committed.notes);
+            for ((index, _), file) in rest.iter().zip(committed.files) {
+                done.files[*index] = file;
+            }
+            Ok(done)
+        }
+        Err(error) => {
+            take_back(locked, &made);
+            Err(CommitError { index: rest[error.index].0, error: error.error })
+        }
+    }
+}
+
+fn empty(changes: &[Change<'_>]) -> Vec<CommittedFile> {
+    changes.iter().map(|_| CommittedFile { hash: None, len: 0 }).collect()
+}
+
+/// Has the editor make a change.
+fn through_editor<'a>(
+    locked: &Locked<'_>,
+    index: usize,
+    change: &'a Change<'_>,
+) -> Result<EditorChange<'a>, FileError> {
+    let path = change.path.as_path();
+    let refused = |reason: String| FileError::Unsaved { path: path.to_owned(), reason };
+    let (Some(base), Some(content)) = (change.base, &change.content) else {
+        return Err(refused(String::from("the user's editor has unsaved text in it; it was not removed")));
+    };
+    let old = base.unsaved().unwrap_or_default();
+    let Ok(new) = String::from_utf8(content.to_vec()) else {
+        return Err(refused(String::from(
+            "the user's editor has unsaved text in it, and the new text is not UTF-8; it was not changed",
+        )));
+    };
+    let overlay = locked.workspace.buffers.overlay();
+    let Some(overlay) = overlay else {
+        return Err(refused(String::from("the editor that has unsaved text in it is gone")));
+    };
+    if !base.is_current(&OpenFile::open(path)?)? {
+        return Err(FileError::Changed { path: path.to_owned(), expected: Some(base.disk_hash()) });
+    }
+    // Kept first: the editor may write into the very file that is open here.
+    let before = locked.workspace.journal().ok().and_then(|it| it.keep_file(base.file()).ok());
+    match overlay.replace(path, old, &new) {
+        BufferChange::Made => (),
+        BufferChange::Changed => {
+            return Err(FileError::Changed { path: path.to_owned(), expected: Some(base.hash()) });
+        }
+        BufferChange::Failed(why) => {
+            return Err(refused(format!(
+                "the user's editor has unsaved text in it and did not take the change ({why}). Ask the user to save \
+                 it, then try again"
+            )));
+        }
+    }
+    let bytes = OpenFile::open(path)?.read_all(crate::MAX_EDITABLE)?;
+    let hash = ContentHash::of(&bytes);
+    let found = if hash == ContentHash::of(new.as_bytes()) {
+        OnDisk::Saved
+    } else if hash == base.disk_hash() {
+        OnDisk::Untouched
+    } else {
+        OnDisk::Other(bytes)
+    };
+    Ok(EditorChange { index, path, old, new, before, found })
+}
+
+/// Writes down what an editor did, and saves what it did not. The change of the
+/// call, where it is not recorded yet.
+fn settle(
+    locked: &Locked<'_>,
+    made: &EditorChange<'_>,
+    origin: &Origin,
+    done: &mut Committed,
+) -> Option<FileChange> {
+    let own = Origin {
+        session: None,
+        turn: None,
+        call: format!("unsaved-{}", origin.call.as_str()).into(),
+        tool: UNSAVED.to_owned(),
+    };
+    let note = match &made.found {
+        OnDisk::Saved | OnDisk::Untouched => {
+            "the user's editor had unsaved text in this file; it is kept, and saved with this change."
+        }
+        OnDisk::Other(_) => {
+            "the user's editor changed the text further when it saved this file; Read it before the next edit."
+        }
+    };
+    done.notes.push(note.to_owned());
+    let saved = match &made.found {
+        OnDisk::Saved | OnDisk::Untouched => made.new.as_bytes(),
+        OnDisk::Other(bytes) => bytes,
+    };
+    let hash = ContentHash::of(saved);
+    done.files[made.index] = CommittedFile { hash: Some(hash), len: saved.len() as u64 };
+    locked.workspace.buffers.note(made.path, |known| {
+        known.saw_disk(hash);
+        known.is_same(hash, std::str::from_utf8(saved).ok());
+    });
+    if matches!(made.found, OnDisk::Untouched) {
+        let done_so =
+            save(locked, made.path, made.old, &own).and_then(|_| save(locked, made.path, &made.new, origin));
+        match done_so {
+            Ok(committed) => done.entry = committed.entry,
+            Err(err) => done.notes.push(format!("it is in the editor, but not on disk: {}", err.reason())),
+        }
+        return None;
+    }
+    let (Ok(journal), Some(before)) = (locked.workspace.journal(), made.before.clone()) else {
+        done.notes.push(String::from("this change cannot be undone: what was there could not be kept"));
+        return None;
+    };
+    let mode = match before {
+        FileState::File { mode, .. } => mode,
+        _ => 0o644,
+    };
+    let unsaved = kept(journal, made.old.as_bytes(), mode)?;
+    let after = kept(journal, saved, mode)?;
+    let saving = FileChange { path: made.path.to_owned(), before, after: unsaved.clone() };
+    journal.record(&own, vec![saving]).ok();
+    Some(FileChange { path: made.path.to_owned(), before: unsaved, after })
+}
+
+fn kept(journal: &Journal, bytes: &[u8], mode: u32) -> Option<FileState> {
+    let hash = journal.keep_bytes(bytes).ok()?;
+    Some(FileState::File { hash, len: bytes.len() as u64, mode })
+}
+
+/// Puts a text on the disk as every other change is.
+fn save(locked: &Locked<'_>, path: &Path, text: &str, origin: &Origin) -> Result<Committed, FileError> {
+    let (base, _) = Snapshot::load(OpenFile::open(path)?)?;
+    let content = Some(Bytes::whole(text.as_bytes()));
+    let change = Change { path: path.to_owned(), base: Some(&base), content, mode: None };
+    locked.commit_as(&[change], origin, Vec::new(), Vec::new()).map_err(|err| err.error)
+}
+
+/// Puts unsaved texts back into the editor.
+fn take_back(locked: &Locked<'_>, made: &[EditorChange<'_>]) {
+    let Some(overlay) = locked.workspace.buffers.overlay() else { return };
+    for change in made {
+        overlay.replace(change.path, &change.new, change.old);
+    }
+}

@@ -1,0 +1,160 @@
+//! What it means that an editor shows this and the disk holds that.
+
+use std::path::Path;
+
+use super::{BufferAnswer, LARGEST_BUFFER, Workspace};
+use crate::{
+    ContentHash, Snapshot, counts, patch,
+    text::{Encoding, Text},
+};
+
+/// How what an editor shows stands to what is on the disk.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum BufferStanding {
+    /// The disk is the file: both are the same, the editor is behind, or it has
+    /// nothing to say.
+    Clean,
+    /// The editor has this, unsaved: it is the file.
+    Unsaved(String),
+    /// Both were changed; the changes of each.
+    Conflict(String),
+    /// The editor has something unsaved that we would not write as it would.
+    Unusable(&'static str),
+    /// The editor does not answer.
+    Silent,
+}
+
+/// Asks the editor, and says what its answer means. Remembers what it has to.
+pub(crate) fn judge(workspace: &Workspace, disk: &Snapshot, bytes: &[u8]) -> BufferStanding {
+    let buffers = &workspace.buffers;
+    let Some(overlay) = buffers.overlay() else { return BufferStanding::Clean };
+    let path = disk.file().path();
+    let hash = disk.disk_hash();
+    if LARGEST_BUFFER < bytes.len() {
+        return BufferStanding::Clean;
+    }
+    let shown = match overlay.content(path) {
+        BufferAnswer::Text(text) if text.len() <= LARGEST_BUFFER => text,
+        BufferAnswer::Text(_) => return BufferStanding::Unusable("it is too large"),
+        BufferAnswer::Silent => return BufferStanding::Silent,
+        BufferAnswer::Unknown => {
+            buffers.note(path, |known| {
+                known.saw_disk(hash);
+                (known.is_clean, known.is_dirty) = (true, false);
+            });
+            return BufferStanding::Clean;
+        }
+    };
+    let plain = std::str::from_utf8(bytes).ok();
+    if is_same(bytes, &shown) {
+        buffers.note(path, |known| {
+            known.saw_disk(hash);
+            known.is_same(hash, plain);
+        });
+        return BufferStanding::Clean;
+    }
+    let shown_hash = ContentHash::of(shown.as_bytes());
+    let is_behind = buffers.note(path, |known| known.held.contains(&shown_hash) && shown_hash != hash)
+        || was_on_disk(workspace, path, shown_hash);
+    if is_behind {
+        // The base stays: what is typed into the old text is typed over a change.
+        buffers.note(path, |known| {
+            known.saw_disk(hash);
+            known.base.get_or_insert((shown_hash, Some(shown.as_str().into())));
+            (known.is_clean, known.is_dirty) = (false, false);
+        });
+        return BufferStanding::Clean;
+    }
+    buffers.note(path, |known| {
+        known.saw_disk(hash);
+        (known.is_clean, known.is_dirty) = (false, true);
+        if let Some(why) = unusable(path, bytes, &shown) {
+            return BufferStanding::Unusable(why);
+        }
+        let plain = plain.unwrap_or_default();
+        match &known.base {
+            Some((base, text)) if *base != hash && !is_nearer(&shown, plain, text.as_deref()) => {
+                BufferStanding::Conflict(sides(text.as_deref(), plain, &shown))
+            }
+            _ => {
+                known.base = Some((hash, Some(plain.into())));
+                BufferStanding::Unsaved(shown)
+            }
+        }
+    })
+}
+
+/// The same text, whatever an editor makes of marks and line ends.
+fn is_same(bytes: &[u8], shown: &str) -> bool {
+    if bytes == shown.as_bytes() {
+        return true;
+    }
+    let Ok(text) = Text::decode(bytes.to_vec()) else {
+        // What is no text is nobody's unsaved text.
+        return true;
+    };
+    let shown = shown.strip_prefix('\u{feff}').unwrap_or(shown).replace("\r\n", "\n");
+    text.view().replace("\r\n", "\n") == shown
+}
+
+/// Why a text that is shown cannot be written as the file would be saved.
+fn unusable(path: &Path, bytes: &[u8], shown: &str) -> Option<&'static str> {
+    let Ok(text) = Text::decode(bytes.to_vec()) else { return Some("the file is no text") };
+    let breaks = text.line_breaks();
+    let lone = |text: &str| text.replace("\r\n", "").contains('\r');
+    let mixed = |text: &str| {
+        let returns = text.matches("\r\n").count();
+        returns != 0 && returns != text.matches('\n').count()
+    };
+    if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb")) {
+        Some("it is a notebook")
+    } else if text.encoding() != Encoding::UTF_8 || text.strays() != 0 {
+        Some("the file is not plain UTF-8")
+    } else if breaks.cr != 0 || (breaks.crlf != 0 && breaks.lf != 0) || mixed(shown) || lone(shown) {
+        Some("its line ends are mixed")
+    } else if (breaks.crlf != 0) != shown.contains("\r\n") && text.view().contains('\n') {
+        Some("the editor shows other line ends than the file has")
+    } else {
+        None
+    }
+}
+
+/// Whether the journal knows this content as what a change replaced: an editor that
+/// shows it has not noticed the change.
+fn was_on_disk(workspace: &Workspace, path: &Path, shown: ContentHash) -> bool {
+    let Ok(journal) = workspace.journal() else { return false };
+    let entries = journal.entries().unwrap_or_default();
+    let changes = entries.iter().rev().take(200).flat_map(|entry| &entry.changes);
+    changes.filter(|it| it.path == path).any(|it| it.before.hash() == Some(shown))
+}
+
+/// Whether a text was made from what the disk holds now: an editor that noticed the
+/// change shows it too, and differs less from the disk than from what was there
+/// before.
+fn is_nearer(shown: &str, disk: &str, base: Option<&str>) -> bool {
+    let distance = |from: &str| {
+        let (added, removed) = counts(&patch(from, shown));
+        added + removed
+    };
+    base.is_some_and(|base| distance(disk) < distance(base))
+}
+
+/// Longest diff of one side, in bytes.
+const LONGEST_SIDE: usize = 4_000;
+
+/// Both changes, as diffs.
+fn sides(base: Option<&str>, disk: &str, shown: &str) -> String {
+    let diff = |old: &str, new: &str| {
+        let hunks = patch(old, new);
+        let lines = hunks.iter().flat_map(|hunk| hunk.lines.iter().map(String::as_str));
+        let all = lines.collect::<Vec<_>>().join("\n");
+        let cut = haft_types::text::head(&all, LONGEST_SIDE);
+        if cut.len() < all.len() { format!("{cut}\n[…]") } else { all }
+    };
+    match base {
+        Some(base) => {
+            format!("Unsaved in the editor:\n{}\nChanged on disk:\n{}", diff(base, shown), diff(base, disk))
+        }
+        None => format!("From the disk to the editor:\n{}", diff(disk, shown)),
+    }
+}
