@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 /// What clients may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Connections at the same time.
-    pub(super) connections: usize,
+    pub connections: usize,
     /// Time until they have said what they want.
-    pub(super) header: Duration,
+    pub header: Duration,
 }
 
 /// What a connection may keep in memory before anybody reads it; headers must
@@ -36,7 +36,7 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 
 /// Serves connections until `stop`, then until those that are open are done.
 /// Dropping the future cuts all of them off.
-pub(super) async fn accept(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken) {
+pub async fn accept(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(limits.connections.max(1)));
     let mut open = JoinSet::new();
     while let Some((stream, permit)) = next(&listener, &room, &stop).await {

@@ -40,6 +40,7 @@ use haft_runtime::{Pipeline, Pool, SessionState, SharedPool};
 use rmcp::{model::Tool, task_manager::TaskManager};
 use tokio::sync::{Semaphore, broadcast};
 
+pub use accept::{Limits as ConnectionLimits, accept as accept_connections};
 pub use client::{CallClient, ClientAsk, Clients, Input, InputKind, NotAnswered};
 pub use guard::{HttpAuth, TokenCheck, Verdict};
 pub use http::{HttpOptions, HttpServer, serve_http, serve_http_handler};

@@ -30,6 +30,7 @@ mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
 mod log_lines;
+mod lsp;
 mod mcp;
 mod mcp_host;
 mod mcp_hostile;
@@ -60,6 +61,7 @@ mod tasks;
 mod telemetry;
 mod terminal;
 mod tool;
+mod triggers;
 mod trust_and_keys;
 mod undo_commands;
 mod view;
