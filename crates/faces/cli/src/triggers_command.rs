@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::Read as _,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -12,9 +12,8 @@ use std::{
 
 use axum::{
     Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, Path as Named, State},
-    http::{HeaderMap, StatusCode},
+    extract::{Path as Named, Request, State},
+    http::StatusCode,
     routing::post,
 };
 use haft_mcp_server::{ConnectionLimits, accept_connections};
@@ -138,7 +137,7 @@ fn fire(
     match failed {
         None => {
             let text = std::fs::read_to_string(store.output_of(&run.id)).unwrap_or_default();
-            print_bytes(show::clean(&text).as_bytes()).map(|()| ExitCode::SUCCESS)
+            print_bytes(show::clean(&text).as_bytes())
         }
         Some(why) => Err(Failure::Message(format!("{}: {why}", run.id))),
     }
@@ -163,10 +162,7 @@ async fn serve(desk: Arc<Desk>, at: SocketAddr) -> Ended {
     }
     let listener = TcpListener::bind(at).await?;
     print_line(&format!("listening on http://{}/hooks/NAME", listener.local_addr()?))?;
-    let app = Router::new()
-        .route("/hooks/{name}", post(hear))
-        .layer(DefaultBodyLimit::max(LARGEST))
-        .with_state(Arc::clone(&desk));
+    let app = Router::new().route("/hooks/{name}", post(hear)).with_state(Arc::clone(&desk));
     let stop = CancellationToken::new();
     let limits = ConnectionLimits { connections: 128, header: SAYS };
     let listening = accept_connections(listener, app, limits, stop.clone());
@@ -183,8 +179,7 @@ async fn serve(desk: Arc<Desk>, at: SocketAddr) -> Ended {
 async fn hear(
     State(desk): State<Arc<Desk>>,
     Named(name): Named<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> (StatusCode, String) {
     let trigger = desk.triggers.get(&name).filter(|it| it.scheme.is_some());
     let Some((trigger, scheme)) = trigger.and_then(|it| Some((it, it.scheme?))) else {
@@ -193,8 +188,16 @@ async fn hear(
     let Ok(secret) = secret(trigger) else {
         return (StatusCode::SERVICE_UNAVAILABLE, String::from("the key of this trigger cannot be read"));
     };
+    let (parts, body) = request.into_parts();
+    let body = match tokio::time::timeout(SAYS, axum::body::to_bytes(body, LARGEST)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            return (StatusCode::PAYLOAD_TOO_LARGE, format!("more than {LARGEST} bytes, or cut off"));
+        }
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, String::new()),
+    };
     let header = |name: &str| {
-        let mut all = headers.get_all(name).iter();
+        let mut all = parts.headers.get_all(name).iter();
         // What is there twice can be read in two ways.
         all.next().filter(|_| all.next().is_none()).and_then(|it| it.to_str().ok())
     };

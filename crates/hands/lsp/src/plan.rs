@@ -182,10 +182,10 @@ impl Programs {
                 },
             });
         };
-        self.from_table(file, top, settings, language, id, tried)
+        self.plan_of_table(file, top, settings, language, id, tried)
     }
 
-    fn from_table(
+    fn plan_of_table(
         &self,
         file: &Path,
         top: &Path,

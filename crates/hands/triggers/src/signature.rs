@@ -123,7 +123,7 @@ fn fresh(time: &str, now: Timestamp) -> Result<(), Refusal> {
 
 fn hex(text: &str) -> Result<Vec<u8>, Refusal> {
     let bytes = text.as_bytes();
-    if bytes.len() % 2 != 0 || !bytes.iter().all(u8::is_ascii_hexdigit) {
+    if !bytes.len().is_multiple_of(2) || !bytes.iter().all(u8::is_ascii_hexdigit) {
         return Err(Refusal::Unsigned);
     }
     let digit = |it: u8| char::from(it).to_digit(16).unwrap_or_default() as u8;

@@ -245,7 +245,7 @@ impl Question<'_> {
             _ => Vec::new(),
         };
         let near = problems.iter().filter(|it| u64::from(it.line) <= line && line <= u64::from(it.end.0));
-        let context: Vec<Value> = near.map(|it| raw_problem(it)).collect();
+        let context: Vec<Value> = near.map(raw_problem).collect();
         let params = json!({
             "textDocument": {"uri": uri_of(&file.path)},
             "range": {"start": position, "end": position},

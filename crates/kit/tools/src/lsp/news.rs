@@ -92,13 +92,16 @@ impl NewsState {
     }
 }
 
+/// A file that was edited: what the server calls it, and which edit it was.
+type EditedFile = (PathBuf, String, u64);
+
 /// What is to be compared for one server after an edit.
 struct Comparison {
     desk: Arc<LspDesk>,
     client: Arc<LspClient>,
     cwd: PathBuf,
     /// The files that were edited: what the server calls them, which edit it was.
-    edited: Vec<(PathBuf, String, u64)>,
+    edited: Vec<EditedFile>,
 }
 
 impl Comparison {
@@ -284,11 +287,8 @@ impl LspDesk {
                 }
             });
             if is_quick {
-                tokio::time::timeout(WAITS, &mut receiver)
-                    .await
-                    .ok()
-                    .and_then(Result::ok)
-                    .map(|it| told.push(it));
+                let quick = tokio::time::timeout(WAITS, &mut receiver).await;
+                told.extend(quick.ok().and_then(Result::ok));
             }
             receiver.close();
             if let Ok(text) = receiver.try_recv() {
@@ -303,13 +303,13 @@ impl LspDesk {
         self: &Arc<Self>,
         paths: &[PathBuf],
         cwd: &Path,
-    ) -> Vec<(Arc<LspClient>, Vec<(PathBuf, String, u64)>)> {
+    ) -> Vec<(Arc<LspClient>, Vec<EditedFile>)> {
         if self.all_running().is_empty() || self.settings().quiet_edits {
             return Vec::new();
         }
         let (desk, paths, cwd) = (Arc::clone(self), paths.to_vec(), cwd.to_owned());
         let found = tokio::task::spawn_blocking(move || {
-            let mut found: Vec<(Arc<LspClient>, Vec<(PathBuf, String, u64)>)> = Vec::new();
+            let mut found: Vec<(Arc<LspClient>, Vec<EditedFile>)> = Vec::new();
             for path in paths {
                 let number = desk.news.begin(&path);
                 let Some((client, language)) = desk.running(&path, &cwd) else { continue };
