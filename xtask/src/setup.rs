@@ -25,6 +25,7 @@ pub(crate) fn test_tools() -> Result<(), String> {
         run::cargo(&["install", "--locked", "--version", NEXTEST, "cargo-nextest"])?;
     }
     mcp_peers();
+    lsp_peers();
     let missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, program)| !on_path(program)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
@@ -50,6 +51,19 @@ fn mcp_peers() {
     let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
     if let Err(problem) = installed {
         eprintln!("could not install the MCP peers: {problem}; tests that need them are skipped loudly");
+    }
+}
+
+/// Language servers of others. Without them the tests that need them say so and
+/// pass.
+fn lsp_peers() {
+    let script = "crates/hands/lsp/tests/all/support/install_peers.sh";
+    let installed = run::target_dir().map(|dir| dir.join("lsp-peers").display().to_string());
+    let installed = installed.and_then(|dir| run::command("sh", &[script, &dir]));
+    if let Err(problem) = installed {
+        eprintln!(
+            "could not install the language servers: {problem}; tests that need them are skipped loudly"
+        );
     }
 }
 

@@ -222,6 +222,9 @@ pub(crate) enum Command {
     /// Prompts that run without a session: list them, run what is due, set up the timer.
     #[command(subcommand)]
     Cron(CronCommand),
+    /// Prompts that others start: signed webhooks become runs.
+    #[command(subcommand)]
+    Triggers(TriggersCommand),
     /// Bring back what the latest undo took.
     Redo,
     /// List what tools changed, newest first.
@@ -524,6 +527,34 @@ pub(crate) enum DevCommand {
     },
     /// Serve a scripted model on loopback that judges requests like the real services.
     MockModel(MockModelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TriggersCommand {
+    /// Show the triggers of your settings.
+    List,
+    /// Listen for signed deliveries and run what they start, until interrupted.
+    Serve {
+        /// At this address of the machine.
+        #[arg(long, default_value = "127.0.0.1")]
+        bind: std::net::IpAddr,
+        /// At this port; 0 takes a free one.
+        #[arg(long, default_value_t = 8787)]
+        port: u16,
+    },
+    /// Fire a trigger yourself, and wait for it.
+    Fire {
+        /// Which.
+        name: String,
+        /// What its template is filled with; - reads it.
+        #[arg(long)]
+        body: Option<String>,
+    },
+    /// Show what came of runs.
+    Logs {
+        /// Of this trigger only.
+        name: Option<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,22 +3,12 @@
 
 mod timer;
 
-use std::{
-    fs,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::PathBuf,
-    process::{ExitCode, Stdio},
-    time::Duration,
-};
+use std::process::ExitCode;
 
-use haft_process::{
-    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
-};
 use haft_schedule::{
     CronJob, CronSpec, CronStore, DueRun, RunOutcome, RunRecord, RunWhy, ScheduleClock as _, SystemClock,
     due, zone_named,
 };
-use haft_shell::run::Shell;
 use haft_types::text::one_line;
 use jiff::Timestamp;
 use serde_json::json;
@@ -26,7 +16,8 @@ use serde_json::json;
 use crate::{
     args::{CronCommand, Options},
     output::{Ended, Failure, complain, print_bytes, print_line},
-    show, spec,
+    show, spec, triggers_command,
+    unattended::{NotDone, UnattendedRun},
 };
 
 pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
@@ -41,7 +32,7 @@ pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
             }
         },
         CronCommand::Logs { id } => logs(&store, id.as_deref(), options),
-        CronCommand::RunDue => run_due(&store, &state),
+        CronCommand::RunDue => run_due(&store, &state, options),
         CronCommand::Install { print } => timer::install(print),
         CronCommand::Uninstall => timer::uninstall(),
     }
@@ -103,8 +94,8 @@ fn logs(store: &CronStore, id: Option<&str>, options: &Options) -> Ended {
 
 /// Runs what is due, one after the other. Another process that does the same at
 /// the same time gets what this one does not.
-fn run_due(store: &CronStore, state: &std::path::Path) -> Ended {
-    let mut failed = false;
+fn run_due(store: &CronStore, state: &std::path::Path, options: &Options) -> Ended {
+    let mut failed = triggers_command::run_waiting(options, state)?;
     let stored = store.list();
     for problem in &stored.problems {
         complain(problem);
@@ -120,7 +111,9 @@ fn run_due(store: &CronStore, state: &std::path::Path) -> Ended {
             complain(&format!("{}: {:?} is no cron expression", job.id, job.cron));
             continue;
         };
-        let Some(DueRun { slot, why }) = due(&job, &spec, now, store.last_slot(&job.id)) else { continue };
+        let Some(DueRun { slot, why }) = due(&job, &spec, now, store.last_slot_at(&job.id, now)) else {
+            continue;
+        };
         // The slot is taken before the run: whatever happens, it does not run twice.
         if !store.claim(&job.id, slot)? {
             continue;
@@ -139,8 +132,7 @@ fn run_due(store: &CronStore, state: &std::path::Path) -> Ended {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs one prompt unattended: `haft -p` where it was stored, with today's
-/// settings, nobody to ask, and an end.
+/// Runs one prompt unattended where it was stored, with today's settings.
 async fn run_job(
     store: &CronStore,
     state: &std::path::Path,
@@ -148,65 +140,24 @@ async fn run_job(
     slot: Timestamp,
     why: RunWhy,
 ) -> RunOutcome {
-    let not_started = |why: String| RunOutcome::NotStarted(why);
-    if !job.dir.is_dir() {
-        return not_started(format!("{} is no directory any more", job.dir.display()));
-    }
-    let output = match output_file(store.output_of(&job.id, slot)) {
-        Ok(output) => output,
-        Err(err) => return not_started(format!("its output cannot be kept: {err}")),
-    };
-    let (Ok(program), Ok(errors)) = (std::env::current_exe(), output.try_clone()) else {
-        return not_started(String::from("haft cannot start itself"));
-    };
     let late = if why == RunWhy::CatchUp { ", late because nothing ran at that time" } else { "" };
     let origin = job.created_by.as_deref().unwrap_or("a session");
     let prompt = format!(
         "[This prompt was stored by {origin} on {} as {} and is due {slot}{late}. Nobody is watching.]\n\n{}",
         job.created, job.id, job.prompt
     );
-    let mut command = tokio::process::Command::new(program);
-    command
-        .args([
-            "-p",
-            "--permission-mode",
-            "default",
-            "--max-turns",
-            &job.max_turns.to_string(),
-            "--",
-            &prompt,
-        ])
-        .current_dir(&job.dir)
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(errors);
-    let registry = Shell::registries(state);
-    let owner = ProcessOwner::open(&registry, &format!("cron-{}-{}", job.id, slot.as_second()))
-        .unwrap_or_else(|_| ProcessOwner::unrecorded("cron"));
-    let plan = TreePlan {
-        about: Announced { purpose: ProcessPurpose::Command, call: &job.id, command: "haft -p", task: "" },
-        isolation: TreeIsolation::OwnGroup,
-        after_kill: AfterKill::NextSession,
+    let run = UnattendedRun {
+        id: &format!("{}-{}", job.id, slot.as_second()),
+        dir: &job.dir,
+        prompt: &prompt,
+        mode: "default",
+        max_turns: job.max_turns,
+        max_minutes: job.max_minutes,
+        output: store.output_of(&job.id, slot),
     };
-    let (tree, mut child) = match ProcessTree::spawn(&owner, plan, command) {
-        Ok(started) => started,
-        Err(err) => return not_started(err.to_string()),
-    };
-    let limit = Duration::from_secs(job.max_minutes.saturating_mul(60));
-    match tokio::time::timeout(limit, child.wait()).await {
-        Ok(Ok(status)) if status.success() => RunOutcome::Done,
-        Ok(Ok(status)) => RunOutcome::Failed(status.to_string()),
-        Ok(Err(err)) => RunOutcome::Failed(err.to_string()),
-        Err(_) => {
-            tree.kill();
-            RunOutcome::Failed(format!("it took longer than {} minutes", job.max_minutes))
-        }
+    match run.run(state).await {
+        Ok(()) => RunOutcome::Done,
+        Err(NotDone::Failed(why)) => RunOutcome::Failed(why),
+        Err(NotDone::NotStarted(why)) => RunOutcome::NotStarted(why),
     }
-}
-
-fn output_file(path: PathBuf) -> std::io::Result<fs::File> {
-    if let Some(dir) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    }
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

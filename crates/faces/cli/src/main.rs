@@ -40,7 +40,9 @@ mod spec;
 mod tasks_command;
 mod terminal_answers;
 mod tool_command;
+mod triggers_command;
 mod trust_command;
+mod unattended;
 mod undo_command;
 mod view_command;
 mod watch;
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Command::Permissions(command) => permissions_command::run(command, &args.options),
         Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
         Command::Cron(command) => cron_command::run(command, &args.options),
+        Command::Triggers(command) => triggers_command::run(command, &args.options),
         Command::Redo => undo_command::redo(&args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),

@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 
 use crate::{
-    Announced, Process, ProcessId, ProcessMark, ProcessPurpose,
+    Announced, Process, ProcessId, ProcessMark, ProcessPurpose, guardian,
     registry::{ProcessRegistry, end_all},
     search::{self, Wanted},
     table,
@@ -42,6 +42,7 @@ struct OwnedCall {
     root: Option<ProcessId>,
     seen: HashSet<ProcessId>,
     detached: bool,
+    guarded: bool,
 }
 
 /// How long processes may live.
@@ -50,6 +51,9 @@ pub enum Lifetime {
     /// As long as the session.
     #[default]
     Session,
+    /// As long as the session, and no longer than this process: the guardian ends
+    /// them when we are killed.
+    Guarded,
     /// As long as they like.
     Detached,
 }
@@ -113,19 +117,30 @@ impl ProcessOwner {
             root: None,
             seen: HashSet::new(),
             detached: lifetime == Lifetime::Detached,
+            guarded: lifetime == Lifetime::Guarded,
         };
         owned.calls.insert(mark.cookie.clone(), announced);
+        drop(owned);
+        if lifetime == Lifetime::Guarded {
+            guardian::expect(&mark);
+        }
         Ok(mark)
     }
 
     /// The announced process has started.
     pub fn started(&self, mark: &ProcessMark, pid: Pid) -> ProcessId {
         mark.put_on(pid);
+        let group = pid;
         let pid = pid.as_raw_pid();
         let id = table::stat(pid).map_or(ProcessId { pid, start: 0 }, |stat| stat.id);
+        let mut guarded = false;
         if let Some(call) = self.owned().calls.get_mut(&mark.cookie) {
             call.root = Some(id);
             call.seen.insert(id);
+            guarded = call.guarded;
+        }
+        if guarded {
+            guardian::watch(mark, group);
         }
         id
     }
@@ -164,10 +179,14 @@ impl ProcessOwner {
     /// Nothing of this call is left, or nobody cares any more.
     pub fn forget(&self, mark: &ProcessMark) {
         let mut owned = self.owned();
-        owned.calls.remove(&mark.cookie);
+        let gone = owned.calls.remove(&mark.cookie);
         let nothing_runs = owned.calls.is_empty();
         if let Some(registry) = &mut owned.registry {
             registry.ended(mark, nothing_runs);
+        }
+        drop(owned);
+        if gone.is_some_and(|it| it.guarded) {
+            guardian::forget(mark);
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_paths::{Durability, ReplacedMode};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{CronJob, RunWhy, job::is_id};
@@ -17,6 +17,8 @@ const MOST_JOBS: usize = 10_000;
 const MOST_BYTES: u64 = 64 << 10;
 /// Claims of a job that are kept.
 const KEPT_CLAIMS: usize = 16;
+/// A slot this far ahead was claimed by a clock that was wrong.
+const FAR_AHEAD: SignedDuration = SignedDuration::from_hours(25);
 /// Bytes of the list of runs before it is begun anew.
 const RUNS_BYTES: u64 = 4 << 20;
 
@@ -154,6 +156,17 @@ impl CronStore {
     /// The newest slot that anybody claimed.
     pub fn last_slot(&self, id: &str) -> Option<Timestamp> {
         slots(&self.claims(id)).into_iter().max().and_then(|it| Timestamp::from_second(it).ok())
+    }
+
+    /// The newest slot that counts at `now`. A clock that was set back a little
+    /// has to come to where it was; slots of one that was days ahead do not count.
+    pub fn last_slot_at(&self, id: &str, now: Timestamp) -> Option<Timestamp> {
+        let newest = self.last_slot(id)?;
+        if newest.duration_since(now) <= FAR_AHEAD {
+            return Some(newest);
+        }
+        let passed = slots(&self.claims(id)).into_iter().filter(|it| *it <= now.as_second());
+        passed.max().and_then(|it| Timestamp::from_second(it).ok())
     }
 
     fn forget_old(&self, dir: &Path) {

@@ -28,10 +28,12 @@ pub mod glob;
 pub mod grep;
 pub mod list_agents;
 pub mod ls;
+pub mod lsp;
 pub mod monitor;
 pub mod multi_edit;
 pub mod notebook_edit;
 pub mod read;
+pub mod remote_trigger;
 pub mod repl;
 pub mod search;
 pub mod send_message;
@@ -46,6 +48,7 @@ pub mod write;
 
 pub use files::{
     guard::{ConfigCheck, KnownShapes},
+    news::{EditNews, NoNews},
     report::Sizes,
 };
 pub use finding::FindSettings;
@@ -80,6 +83,10 @@ pub struct Services {
     pub web: web_fetch::WebServices,
     /// Stores prompts that run later.
     pub schedule: cron::ScheduleServices,
+    /// Fires prompts that wait for it.
+    pub triggers: remote_trigger::TriggerServices,
+    /// Asks language servers.
+    pub lsp: Arc<lsp::LspDesk>,
     /// Searches the web.
     pub web_search: web_search::SearchServices,
     /// Starts agents.
@@ -106,13 +113,17 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         .with_confinement(confine());
     let repl = repl::Repl::new(Arc::clone(services.tasks.shell()), services.bash.shown_chars);
     let monitor = monitor::Monitor::new(tasks(), monitor::Neighbourhood::default());
+    let news = || Arc::clone(&services.lsp) as Arc<dyn EditNews>;
     let others = || Arc::clone(&services.other_tasks);
     let mut all = vec![
         erase(agent::Agent::new(Arc::clone(&services.agents))),
         erase(ask_user_question::AskUserQuestion),
         erase(bash),
         erase(config::Config::new(Arc::clone(&services.settings))),
-        erase(edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(
+            edit::Edit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))
+                .with_news(news()),
+        ),
         erase(
             git::Git::new(tasks())
                 .with_confinement(confine())
@@ -125,10 +136,15 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(grep::Grep::new(services.find).beside(Arc::clone(&services.files))),
         erase(list_agents::ListAgents::new(Arc::clone(&services.post))),
         erase(ls::Ls::new(services.find)),
+        erase(lsp::Lsp::new(Arc::clone(&services.lsp))),
         erase(monitor.with_confinement(confine())),
-        erase(multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(
+            multi_edit::MultiEdit::new(Arc::clone(&services.files), Arc::clone(&services.config_check))
+                .with_news(news()),
+        ),
         erase(notebook_edit::NotebookEdit::new(Arc::clone(&services.files))),
         erase(read::Read::new(Arc::clone(&services.files), services.read).with_media(services.media.clone())),
+        erase(remote_trigger::RemoteTrigger::new(services.triggers.clone())),
         erase(repl.with_confinement(confine()).with_snapshots(Arc::clone(&services.snapshots))),
         erase(search::Search::new(services.find)),
         erase(send_message::SendMessage::new(Arc::clone(&services.post))),
@@ -139,7 +155,10 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         erase(todo_write::TodoWrite::default()),
         erase(web_fetch::WebFetch::new(services.web.clone()).with_media(services.media.clone())),
         erase(web_search::WebSearch::new(services.web_search.clone())),
-        erase(write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))),
+        erase(
+            write::Write::new(Arc::clone(&services.files), Arc::clone(&services.config_check))
+                .with_news(news()),
+        ),
     ];
     all.extend(cron::tools(&services.schedule, tasks()));
     all

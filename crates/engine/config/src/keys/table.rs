@@ -114,6 +114,8 @@ pub(crate) const KEYS: &[SettingKey] = &[
     SettingKey::of("disabledHooks", SettingShape::Texts),
     SettingKey::of("features", SettingShape::FlagMap),
     SettingKey::of("web", SettingShape::Object(WEB)),
+    SettingKey::of("lsp", SettingShape::Object(LSP)),
+    SettingKey::of("triggers", SettingShape::Map).never_from_project(),
     SettingKey::of("terminal", SettingShape::Map),
     // Known, not used by Haft.
     SettingKey::of("processWrapper", SettingShape::Any),
@@ -239,6 +241,12 @@ const PERMISSIONS: &[SettingKey] = &[
 
 /// What lets a call near this machine, or sends questions of the person to a
 /// server, is the person's own to say.
+const LSP: &[SettingKey] = &[
+    SettingKey::of("servers", SettingShape::Map),
+    SettingKey::of("disabled", SettingShape::Texts).tightens(),
+    SettingKey::of("editDiagnostics", SettingShape::Flag).tightens_if(is_false),
+];
+
 const WEB: &[SettingKey] = &[
     SettingKey::of("userAgent", SettingShape::Text),
     SettingKey::of("allowPrivateHosts", SettingShape::Texts).never_from_project(),

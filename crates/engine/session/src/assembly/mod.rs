@@ -2,6 +2,7 @@
 //! Each step takes what the steps before it made; the end is a finished value.
 
 mod keep;
+mod lsp;
 mod mind;
 mod provider;
 mod seen;
@@ -170,6 +171,7 @@ impl Assembly {
                 servers.sampler.charge_to(&agent.ledger);
                 if let Some(services) = &services {
                     services.charge_to(&agent);
+                    services.tell_news_to(&agent);
                 }
                 let begun = BegunAgent {
                     premises: &premises,

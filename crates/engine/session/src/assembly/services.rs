@@ -24,13 +24,16 @@ use haft_tools::{
     config::NoSettings,
     cron::ScheduleServices,
     read::{MediaWork, MediaWorker, ReadLimits},
+    remote_trigger::TriggerServices,
 };
+use haft_triggers::TriggerStore;
 use haft_types::Variables;
 use haft_workspace::{Files, JournalLimits, Workspace, WorkspaceConfig};
 use serde_json::json;
 
 use super::{
     ChosenProvider,
+    lsp::lsp_desk,
     seen::{ChildrenHeld, InRequest},
     settings_access::StoredSettings,
     web::{SmallModel, web_services},
@@ -56,6 +59,8 @@ pub(crate) struct SessionServices {
     pub(crate) small_model: Option<Arc<SmallModel>>,
     /// Searches through the model's provider, where it can.
     pub(crate) model_search: Option<Arc<ModelSearch>>,
+    /// Asks language servers.
+    lsp: Arc<haft_tools::lsp::LspDesk>,
 }
 
 /// Tools that look, for whoever is not the model.
@@ -98,13 +103,16 @@ impl SessionServices {
             ShellConfig::with_variables(premises.session_id.as_str(), premises.state_dir(), variables);
         config.environment = environment(premises);
         end_own_orphans(premises);
-        let shell = open_shell(premises, config)?;
+        let shell = open_shell(premises, config.clone())?;
         let session = Some(premises.session_id.clone());
         let files = Arc::new(Files::new(Arc::new(workspace), session, InRequest { main: held, children }));
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
+        let lsp = lsp_desk(premises, &config, &files);
         let services = Services {
+            lsp: Arc::clone(&lsp),
+            triggers: triggers(premises),
             tasks: Tasks::new(shell),
             commands: Arc::new(AnalysedFacts { home: home.clone(), roots: roots.clone() }),
             roots: Arc::new(roots),
@@ -135,7 +143,7 @@ impl SessionServices {
         };
         own_processes(premises);
         let tools = haft_tools::base(&services);
-        Ok(Self { files, tasks: services.tasks, tools, readers, small_model, model_search })
+        Ok(Self { files, tasks: services.tasks, tools, readers, small_model, model_search, lsp })
     }
 
     /// Who pays for what tools ask models.
@@ -146,6 +154,25 @@ impl SessionServices {
         if let Some(search) = &self.model_search {
             search.charge_to(&agent.ledger, &agent.settings.model);
         }
+    }
+
+    /// Whom late news of edits are told.
+    pub(super) fn tell_news_to(&self, agent: &haft_agent::Agent) {
+        let inbox = agent.inbox.clone();
+        self.lsp.tell_with(Box::new(move |text| inbox.mention(haft_agent::UserInput::text(text))));
+    }
+}
+
+/// The triggers of the person, as their settings are now. A project has none.
+fn triggers(premises: &Premises) -> TriggerServices {
+    let store = Arc::clone(&premises.store);
+    TriggerServices {
+        store: TriggerStore::at(premises.state_dir().join("triggers")),
+        triggers: Arc::new(move || {
+            let set = store.current().settings.get("triggers").map(|it| it.value);
+            set.as_ref().map(haft_triggers::read_triggers).unwrap_or_default().0
+        }),
+        session: Some(premises.session_id.as_str().to_owned()),
     }
 }
 
@@ -237,6 +264,8 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
     let (roots, variables) = (workspace.roots(), Variables::of_process());
     let get = |name: &str| variables.text(name);
     Ok(haft_tools::base(&Services {
+        lsp: haft_tools::lsp::LspDesk::closed(),
+        triggers: haft_tools::remote_trigger::TriggerServices::none(scratch),
         tasks: Tasks::new(shell),
         commands: Arc::new(AnalysedFacts { home: None, roots: roots.clone() }),
         roots: Arc::new(roots),

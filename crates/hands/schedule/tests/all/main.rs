@@ -3,3 +3,4 @@
 
 mod cron;
 mod jobs;
+mod year;

@@ -23,6 +23,7 @@ use crate::files::{
     guard::ConfigCheck,
     marks::Marks,
     matching::Wanted,
+    news::{EditNews, NoNews},
     report::{self, Sizes, diff_for_model},
     viewer,
 };
@@ -87,12 +88,19 @@ pub struct Output {
 pub struct Edit {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
+    news: Arc<dyn EditNews>,
 }
 
 impl Edit {
     /// Edits the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config }
+        Self { files, config, news: Arc::new(NoNews) }
+    }
+
+    /// Says with each result what this one says about it.
+    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+        self.news = news;
+        self
     }
 }
 
@@ -153,6 +161,7 @@ impl Tool for Edit {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
+        let touched = [real.clone()];
         let changed = CallTrace::FileChanged(input.file_path.clone());
         let job = Job {
             files: Arc::clone(&self.files),
@@ -162,7 +171,8 @@ impl Tool for Edit {
             real,
         };
         let readable = cx.clone();
-        let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        let mut output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        output.notes.extend(Arc::clone(&self.news).after(&touched, &cx.cwd, &cx.agent_id).await);
         Ok(Outcome::from(output).with_trace(changed))
     }
 

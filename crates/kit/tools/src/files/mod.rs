@@ -5,6 +5,7 @@ pub(crate) mod errors;
 pub(crate) mod guard;
 pub(crate) mod marks;
 pub(crate) mod matching;
+pub(crate) mod news;
 pub(crate) mod report;
 pub(crate) mod seen_commands;
 mod stubs;

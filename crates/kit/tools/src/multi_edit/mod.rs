@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{
     blocking, canonical, check_path, granted,
     guard::ConfigCheck,
+    news::{EditNews, NoNews},
     report::{self, Sizes, diff_for_model},
     viewer,
 };
@@ -145,12 +146,19 @@ impl EditOutput {
 pub struct MultiEdit {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
+    news: Arc<dyn EditNews>,
 }
 
 impl MultiEdit {
     /// Edits the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config }
+        Self { files, config, news: Arc::new(NoNews) }
+    }
+
+    /// Says with each result what this one says about it.
+    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+        self.news = news;
+        self
     }
 }
 
@@ -220,6 +228,7 @@ impl Tool for MultiEdit {
             real.insert(path.clone(), granted(cx, path)?);
         }
         let changed: Vec<PathBuf> = input.paths().into_iter().cloned().collect();
+        let touched: Vec<PathBuf> = real.values().cloned().collect();
         let job = Job {
             files: Arc::clone(&self.files),
             config: Arc::clone(&self.config),
@@ -228,7 +237,10 @@ impl Tool for MultiEdit {
             real,
         };
         let readable = cx.clone();
-        let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        let mut output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        if output.edits.iter().any(|it| it.status == "ok") {
+            output.notes.extend(Arc::clone(&self.news).after(&touched, &cx.cwd, &cx.agent_id).await);
+        }
         let traces = changed.into_iter().map(CallTrace::FileChanged);
         Ok(traces.fold(Outcome::from(output), Outcome::with_trace))
     }

@@ -23,6 +23,7 @@ use crate::{
         errors::{Doing, explain},
         granted,
         guard::{ConfigCheck, stub_in},
+        news::{EditNews, NoNews},
         report::{self, Sizes, diff_for_model},
         viewer,
     },
@@ -84,12 +85,19 @@ pub enum Kind {
 pub struct Write {
     files: Arc<Files>,
     config: Arc<dyn ConfigCheck>,
+    news: Arc<dyn EditNews>,
 }
 
 impl Write {
     /// Writes the files of a session.
     pub fn new(files: Arc<Files>, config: Arc<dyn ConfigCheck>) -> Self {
-        Self { files, config }
+        Self { files, config, news: Arc::new(NoNews) }
+    }
+
+    /// Says with each result what this one says about it.
+    pub fn with_news(mut self, news: Arc<dyn EditNews>) -> Self {
+        self.news = news;
+        self
     }
 }
 
@@ -134,6 +142,7 @@ impl Tool for Write {
 
     async fn call(&self, input: Input, cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let real = granted(cx, &input.file_path)?;
+        let touched = [real.clone()];
         let changed = CallTrace::FileChanged(input.file_path.clone());
         let job = Job {
             files: Arc::clone(&self.files),
@@ -143,7 +152,8 @@ impl Tool for Write {
             real,
         };
         let readable = cx.clone();
-        let output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        let mut output = blocking(move || job.run(&|path| readable.may_read(path))).await?;
+        output.notes.extend(Arc::clone(&self.news).after(&touched, &cx.cwd, &cx.agent_id).await);
         Ok(Outcome::from(output).with_trace(changed))
     }
 

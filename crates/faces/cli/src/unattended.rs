@@ -1,0 +1,95 @@
+//! One prompt that runs while nobody watches: `haft -p` in a directory, with
+//! today's settings, nobody to ask, and an end.
+
+use std::{
+    fs,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use haft_process::{
+    AfterKill, Announced, ProcessOwner, ProcessPurpose, ProcessTree, TreeIsolation, TreePlan,
+};
+use haft_shell::run::Shell;
+
+/// What is to run.
+pub(crate) struct UnattendedRun<'a> {
+    /// Its name.
+    pub(crate) id: &'a str,
+    /// Where.
+    pub(crate) dir: &'a Path,
+    /// What is asked.
+    pub(crate) prompt: &'a str,
+    /// How much it may do by itself.
+    pub(crate) mode: &'a str,
+    /// Requests to the model at most.
+    pub(crate) max_turns: u32,
+    /// Minutes at most.
+    pub(crate) max_minutes: u64,
+    /// Where what it prints goes.
+    pub(crate) output: PathBuf,
+}
+
+/// Why a run did not do what it should.
+pub(crate) enum NotDone {
+    /// It began and failed.
+    Failed(String),
+    /// It never began.
+    NotStarted(String),
+}
+
+impl UnattendedRun<'_> {
+    /// Runs it to its end.
+    pub(crate) async fn run(self, state: &Path) -> Result<(), NotDone> {
+        let not_started = NotDone::NotStarted;
+        if !self.dir.is_dir() {
+            return Err(not_started(format!("{} is no directory any more", self.dir.display())));
+        }
+        let output = output_file(&self.output)
+            .map_err(|err| not_started(format!("its output cannot be kept: {err}")))?;
+        let (Ok(program), Ok(errors)) = (std::env::current_exe(), output.try_clone()) else {
+            return Err(not_started(String::from("haft cannot start itself")));
+        };
+        let turns = self.max_turns.to_string();
+        let mut command = tokio::process::Command::new(program);
+        command
+            .args(["-p", "--permission-mode", self.mode, "--max-turns", &turns, "--", self.prompt])
+            .current_dir(self.dir)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        let owner = ProcessOwner::open(&Shell::registries(state), &format!("run-{}", self.id))
+            .unwrap_or_else(|_| ProcessOwner::unrecorded("run"));
+        let plan = TreePlan {
+            about: Announced {
+                purpose: ProcessPurpose::Command,
+                call: self.id,
+                command: "haft -p",
+                task: "",
+            },
+            isolation: TreeIsolation::OwnGroup,
+            after_kill: AfterKill::NextSession,
+        };
+        let (tree, mut child) =
+            ProcessTree::spawn(&owner, plan, command).map_err(|err| not_started(err.to_string()))?;
+        let limit = Duration::from_secs(self.max_minutes.saturating_mul(60));
+        match tokio::time::timeout(limit, child.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(NotDone::Failed(status.to_string())),
+            Ok(Err(err)) => Err(NotDone::Failed(err.to_string())),
+            Err(_) => {
+                tree.kill();
+                Err(NotDone::Failed(format!("it took longer than {} minutes", self.max_minutes)))
+            }
+        }
+    }
+}
+
+fn output_file(path: &Path) -> std::io::Result<fs::File> {
+    if let Some(dir) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}

@@ -1,0 +1,71 @@
+//! Language servers from the program: `haft tool call LSP`, and that none
+//! outlives it.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test code")]
+
+use crate::common;
+
+use std::{path::Path, process::Stdio};
+
+use common::Haft;
+use serde_json::json;
+
+fn script() -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = here.join("../../hands/lsp/tests/all/support/fake_server.py");
+    script.canonicalize().unwrap().display().to_string()
+}
+
+fn settings(words: &[&str]) -> String {
+    let mut args = vec![script()];
+    args.extend(words.iter().map(|it| (*it).to_owned()));
+    json!({"lsp": {"servers": {"fake": {"command": "python3", "args": args, "extensionToLanguage": {".x": "text"}}}}})
+        .to_string()
+}
+
+#[test]
+fn a_person_asks_and_a_project_brings_no_server() {
+    let haft = Haft::new();
+    haft.write("a.x", "def größe\ncall größe\n");
+    let input = json!({"operation": "findReferences", "filePath": "a.x", "symbol": "größe"}).to_string();
+    let ask = |mode: &str| haft.run(&["--permission-mode", mode, "tool", "call", "LSP", &input], "");
+    // What a project says about servers does not count before it is trusted.
+    haft.write(".haft/settings.json", &settings(&[]));
+    let unknown = ask("bypassPermissions");
+    let said =
+        String::from_utf8_lossy(&unknown.stdout).into_owned() + &String::from_utf8_lossy(&unknown.stderr);
+    assert!(said.contains("No language server is known for .x files"), "{said}");
+    std::fs::remove_file(haft.ws().join(".haft/settings.json")).unwrap();
+    haft.write_home(".haft/settings.json", &settings(&[]));
+    // Starting one is asked for like a command.
+    assert!(!ask("default").status.success());
+    let answered = ask("bypassPermissions");
+    let said = String::from_utf8_lossy(&answered.stdout);
+    assert!(said.contains("2 references of `größe` in 1 file") && said.contains("2:6"), "{said}");
+}
+
+#[test]
+fn no_server_outlives_us_even_when_we_are_killed() {
+    let haft = Haft::new();
+    haft.write("a.x", "def a\n");
+    let log = haft.ws().join("heard");
+    let words = ["--stubborn", "--hang-on", "textDocument/hover", "--log", log.to_str().unwrap()];
+    haft.write_home(".haft/settings.json", &settings(&words));
+    let input = json!({"operation": "hover", "filePath": "a.x", "symbol": "a"}).to_string();
+    let mut command = haft.command();
+    command.args(["--permission-mode", "bypassPermissions", "tool", "call", "LSP", &input]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let heard = || std::fs::read_to_string(&log).unwrap_or_default().contains("textDocument/hover");
+    common::eventually("the question", heard);
+    let running = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+        let wanted = log.to_str().unwrap().as_bytes().to_vec();
+        lines
+            .filter(|it| it.windows(wanted.len()).any(|part| part == wanted) && it.starts_with(b"python3"))
+            .count()
+    };
+    assert_eq!(running(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    common::eventually("the end of the server", || running() == 0);
+}

@@ -1,0 +1,149 @@
+//! Messages on a stream: headers, an empty line, a body of the stated length.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// No message is larger.
+const LARGEST_BODY: usize = 64 << 20;
+/// Headers end before this.
+const LARGEST_HEAD: usize = 16 << 10;
+
+/// Why there is no next message.
+#[derive(Debug)]
+pub enum FrameFault {
+    /// The stream ended between messages.
+    End,
+    /// The stream failed, or ended within a message.
+    Lost(io::Error),
+    /// What came is no message.
+    Broken(String),
+}
+
+/// Reads messages from a stream.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    from: R,
+    waiting: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Reads from here on.
+    pub fn new(from: R) -> Self {
+        Self { from, waiting: Vec::new() }
+    }
+
+    /// The body of the next message. Not safe to cancel in the middle of one.
+    pub async fn next(&mut self) -> Result<Vec<u8>, FrameFault> {
+        let (head, body) = loop {
+            if let Some(found) = head_end(&self.waiting) {
+                break found;
+            }
+            if LARGEST_HEAD < self.waiting.len() {
+                return Err(FrameFault::Broken(format!("no end of headers in {LARGEST_HEAD} bytes")));
+            }
+            if self.more().await? == 0 {
+                return Err(match self.waiting.is_empty() {
+                    true => FrameFault::End,
+                    false => FrameFault::Broken(format!("it printed {}", shown(&self.waiting))),
+                });
+            }
+        };
+        let length = content_length(&self.waiting[..head])?;
+        let end = body + length;
+        while self.waiting.len() < end {
+            if self.more().await? == 0 {
+                let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "a message was cut off");
+                return Err(FrameFault::Lost(cut));
+            }
+        }
+        let rest = self.waiting.split_off(end);
+        let mut message = std::mem::replace(&mut self.waiting, rest);
+        message.drain(..body);
+        Ok(message)
+    }
+
+    async fn more(&mut self) -> Result<usize, FrameFault> {
+        self.waiting.reserve(64 << 10);
+        self.from.read_buf(&mut self.waiting).await.map_err(FrameFault::Lost)
+    }
+}
+
+/// Where the headers end and the body begins.
+fn head_end(bytes: &[u8]) -> Option<(usize, usize)> {
+    let bytes = &bytes[..bytes.len().min(LARGEST_HEAD)];
+    (0..bytes.len()).find_map(|at| {
+        let rest = &bytes[at..];
+        let gap = [&b"\r\n\r\n"[..], b"\n\n"].into_iter().find(|gap| rest.starts_with(gap))?;
+        Some((at, at + gap.len()))
+    })
+}
+
+fn content_length(head: &[u8]) -> Result<usize, FrameFault> {
+    let text = String::from_utf8_lossy(head);
+    let value = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.trim().eq_ignore_ascii_case("content-length").then(|| value.trim().to_owned())
+    });
+    let value = value.ok_or_else(|| FrameFault::Broken(format!("it printed {}", shown(head))))?;
+    match value.parse::<usize>() {
+        Ok(length) if length <= LARGEST_BODY => Ok(length),
+        Ok(length) => Err(FrameFault::Broken(format!("a message of {length} bytes is too large"))),
+        Err(_) => Err(FrameFault::Broken(format!("`{}` is no length", shown(value.as_bytes())))),
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    haft_types::text::one_line(&String::from_utf8_lossy(bytes), 200)
+}
+
+/// A message with its headers.
+pub fn framed(body: &[u8]) -> Vec<u8> {
+    let mut message = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    message.extend_from_slice(body);
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(bytes: &[u8]) -> Vec<String> {
+        let mut reader = FrameReader::new(bytes);
+        let mut told = Vec::new();
+        loop {
+            match reader.next().await {
+                Ok(body) => told.push(String::from_utf8_lossy(&body).into_owned()),
+                Err(FrameFault::End) => return told,
+                Err(FrameFault::Lost(err)) => told.push(format!("lost: {err}")),
+                Err(FrameFault::Broken(why)) => told.push(format!("broken: {why}")),
+            }
+            if told.last().is_some_and(|it| it.starts_with("lost") || it.starts_with("broken")) {
+                return told;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_and_what_is_none() {
+        for (bytes, want) in [
+            (&b"Content-Length: 2\r\n\r\n{}"[..], vec!["{}"]),
+            (b"content-length:2\r\nContent-Type: x\r\n\r\n{}Content-Length: 3\r\n\r\n[1]", vec!["{}", "[1]"]),
+            (b"Content-Length: 0\n\n", vec![""]),
+            (b"", vec![]),
+            (b"Content-Length: 9\r\n\r\n{}", vec!["lost: a message was cut off"]),
+            (b"Content-Length: x\r\n\r\n{}", vec!["broken: `x` is no length"]),
+            (b"Content-Length: -1\r\n\r\n{}", vec!["broken: `-1` is no length"]),
+            (
+                b"Content-Length: 99999999999\r\n\r\n{}",
+                vec!["broken: a message of 99999999999 bytes is too large"],
+            ),
+            (b"usage: server\n\n", vec!["broken: it printed usage: server"]),
+            (b"hello", vec!["broken: it printed hello"]),
+        ] {
+            assert_eq!(read(bytes).await, want, "{}", String::from_utf8_lossy(bytes));
+        }
+        let endless = vec![b'x'; LARGEST_HEAD + 1];
+        assert_eq!(read(&endless).await, ["broken: no end of headers in 16384 bytes"]);
+    }
+}

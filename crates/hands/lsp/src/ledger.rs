@@ -1,0 +1,233 @@
+//! What a server last said about each file.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::path_of;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Severity {
+    /// It does not work.
+    Error,
+    /// It may not be meant.
+    Warning,
+    /// Worth knowing.
+    Information,
+    /// A hint.
+    Hint,
+}
+
+impl Severity {
+    /// One word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Information => "info",
+            Self::Hint => "hint",
+        }
+    }
+}
+
+/// Something a server says about a place.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The line, from nought.
+    pub line: u32,
+    /// The column, as the server counts.
+    pub column: u32,
+    /// Where it ends: line and column.
+    pub end: (u32, u32),
+    /// What is wrong.
+    pub message: String,
+    /// Its name, if it has one.
+    pub code: Option<String>,
+    /// Who says so.
+    pub source: Option<String>,
+}
+
+impl Diagnostic {
+    /// What stays the same when lines move.
+    pub fn print(&self) -> (Severity, &str, Option<&str>) {
+        (self.severity, self.message.as_str(), self.code.as_deref())
+    }
+
+    /// Reads a list of them; what is none is left out.
+    pub fn read_all(items: &Value) -> Vec<Self> {
+        let all = items.as_array().map(Vec::as_slice).unwrap_or_default();
+        all.iter().take(MOST_ITEMS).filter_map(Self::read).collect()
+    }
+
+    fn read(item: &Value) -> Option<Self> {
+        let number = |value: &Value| value.as_u64().map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+        let (start, end) = (&item["range"]["start"], &item["range"]["end"]);
+        let text = |it: &str, most: usize| haft_types::text::head(it, most).to_owned();
+        Some(Self {
+            severity: match item["severity"].as_u64() {
+                Some(2) => Severity::Warning,
+                Some(3) => Severity::Information,
+                Some(4) => Severity::Hint,
+                _ => Severity::Error,
+            },
+            line: number(&start["line"])?,
+            column: number(&start["character"])?,
+            end: (number(&end["line"])?, number(&end["character"])?),
+            message: text(item["message"].as_str()?.trim(), MOST_MESSAGE),
+            code: match &item["code"] {
+                Value::String(code) => Some(text(code, 100)),
+                Value::Number(code) => Some(code.to_string()),
+                _ => None,
+            },
+            source: item["source"].as_str().map(|it| text(it, 60)),
+        })
+    }
+}
+
+/// Of one file.
+const MOST_ITEMS: usize = 2_000;
+/// Characters of a message.
+const MOST_MESSAGE: usize = 1_500;
+/// Files that are remembered.
+const MOST_FILES: usize = 5_000;
+
+/// What was last said about a file.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// About which version of it, where that was said.
+    pub version: Option<i32>,
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub items: Vec<Diagnostic>,
+}
+
+/// Whether a file was looked at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Checked {
+    /// It was, as it is now.
+    Now(Vec<Diagnostic>),
+    /// Nothing was said about it as it is now.
+    NotYet,
+}
+
+/// What was said about all files.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    files: Mutex<HashMap<PathBuf, FileReport>>,
+    /// Counts reports, so that one can be waited for.
+    told: watch::Sender<u64>,
+}
+
+impl Ledger {
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, FileReport>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A `publishDiagnostics` notification. Which file it was about.
+    pub(crate) fn published(&self, params: &Value) -> Option<PathBuf> {
+        let path = params["uri"].as_str().and_then(path_of)?;
+        let version = params["version"].as_i64().and_then(|it| i32::try_from(it).ok());
+        self.put(&path, version, Diagnostic::read_all(&params["diagnostics"]));
+        Some(path)
+    }
+
+    /// A report, however it came.
+    pub(crate) fn put(&self, path: &Path, version: Option<i32>, items: Vec<Diagnostic>) {
+        let mut files = self.files();
+        if MOST_FILES <= files.len() && !files.contains_key(path) {
+            let oldest = files.iter().min_by_key(|(_, it)| it.at).map(|(path, _)| path.clone());
+            oldest.and_then(|path| files.remove(&path));
+        }
+        files.insert(path.to_owned(), FileReport { version, at: Instant::now(), items });
+        drop(files);
+        self.told.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn get(&self, path: &Path) -> Option<FileReport> {
+        self.files().get(path).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(PathBuf, FileReport)> {
+        let mut all: Vec<_> = self.files().iter().map(|(path, it)| (path.clone(), it.clone())).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// Waits for a report about this version of a file, or, from servers that
+    /// name no version, for one that came after `since`; then for the end of
+    /// what follows it closely.
+    pub(crate) async fn wait(
+        &self,
+        path: &Path,
+        version: i32,
+        since: Instant,
+        patience: Duration,
+        settle: Duration,
+    ) -> Checked {
+        let deadline = Instant::now() + patience;
+        let mut told = self.told.subscribe();
+        loop {
+            told.borrow_and_update();
+            let fits = |it: &FileReport| match it.version {
+                Some(said) => version <= said,
+                None => since <= it.at,
+            };
+            let found = self.get(path).filter(fits);
+            let until = match &found {
+                Some(found) => (found.at + settle).min(deadline),
+                None => deadline,
+            };
+            if let Some(found) = found
+                && until <= Instant::now()
+            {
+                return Checked::Now(found.items);
+            }
+            if deadline <= Instant::now() {
+                return Checked::NotYet;
+            }
+            let _changed = tokio::time::timeout_at(until.into(), told.changed()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(version: Option<i32>, message: &str) -> Value {
+        json!({"uri": "file:///a.py", "version": version, "diagnostics": [
+            {"range": {"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 3}}, "message": message},
+            {"range": 7, "message": "no place"}, {"message": 3}, null]})
+    }
+
+    #[tokio::test]
+    async fn old_reports_do_not_count() {
+        let (ledger, path) = (Ledger::default(), Path::new("/a.py"));
+        let (now, short, none) = (Instant::now(), Duration::from_millis(20), Duration::ZERO);
+        assert_eq!(ledger.wait(path, 1, now, short, none).await, Checked::NotYet);
+        ledger.published(&said(Some(1), "old"));
+        let Checked::Now(items) = ledger.wait(path, 1, now, short, none).await else { panic!("not yet") };
+        assert_eq!(items.len(), 1);
+        assert_eq!(ledger.wait(path, 2, now, short, none).await, Checked::NotYet);
+        ledger.published(&said(Some(3), "new"));
+        let Checked::Now(items) = ledger.wait(path, 2, now, short, none).await else { panic!("not yet") };
+        assert_eq!(items[0].message, "new");
+        // Without a version the time decides.
+        ledger.published(&said(None, "any"));
+        assert!(matches!(ledger.wait(path, 9, now, short, none).await, Checked::Now(_)));
+        assert_eq!(ledger.wait(path, 9, Instant::now(), short, none).await, Checked::NotYet);
+        assert_eq!(ledger.published(&json!({"uri": "x:y", "diagnostics": []})), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! The servers of a process: one per plan, started on first need.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{LaunchServer, LspClient, LspFault, ServerKey, ServerPlan};
+
+/// How servers come and go.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits {
+    /// Ends older than this are forgiven.
+    pub forgiven: Duration,
+    /// How long a server that nobody asks stays.
+    pub idle: Duration,
+    /// How many run at once; the one that was idle longest makes room.
+    pub most: usize,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self { forgiven: Duration::from_secs(300), idle: Duration::from_secs(900), most: 8 }
+    }
+}
+
+/// The servers of a process.
+#[derive(Default)]
+pub struct ServerPool {
+    limits: PoolLimits,
+    slots: Mutex<BTreeMap<ServerKey, Arc<Slot>>>,
+}
+
+/// The place of one server.
+#[derive(Default)]
+struct Slot {
+    /// Held while it starts, so that it starts once.
+    running: tokio::sync::Mutex<SlotState>,
+    /// The same for those who only look.
+    seen: Mutex<Option<Arc<LspClient>>>,
+}
+
+#[derive(Default)]
+struct SlotState {
+    ends: Vec<Instant>,
+    last: String,
+}
+
+impl ServerPool {
+    /// Servers that come and go like this.
+    pub fn new(limits: PoolLimits) -> Arc<Self> {
+        Arc::new(Self { limits, ..Self::default() })
+    }
+
+    /// The one of this process, which all its sessions share.
+    pub fn of_process() -> Arc<Self> {
+        static POOL: LazyLock<Arc<ServerPool>> = LazyLock::new(|| ServerPool::new(PoolLimits::default()));
+        Arc::clone(&POOL)
+    }
+
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server of a plan, if it runs.
+    pub fn running(&self, key: &ServerKey) -> Option<Arc<LspClient>> {
+        self.slots().get(key).and_then(|slot| slot.client())
+    }
+
+    /// All that run.
+    pub fn all(&self) -> Vec<Arc<LspClient>> {
+        self.slots().values().filter_map(|slot| slot.client()).collect()
+    }
+
+    /// All that run and are held like this.
+    pub fn held_by(&self, held: &str) -> Vec<Arc<LspClient>> {
+        let slots = self.slots();
+        slots.iter().filter(|(key, _)| key.held == held).filter_map(|(_, slot)| slot.client()).collect()
+    }
+
+    /// A server that runs behind the same walls and knows such files, and has
+    /// the nearest root above this one.
+    pub fn serving(&self, file: &Path, program: &Path, held: &str) -> Option<Arc<LspClient>> {
+        let slots = self.slots();
+        let fits = slots.iter().filter(|(key, _)| key.held == held).filter_map(|(_, slot)| slot.client());
+        fits.filter(|it| it.plan().program == program && file.starts_with(&it.plan().root))
+            .max_by_key(|it| it.plan().root.as_os_str().len())
+    }
+
+    /// The server of a plan; started if it does not run.
+    pub async fn get(
+        self: &Arc<Self>,
+        plan: &ServerPlan,
+        held: &str,
+        launcher: &dyn LaunchServer,
+    ) -> Result<Arc<LspClient>, LspFault> {
+        let key = plan.key(held);
+        let slot = Arc::clone(self.slots().entry(key.clone()).or_default());
+        let mut state = slot.running.lock().await;
+        if let Some(client) = slot.client() {
+            return Ok(client);
+        }
+        if let Some(gone) = slot.take() {
+            state.ended(gone.end().unwrap_or_default());
+        }
+        state.ends.retain(|at| at.elapsed() < self.limits.forgiven);
+        if plan.most_ends as usize <= state.ends.len() {
+            return Err(LspFault::Off { server: plan.name.clone(), why: state.last.clone() });
+        }
+        self.make_room(&key);
+        match LspClient::start(plan.clone(), launcher).await {
+            Ok(client) => {
+                slot.put(&client);
+                self.watch(&key, &client);
+                Ok(client)
+            }
+            Err(fault) => {
+                state.ended(match &fault {
+                    LspFault::NotStarted { why, .. } => why.clone(),
+                    other => other.to_string(),
+                });
+                Err(fault)
+            }
+        }
+    }
+
+    /// The server that was idle longest makes room.
+    fn make_room(&self, but: &ServerKey) {
+        let running: Vec<(ServerKey, Arc<LspClient>)> = {
+            let slots = self.slots();
+            slots.iter().filter_map(|(key, slot)| Some((key.clone(), slot.client()?))).collect()
+        };
+        if running.len() < self.limits.most {
+            return;
+        }
+        let idlest = running.into_iter().filter(|(key, _)| key != but).max_by_key(|(_, it)| it.idle());
+        if let Some((key, client)) = idlest {
+            self.forget(&key);
+            tokio::spawn(async move { client.stop().await });
+        }
+    }
+
+    fn forget(&self, key: &ServerKey) {
+        self.slots().remove(key);
+    }
+
+    /// Ends a server that nobody asks for long.
+    fn watch(self: &Arc<Self>, key: &ServerKey, client: &Arc<LspClient>) {
+        let (pool, key, client) = (Arc::downgrade(self), key.clone(), Arc::downgrade(client));
+        let idle = self.limits.idle;
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(idle / 4).await;
+                let (Some(pool), Some(client)) = (pool.upgrade(), client.upgrade()) else { return };
+                if client.end().is_some() {
+                    return;
+                }
+                if idle <= client.idle() {
+                    pool.forget(&key);
+                    client.stop().await;
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Ends the servers that are held like this, or all of them.
+    pub async fn stop(&self, held: Option<&str>) {
+        let gone: Vec<Arc<Slot>> = {
+            let mut slots = self.slots();
+            let keys: Vec<ServerKey> =
+                slots.keys().filter(|key| held.is_none_or(|held| key.held == held)).cloned().collect();
+            keys.iter().filter_map(|key| slots.remove(key)).collect()
+        };
+        let clients: Vec<Arc<LspClient>> = gone.iter().filter_map(|slot| slot.take()).collect();
+        let stopping = clients.into_iter().map(|it| tokio::spawn(async move { it.stop().await }));
+        for stopped in stopping.collect::<Vec<_>>() {
+            stopped.await.ok();
+        }
+    }
+}
+
+impl Slot {
+    fn client(&self) -> Option<Arc<LspClient>> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.as_ref().filter(|it| it.end().is_none()).cloned()
+    }
+
+    fn take(&self) -> Option<Arc<LspClient>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, client: &Arc<LspClient>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(client));
+    }
+}
+
+impl SlotState {
+    fn ended(&mut self, why: String) {
+        self.ends.push(Instant::now());
+        self.last = why;
+    }
+}

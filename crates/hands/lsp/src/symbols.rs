@@ -1,0 +1,147 @@
+//! Names a file or a project has.
+
+use serde_json::Value;
+
+use crate::{
+    Spot,
+    answers::{kind_of, number},
+    path_of,
+};
+
+/// More are left out.
+const MOST: usize = 20_000;
+/// Deeper is left out.
+const DEEPEST: usize = 32;
+
+/// A name, and where it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Symbol {
+    /// The name.
+    pub name: String,
+    /// Its kind, by number.
+    pub kind: u64,
+    /// What else is said about it.
+    pub detail: String,
+    /// How many names it is inside of.
+    pub depth: usize,
+    /// What it is inside of, where only that is said.
+    pub container: String,
+    /// The first line of it, from nought.
+    pub line: u32,
+    /// The last one.
+    pub end_line: u32,
+    /// Where, where another file is meant.
+    pub spot: Option<Spot>,
+}
+
+/// What a kind is called.
+pub fn kind_name(kind: u64) -> &'static str {
+    const NAMES: [&str; 26] = [
+        "file",
+        "module",
+        "namespace",
+        "package",
+        "class",
+        "method",
+        "property",
+        "field",
+        "constructor",
+        "enum",
+        "interface",
+        "function",
+        "variable",
+        "constant",
+        "string",
+        "number",
+        "boolean",
+        "array",
+        "object",
+        "key",
+        "null",
+        "member",
+        "struct",
+        "event",
+        "operator",
+        "type parameter",
+    ];
+    let index = usize::try_from(kind.wrapping_sub(1)).unwrap_or(usize::MAX);
+    NAMES.get(index).copied().unwrap_or("name")
+}
+
+/// Reads names, flat or nested, of a file or of a project.
+pub fn symbols(answer: &Value) -> Result<Vec<Symbol>, String> {
+    let mut found = Vec::new();
+    match answer {
+        Value::Null => (),
+        Value::Array(all) => collect(all, 0, &mut found)?,
+        other => return Err(format!("{} instead of names", kind_of(other))),
+    }
+    Ok(found)
+}
+
+fn collect(all: &[Value], depth: usize, found: &mut Vec<Symbol>) -> Result<(), String> {
+    for item in all {
+        if MOST <= found.len() || DEEPEST < depth {
+            return Ok(());
+        }
+        let text = |name: &str| haft_types::text::one_line(item[name].as_str().unwrap_or_default(), 200);
+        let name = item["name"].as_str().ok_or("a name without a name")?;
+        let location = &item["location"];
+        let range = item.get("selectionRange").or_else(|| item.get("range")).unwrap_or(&location["range"]);
+        let whole = item.get("range").unwrap_or(range);
+        // A project's names may come without lines.
+        let line = number(&range["start"]["line"]);
+        let path = location["uri"].as_str().and_then(path_of);
+        let line = match (line, &path) {
+            (Some(line), _) => line,
+            (None, Some(_)) => 0,
+            (None, None) => return Err(String::from("a name without a line")),
+        };
+        let column = number(&range["start"]["character"]).unwrap_or(0);
+        let end_line = number(&whole["end"]["line"]).unwrap_or(line);
+        found.push(Symbol {
+            name: haft_types::text::one_line(name, 200),
+            kind: item["kind"].as_u64().unwrap_or(0),
+            detail: text("detail"),
+            depth,
+            container: text("containerName"),
+            line,
+            end_line,
+            spot: path.map(|path| Spot { path, line, column, end_line }),
+        });
+        if let Some(children) = item["children"].as_array() {
+            collect(children, depth + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_in_all_shapes() {
+        let range = json!({"start": {"line": 3, "character": 2}, "end": {"line": 9, "character": 3}});
+        let nested = json!([{"name": "A", "kind": 5, "range": range, "selectionRange": range,
+            "children": [{"name": "b\nc", "kind": 6, "range": range, "detail": "()"}]}]);
+        let got = symbols(&nested).unwrap();
+        let short: Vec<_> =
+            got.iter().map(|it| (it.name.as_str(), it.depth, kind_name(it.kind), it.end_line)).collect();
+        assert_eq!(short, [("A", 0, "class", 9), ("b…", 1, "method", 9)]);
+        let flat = json!([{"name": "A", "kind": 99, "location": {"uri": "file:///a", "range": range}, "containerName": "m"}]);
+        let got = symbols(&flat).unwrap();
+        assert_eq!((got[0].container.as_str(), kind_name(got[0].kind)), ("m", "name"));
+        assert_eq!(got[0].spot.as_ref().unwrap().line, 3);
+        assert_eq!(symbols(&Value::Null), Ok(Vec::new()));
+        assert_eq!(symbols(&json!({"x": 1})), Err(String::from("an object instead of names")));
+        assert_eq!(symbols(&json!([{"name": "a"}])), Err(String::from("a name without a line")));
+        let mut deep = json!({"name": "x", "range": range});
+        for _ in 0..100 {
+            deep = json!({"name": "x", "range": range, "children": [deep]});
+        }
+        assert_eq!(symbols(&json!([deep])).unwrap().len(), DEEPEST + 1);
+    }
+}

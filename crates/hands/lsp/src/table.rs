@@ -1,0 +1,244 @@
+//! Which servers are known for which files. Data only.
+
+/// A language and who serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Language {
+    /// What people call it.
+    pub name: &'static str,
+    /// Extensions, each with what servers call such files.
+    pub extensions: &'static [(&'static str, &'static str)],
+    /// Servers, the best first.
+    pub servers: &'static [TableServer],
+    /// Files that stand at the root of a project.
+    pub roots: &'static [&'static str],
+    /// How people get a server.
+    pub install: &'static str,
+}
+
+/// A server of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableServer {
+    /// The program, by name.
+    pub program: &'static str,
+    /// Its words.
+    pub args: &'static [&'static str],
+    /// When it can be used.
+    pub needs: Needs,
+}
+
+/// When a server can be used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Needs {
+    /// Whenever it is there.
+    Nothing,
+    /// When the program belongs to a TypeScript of this version or later, which
+    /// is its own server.
+    TypeScriptFrom(u32),
+    /// When the root has one of these files.
+    RootFile(&'static [&'static str]),
+}
+
+const fn server(program: &'static str, args: &'static [&'static str]) -> TableServer {
+    TableServer { program, args, needs: Needs::Nothing }
+}
+
+/// All of them.
+pub const LANGUAGES: &[Language] = &[
+    Language {
+        name: "Rust",
+        extensions: &[("rs", "rust")],
+        servers: &[server("rust-analyzer", &[])],
+        roots: &["Cargo.toml", "rust-project.json"],
+        install: "rustup component add rust-analyzer",
+    },
+    Language {
+        name: "TypeScript and JavaScript",
+        extensions: &[
+            ("ts", "typescript"),
+            ("tsx", "typescriptreact"),
+            ("mts", "typescript"),
+            ("cts", "typescript"),
+            ("js", "javascript"),
+            ("jsx", "javascriptreact"),
+            ("mjs", "javascript"),
+            ("cjs", "javascript"),
+        ],
+        servers: &[
+            TableServer {
+                program: "deno",
+                args: &["lsp"],
+                needs: Needs::RootFile(&["deno.json", "deno.jsonc"]),
+            },
+            TableServer { program: "tsc", args: &["--lsp", "--stdio"], needs: Needs::TypeScriptFrom(7) },
+            server("typescript-language-server", &["--stdio"]),
+            server("vtsls", &["--stdio"]),
+        ],
+        roots: &[
+            "tsconfig.json",
+            "jsconfig.json",
+            "package.json",
+            "package-lock.json",
+            "pnpm-lock.yaml",
+            "yarn.lock",
+            "bun.lock",
+            "deno.json",
+            "deno.jsonc",
+        ],
+        install: "npm install -g typescript@7, or npm install -g typescript-language-server typescript@5",
+    },
+    Language {
+        name: "Python",
+        extensions: &[("py", "python"), ("pyi", "python")],
+        servers: &[
+            server("basedpyright-langserver", &["--stdio"]),
+            server("pyright-langserver", &["--stdio"]),
+            server("ty", &["server"]),
+            server("pylsp", &[]),
+        ],
+        roots: &[
+            "pyproject.toml",
+            "setup.py",
+            "setup.cfg",
+            "requirements.txt",
+            "Pipfile",
+            "pyrightconfig.json",
+        ],
+        install: "npm install -g pyright, or pip install basedpyright",
+    },
+    Language {
+        name: "Go",
+        extensions: &[("go", "go"), ("mod", "go.mod")],
+        servers: &[server("gopls", &[])],
+        roots: &["go.work", "go.mod"],
+        install: "go install golang.org/x/tools/gopls@latest",
+    },
+    Language {
+        name: "C and C++",
+        extensions: &[
+            ("c", "c"),
+            ("h", "c"),
+            ("cc", "cpp"),
+            ("cpp", "cpp"),
+            ("cxx", "cpp"),
+            ("hh", "cpp"),
+            ("hpp", "cpp"),
+            ("hxx", "cpp"),
+            ("m", "objective-c"),
+            ("mm", "objective-cpp"),
+        ],
+        servers: &[server("clangd", &["--background-index"])],
+        roots: &["compile_commands.json", "compile_flags.txt", ".clangd"],
+        install: "apt-get install clangd",
+    },
+    Language {
+        name: "Java",
+        extensions: &[("java", "java")],
+        servers: &[server("jdtls", &[])],
+        roots: &["settings.gradle", "settings.gradle.kts", "gradlew", "pom.xml", "build.gradle"],
+        install: "brew install jdtls",
+    },
+    Language {
+        name: "C#",
+        extensions: &[("cs", "csharp")],
+        servers: &[server("roslyn-language-server", &["--stdio"]), server("csharp-ls", &[])],
+        roots: &["global.json"],
+        install: "dotnet tool install -g csharp-ls",
+    },
+    Language {
+        name: "Ruby",
+        extensions: &[("rb", "ruby")],
+        servers: &[server("ruby-lsp", &[]), server("solargraph", &["stdio"])],
+        roots: &["Gemfile"],
+        install: "gem install ruby-lsp",
+    },
+    Language {
+        name: "PHP",
+        extensions: &[("php", "php")],
+        servers: &[server("intelephense", &["--stdio"]), server("phpactor", &["language-server"])],
+        roots: &["composer.json"],
+        install: "npm install -g intelephense",
+    },
+    Language {
+        name: "Lua",
+        extensions: &[("lua", "lua")],
+        servers: &[server("lua-language-server", &[])],
+        roots: &[".luarc.json", ".luarc.jsonc"],
+        install: "brew install lua-language-server",
+    },
+    Language {
+        name: "Zig",
+        extensions: &[("zig", "zig")],
+        servers: &[server("zls", &[])],
+        roots: &["build.zig"],
+        install: "brew install zls",
+    },
+    Language {
+        name: "Elixir",
+        extensions: &[("ex", "elixir"), ("exs", "elixir")],
+        servers: &[server("elixir-ls", &[])],
+        roots: &["mix.exs"],
+        install: "brew install elixir-ls",
+    },
+    Language {
+        name: "Swift",
+        extensions: &[("swift", "swift")],
+        servers: &[server("sourcekit-lsp", &[])],
+        roots: &["Package.swift"],
+        install: "it comes with Swift",
+    },
+    Language {
+        name: "Kotlin",
+        extensions: &[("kt", "kotlin"), ("kts", "kotlin")],
+        servers: &[server("kotlin-lsp", &["--stdio"]), server("kotlin-language-server", &[])],
+        roots: &["settings.gradle.kts", "build.gradle.kts"],
+        install: "brew install kotlin-language-server",
+    },
+    Language {
+        name: "shell scripts",
+        extensions: &[("sh", "shellscript"), ("bash", "shellscript")],
+        servers: &[server("bash-language-server", &["start"])],
+        roots: &[],
+        install: "npm install -g bash-language-server",
+    },
+    Language {
+        name: "YAML",
+        extensions: &[("yaml", "yaml"), ("yml", "yaml")],
+        servers: &[server("yaml-language-server", &["--stdio"])],
+        roots: &[],
+        install: "npm install -g yaml-language-server",
+    },
+    Language {
+        name: "CSS",
+        extensions: &[("css", "css"), ("scss", "scss"), ("less", "less")],
+        servers: &[server("vscode-css-language-server", &["--stdio"])],
+        roots: &[],
+        install: "npm install -g vscode-langservers-extracted",
+    },
+];
+
+/// The language of an extension, and what servers call such files.
+pub(crate) fn language_of(extension: &str) -> Option<(&'static Language, &'static str)> {
+    let extension = extension.to_ascii_lowercase();
+    LANGUAGES.iter().find_map(|language| {
+        let found = language.extensions.iter().find(|(it, _)| *it == extension)?;
+        Some((language, found.1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_extension_has_one_language() {
+        let mut seen = std::collections::BTreeSet::new();
+        for language in LANGUAGES {
+            assert!(!language.servers.is_empty() && !language.install.is_empty(), "{}", language.name);
+            for (extension, _) in language.extensions {
+                assert!(seen.insert(extension), "{extension} is there twice");
+            }
+        }
+        assert_eq!(language_of("RS").map(|it| it.1), Some("rust"));
+        assert_eq!(language_of("txt").map(|it| it.1), None);
+    }
+}

@@ -1,0 +1,33 @@
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+/// A file as servers name it.
+pub fn uri_of(path: &Path) -> Option<String> {
+    Url::from_file_path(path).ok().map(String::from)
+}
+
+/// The file a server names; nothing for what is none.
+pub fn path_of(uri: &str) -> Option<PathBuf> {
+    let url = Url::parse(uri).ok()?;
+    let local = url.scheme() == "file" && url.host_str().is_none_or(|host| host == "localhost");
+    url.to_file_path().ok().filter(|path| local && path.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for path in ["/a/b.rs", "/a b/ü%.py", "/a#b?c.ts", "/x/[y].c"] {
+            let uri = uri_of(Path::new(path)).unwrap();
+            assert!(uri.starts_with("file:///"), "{uri}");
+            assert_eq!(path_of(&uri).as_deref(), Some(Path::new(path)));
+        }
+        for uri in ["http://a/b", "untitled:1", "jdt://x", "file://host/a", "", "a.rs"] {
+            assert_eq!(path_of(uri), None, "{uri}");
+        }
+        assert_eq!(path_of("file:///a/%5By%5D.c").as_deref(), Some(Path::new("/a/[y].c")));
+    }
+}

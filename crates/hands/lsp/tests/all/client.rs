@@ -1,0 +1,189 @@
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use haft_lsp::{Checked, LspClient, LspFault, PoolLimits, ServerPool, spots, uri_of};
+use serde_json::{Value, json};
+
+use crate::support::{Starter, plan};
+
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(700);
+
+async fn client(root: &Path, words: &[&str]) -> Arc<LspClient> {
+    LspClient::start(plan(root, words), &Starter::default()).await.unwrap()
+}
+
+fn at(path: &Path, line: u32, character: u32) -> Value {
+    json!({"textDocument": {"uri": uri_of(path)}, "position": {"line": line, "character": character}})
+}
+
+#[tokio::test]
+async fn a_question_is_answered_in_the_columns_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.x");
+    let text = "🦀ü def größe\ncall größe\n";
+    for (encoding, columns) in [("utf-8", (11, 5)), ("utf-16", (8, 5)), ("utf-32", (7, 5))] {
+        let client = client(dir.path(), &["--encoding", encoding, "--asks"]).await;
+        client.know(&file, "text", text).await.unwrap();
+        let answer = client.ask("textDocument/references", &at(&file, 1, 5), LONG).await.unwrap();
+        let (found, _) = spots(&answer).unwrap();
+        assert_eq!(
+            found.iter().map(|it| it.column).collect::<Vec<_>>(),
+            [columns.0, columns.1],
+            "{encoding}"
+        );
+        client.stop().await;
+        assert!(matches!(client.ask("x", &Value::Null, LONG).await, Err(LspFault::Ended { .. })));
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_server_is_said_and_costs_only_its_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.x");
+    for (words, want) in [
+        (
+            &["--die-on", "textDocument/hover"][..],
+            "fake ended while it was asked (it ended with Some(3)); the next call starts it anew",
+        ),
+        (
+            &["--garbage"],
+            "fake ended while it was asked (it sent something that is no message: it printed I am not a message); the next call starts it anew",
+        ),
+        (
+            &["--huge"],
+            "fake ended while it was asked (it sent something that is no message: a message of 999999999999 bytes is too large); the next call starts it anew",
+        ),
+        (&["--cut"], "fake ended while it was asked (it ended with Some(0)); the next call starts it anew"),
+    ] {
+        let client = client(dir.path(), words).await;
+        // One that is already gone refuses the text, too.
+        let known = client.know(&file, "text", "a").await;
+        let got = match known {
+            Ok(_) => client.ask("textDocument/hover", &at(&file, 0, 0), LONG).await.unwrap_err(),
+            Err(fault) => fault,
+        };
+        assert_eq!(got.to_string(), want, "{words:?}");
+        assert!(client.end().is_some());
+    }
+    let hung = client(dir.path(), &["--hang-on", "textDocument/hover"]).await;
+    hung.know(&file, "text", "a").await.unwrap();
+    let got = hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
+    assert_eq!(got.to_string(), "fake did not answer textDocument/hover within 0 s");
+    // It said something meanwhile, so it lives; one that says nothing at all does not.
+    assert_eq!(hung.end(), None);
+    for _ in 0..2 {
+        hung.ask("textDocument/hover", &at(&file, 0, 0), SHORT).await.unwrap_err();
+    }
+    assert_eq!(hung.end().as_deref(), Some("it answered nothing and said nothing"));
+    let unsupported = client(dir.path(), &["--lie", "x/y", "3"]).await;
+    assert_eq!(unsupported.ask("x/y", &Value::Null, LONG).await, Ok(json!(3)));
+    assert!(!unsupported.offers("implementationProvider") && unsupported.offers("hoverProvider"));
+}
+
+#[tokio::test]
+async fn one_that_does_not_read_is_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = client(dir.path(), &["--deaf"]).await;
+    let large = "x".repeat(1 << 20);
+    let mut got = Ok(());
+    for number in 0..400 {
+        got = client.tell("x/y", &json!({"number": number, "text": large})).await;
+        if got.is_err() {
+            break;
+        }
+    }
+    assert_eq!(
+        got.unwrap_err().to_string(),
+        "fake ended while it was asked (it does not read what it is told); the next call starts it anew"
+    );
+}
+
+#[tokio::test]
+async fn it_is_waited_for_as_long_as_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = client(dir.path(), &["--index", "1.5"]).await;
+    let file = dir.path().join("a.x");
+    client.know(&file, "text", "def a").await.unwrap();
+    // The answer of a document's names comes after the progress.
+    client.ask("textDocument/documentSymbol", &at(&file, 0, 0), LONG).await.unwrap();
+    let now = client.settle(Duration::from_millis(10)).await;
+    assert!(now.is_busy());
+    assert_eq!(now.words(), "Indexing, 40 %");
+    assert!(!client.settle(LONG).await.is_busy());
+    let answer = client.ask("textDocument/definition", &at(&file, 0, 4), LONG).await.unwrap();
+    assert_eq!(spots(&answer).unwrap().0.len(), 1);
+}
+
+#[tokio::test]
+async fn only_what_is_said_about_the_text_as_it_is_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.x");
+    std::fs::write(&file, "").unwrap();
+    for words in [&["--stale", "--delay", "0.3"][..], &["--no-version"], &["--pull"], &[]] {
+        let client = client(dir.path(), words).await;
+        for (text, want) in [("ERR one\nHINT", 2), ("fine", 0), ("ERR two", 1)] {
+            let (version, since) = client.know(&file, "text", text).await.unwrap();
+            let Checked::Now(items) = client.check(&file, version, since, LONG).await.unwrap() else {
+                panic!("{words:?}: not checked")
+            };
+            assert_eq!(items.len(), want, "{words:?} {text}");
+        }
+    }
+    let slow = client(dir.path(), &["--delay", "9"]).await;
+    let (version, since) = slow.know(&file, "text", "ERR").await.unwrap();
+    assert_eq!(slow.check(&file, version, since, SHORT).await, Ok(Checked::NotYet));
+}
+
+#[tokio::test]
+async fn what_others_change_is_told_before_the_next_question() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("a.x"), dir.path().join("b.x"));
+    std::fs::write(&file, "def a").unwrap();
+    std::fs::write(&other, "a a").unwrap();
+    let client = client(dir.path(), &[]).await;
+    client.know(&other, "text", "a a").await.unwrap();
+    std::fs::write(&other, "a a a a").unwrap();
+    client.know(&file, "text", "def a").await.unwrap();
+    let answer = client.ask("textDocument/references", &at(&file, 0, 4), LONG).await.unwrap();
+    assert_eq!(spots(&answer).unwrap().0.len(), 5);
+}
+
+#[tokio::test]
+async fn a_pool_starts_one_server_and_gives_up_on_one_that_keeps_ending() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = ServerPool::new(PoolLimits { most: 2, ..PoolLimits::default() });
+    let starter = Starter::default();
+    let good = plan(dir.path(), &[]);
+    let asking = (0..10).map(|_| pool.get(&good, "", &starter));
+    let mut all = Vec::new();
+    for one in asking {
+        all.push(one.await.unwrap());
+    }
+    assert_eq!(starter.started.load(Ordering::SeqCst), 1);
+    // Behind other walls it is another one.
+    pool.get(&good, "walls", &starter).await.unwrap();
+    assert_eq!(starter.started.load(Ordering::SeqCst), 2);
+    let file = dir.path().join("a.x");
+    let bad = plan(dir.path(), &["--die-on", "textDocument/didOpen"]);
+    for _ in 0..3 {
+        let client = pool.get(&bad, "", &starter).await.unwrap();
+        client.know(&file, "text", "").await.ok();
+        while client.end().is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let Err(fault) = pool.get(&bad, "", &starter).await else { panic!("it started again") };
+    assert!(fault.to_string().starts_with("fake ended three times within five minutes"), "{fault}");
+    // Others go on, but never more than the pool holds.
+    assert!(pool.get(&good, "walls", &starter).await.is_ok());
+    assert!(pool.all().len() <= 2);
+    pool.stop(None).await;
+    assert_eq!(pool.all().len(), 0);
+    let missing = haft_lsp::ServerPlan { program: "/no/such/program".into(), ..good };
+    let Err(fault) = pool.get(&missing, "", &starter).await else { panic!("it started") };
+    assert!(fault.to_string().starts_with("fake did not start: No such file"), "{fault}");
+}

@@ -1,0 +1,5 @@
+//! Every integration test of this crate, in one program.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub, reason = "test code")]
+
+mod client;
+mod support;

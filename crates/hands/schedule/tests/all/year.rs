@@ -1,0 +1,165 @@
+//! A year of clocks that are changed, with two tickers that look now and then,
+//! machines that sleep and clocks that are set wrong and right again.
+
+use std::collections::BTreeSet;
+
+use haft_schedule::{CronJob, CronSpec, CronStore, DueRun, MissedPolicy, RunWhy, due};
+use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::DateTime, tz::TimeZone};
+
+/// Zones whose clocks are changed by an hour, in winter and in summer, by half
+/// an hour, around a month of fasting, and never.
+const ZONES: [&str; 5] =
+    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"];
+
+/// Expressions with what they mean: hours and minutes; no hours for every hour.
+const JOBS: [(&str, &[i8], &[i8]); 4] = [
+    ("30 2 * * *", &[2], &[30]),
+    ("0 0,3 * * *", &[0, 3], &[0]),
+    ("45 * * * *", &[], &[45]),
+    ("*/30 1-3 * * *", &[1, 2, 3], &[0, 30]),
+];
+
+fn begin() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// When each job fires within a year, found minute by minute.
+fn fires(zone: &TimeZone) -> [BTreeSet<Timestamp>; JOBS.len()] {
+    let mut found = [const { BTreeSet::new() }; JOBS.len()];
+    let matches = |job: usize, at: DateTime| {
+        let (_, hours, minutes) = JOBS[job];
+        (hours.is_empty() || hours.contains(&at.hour())) && minutes.contains(&at.minute())
+    };
+    let mut at = begin();
+    let mut before = zone.to_datetime(at - 1.minute());
+    let mut highest = before;
+    for _ in 0..366 * 24 * 60 {
+        let local = zone.to_datetime(at);
+        let mut skipped = Vec::new();
+        let mut missing = before + 1.minute();
+        while missing < local {
+            skipped.push(missing);
+            missing += 1.minute();
+        }
+        for (job, (_, hours, _)) in JOBS.iter().enumerate() {
+            let is_fixed = !hours.is_empty();
+            let was_left_out = is_fixed && skipped.iter().any(|it| matches(job, *it));
+            let is_again = is_fixed && local <= highest;
+            if was_left_out || (matches(job, local) && !is_again) {
+                found[job].insert(at);
+            }
+        }
+        highest = highest.max(local);
+        before = local;
+        at += 1.minute();
+    }
+    found
+}
+
+/// Numbers that are the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// What one ticker does: what is due is claimed, then run.
+fn tick(store: &CronStore, job: &CronJob, spec: &CronSpec, now: Timestamp) -> Option<DueRun> {
+    let due = due(job, spec, now, store.last_slot_at(&job.id, now))?;
+    store.claim(&job.id, due.slot).unwrap().then_some(due)
+}
+
+#[test]
+fn each_slot_once_through_a_year() {
+    for (number, zone) in ZONES.iter().enumerate() {
+        let tz = TimeZone::get(zone).unwrap();
+        let fires = fires(&tz);
+        // Each zone with a fixed time and with every hour.
+        for kind in [[0, 1, 3][number % 3], 2] {
+            let (cron, ..) = JOBS[kind];
+            let name = format!("{zone} {cron}");
+            year(&name, &fires[kind], zone, cron, Dice((number * 10 + kind) as u64));
+        }
+    }
+}
+
+fn year(name: &str, all: &BTreeSet<Timestamp>, zone: &str, cron: &str, mut dice: Dice) {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = [CronStore::at(dir.path()), CronStore::at(dir.path())];
+    let job = CronJob {
+        id: String::from("0a1b2c3d"),
+        cron: cron.to_owned(),
+        zone: zone.to_owned(),
+        prompt: String::from("look"),
+        dir: "/".into(),
+        recurring: true,
+        created: begin(),
+        created_by: None,
+        expires: None,
+        missed: MissedPolicy::Once,
+        max_turns: 20,
+        max_minutes: 15,
+    };
+    let spec = CronSpec::parse(cron).unwrap();
+    let end = begin() + SignedDuration::from_hours(24 * 364);
+    let (mut now, mut ran, mut late, mut sleeps) = (begin(), BTreeSet::new(), 0, 0);
+    let mut awake_since = now;
+    while now < end {
+        // Both look at nearly the same time, in any order.
+        let first = dice.roll(2) as usize;
+        let mut got = Vec::new();
+        for which in [first, 1 - first] {
+            got.extend(tick(&stores[which], &job, &spec, now));
+        }
+        assert!(got.len() <= 1, "{name}: two runs at {now}: {got:?}");
+        for run in got {
+            assert!(all.contains(&run.slot), "{name}: {} is no time of it", run.slot);
+            assert!(ran.insert(run.slot), "{name}: {} ran twice", run.slot);
+            assert!(run.slot <= now);
+            late += usize::from(run.why == RunWhy::CatchUp);
+            // While nobody sleeps, nothing is late.
+            if awake_since <= run.slot {
+                assert_eq!(run.why, RunWhy::Scheduled, "{name}: {} at {now}", run.slot);
+            }
+        }
+        now += match dice.roll(50) {
+            0 => {
+                sleeps += 1;
+                let slept = SignedDuration::from_mins(30 + dice.roll(60 * 24 * 3) as i64);
+                awake_since = now + slept;
+                slept
+            }
+            // Set back a little: nothing runs again.
+            1 => -SignedDuration::from_mins(1 + dice.roll(50) as i64),
+            _ => SignedDuration::from_secs(61),
+        };
+    }
+    // Whatever did not run was slept through, and one run made up for it.
+    let missed: Vec<_> = all.range(..end).filter(|it| !ran.contains(it)).collect();
+    for slot in missed {
+        let next = ran.range(*slot..).next();
+        assert!(
+            next.is_some() || end.duration_since(*slot) < SignedDuration::from_hours(24 * 5),
+            "{name}: {slot} is lost"
+        );
+    }
+    assert!(late <= sleeps, "{name}: {late} late runs after {sleeps} sleeps");
+    assert!(sleeps / 2 < ran.len(), "{name}: {} runs, {sleeps} sleeps", ran.len());
+}
+
+#[test]
+fn a_clock_that_was_far_ahead_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CronStore::at(dir.path());
+    let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+    for slot in ["2026-06-01T10:00:00Z", "2027-06-01T10:00:00Z"] {
+        assert!(store.claim("0a1b2c3d", at(slot)).unwrap());
+    }
+    let last = |now: &str| store.last_slot_at("0a1b2c3d", at(now));
+    assert_eq!(last("2026-06-01T11:00:00Z"), Some(at("2026-06-01T10:00:00Z")));
+    assert_eq!(last("2027-06-01T09:00:00Z"), Some(at("2027-06-01T10:00:00Z")));
+    assert_eq!(last("2027-06-02T09:00:00Z"), Some(at("2027-06-01T10:00:00Z")));
+}

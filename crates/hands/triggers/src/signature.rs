@@ -1,0 +1,239 @@
+//! Who sent a delivery, and whether it is fresh.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hmac::{Hmac, Mac};
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest as _, Sha256};
+
+use crate::Scheme;
+
+/// A signed time may be this far away.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
+/// Signatures of one delivery that are tried.
+const MOST_SIGNATURES: usize = 10;
+
+/// A delivery that is what it says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Delivery {
+    /// By what it is known again: the sender's own name for it where the signature
+    /// covers that, else what it holds.
+    pub key: String,
+    /// Which event it is, for senders that name them.
+    pub event: Option<String>,
+}
+
+/// Why a delivery does not count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// It carries no signature of the kind that is wanted.
+    Unsigned,
+    /// The signature is another's.
+    Forged,
+    /// It was signed long ago, or in the future.
+    Stale,
+}
+
+impl Refusal {
+    /// In a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Unsigned => "no signature",
+            Self::Forged => "the signature is wrong",
+            Self::Stale => "the time of the signature is more than five minutes away",
+        }
+    }
+}
+
+/// Judges a delivery by its headers and its raw bytes. Names of headers are
+/// asked for in small letters.
+pub fn verify<'a>(
+    scheme: Scheme,
+    secret: &[u8],
+    header: impl Fn(&str) -> Option<&'a str>,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<Delivery, Refusal> {
+    let need = |name: &str| header(name).ok_or(Refusal::Unsigned);
+    match scheme {
+        Scheme::Github => {
+            let signature = need("x-hub-signature-256")?.strip_prefix("sha256=").ok_or(Refusal::Unsigned)?;
+            check(secret, &[body], &[hex(signature)?])?;
+            let event = header("x-github-event").map(str::to_owned);
+            // The signature covers the body alone: a changed id is no new delivery.
+            Ok(Delivery { key: digest(&[body]), event })
+        }
+        Scheme::Stripe => {
+            let parts: Vec<(&str, &str)> =
+                need("stripe-signature")?.split(',').filter_map(|it| it.trim().split_once('=')).collect();
+            let time = parts.iter().find(|it| it.0 == "t").ok_or(Refusal::Unsigned)?.1;
+            let signatures: Vec<Vec<u8>> = parts
+                .iter()
+                .filter(|it| it.0 == "v1")
+                .take(MOST_SIGNATURES)
+                .filter_map(|it| hex(it.1).ok())
+                .collect();
+            check(secret, &[time.as_bytes(), b".", body], &signatures)?;
+            fresh(time, now)?;
+            Ok(Delivery { key: digest(&[time.as_bytes(), b".", body]), event: None })
+        }
+        Scheme::Slack => {
+            let (time, signature) = (need("x-slack-request-timestamp")?, need("x-slack-signature")?);
+            let signature = hex(signature.strip_prefix("v0=").ok_or(Refusal::Unsigned)?)?;
+            check(secret, &[b"v0:", time.as_bytes(), b":", body], &[signature])?;
+            fresh(time, now)?;
+            Ok(Delivery { key: digest(&[time.as_bytes(), b":", body]), event: None })
+        }
+        Scheme::Standard => {
+            let (id, time) = (need("webhook-id")?, need("webhook-timestamp")?);
+            let text = std::str::from_utf8(secret).unwrap_or_default();
+            let key = text.strip_prefix("whsec_").and_then(|it| STANDARD.decode(it).ok());
+            let signatures: Vec<Vec<u8>> = need("webhook-signature")?
+                .split(' ')
+                .filter_map(|it| it.strip_prefix("v1,"))
+                .take(MOST_SIGNATURES)
+                .filter_map(|it| STANDARD.decode(it).ok())
+                .collect();
+            let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
+            check(key.as_deref().unwrap_or(secret), &signed, &signatures)?;
+            fresh(time, now)?;
+            Ok(Delivery { key: digest(&[b"id", id.as_bytes()]), event: None })
+        }
+    }
+}
+
+/// Whether one of the signatures is ours. An empty key signs nothing.
+fn check(secret: &[u8], parts: &[&[u8]], signatures: &[Vec<u8>]) -> Result<(), Refusal> {
+    if signatures.is_empty() {
+        return Err(Refusal::Unsigned);
+    }
+    let mac = Hmac::<Sha256>::new_from_slice(secret).ok().filter(|_| !secret.is_empty());
+    let mut mac = mac.ok_or(Refusal::Forged)?;
+    parts.iter().for_each(|part| mac.update(part));
+    let right = signatures.iter().any(|it| mac.clone().verify_slice(it).is_ok());
+    if right { Ok(()) } else { Err(Refusal::Forged) }
+}
+
+fn fresh(time: &str, now: Timestamp) -> Result<(), Refusal> {
+    let at = time.parse::<i64>().ok().and_then(|it| Timestamp::from_second(it).ok());
+    match at {
+        Some(at) if at.duration_since(now).abs() <= SKEW => Ok(()),
+        _ => Err(Refusal::Stale),
+    }
+}
+
+fn hex(text: &str) -> Result<Vec<u8>, Refusal> {
+    let bytes = text.as_bytes();
+    if !bytes.len().is_multiple_of(2) || !bytes.iter().all(u8::is_ascii_hexdigit) {
+        return Err(Refusal::Unsigned);
+    }
+    let digit = |it: u8| char::from(it).to_digit(16).unwrap_or_default() as u8;
+    Ok(bytes.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
+}
+
+fn digest(parts: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn mac(secret: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+        parts.iter().for_each(|part| mac.update(part));
+        mac.finalize().into_bytes().to_vec()
+    }
+
+    fn hexed(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[track_caller]
+    fn judge(scheme: Scheme, headers: &[(&str, String)], body: &[u8]) -> Result<Delivery, Refusal> {
+        let header = |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
+        verify(scheme, b"key", header, body, Timestamp::from_second(NOW).unwrap())
+    }
+
+    #[test]
+    fn github() {
+        // A signature somebody else computed.
+        let known = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let secret = b"It's a Secret to Everybody";
+        let header = |name: &str| (name == "x-hub-signature-256").then_some(concat_known());
+        fn concat_known() -> &'static str {
+            "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+        }
+        let now = Timestamp::from_second(NOW).unwrap();
+        assert!(verify(Scheme::Github, secret, header, b"Hello, World!", now).is_ok(), "{known}");
+        let signed = |body: &[u8]| format!("sha256={}", hexed(&mac(b"key", &[body])));
+        let ok = judge(
+            Scheme::Github,
+            &[("x-hub-signature-256", signed(b"{}")), ("x-github-event", "push".into())],
+            b"{}",
+        );
+        assert_eq!(ok.unwrap().event.as_deref(), Some("push"));
+        for (headers, want) in [
+            (vec![], Refusal::Unsigned),
+            (vec![("x-hub-signature-256", signed(b"{ }"))], Refusal::Forged),
+            (vec![("x-hub-signature-256", "sha256=".into())], Refusal::Forged),
+            (vec![("x-hub-signature-256", "sha256=zz".into())], Refusal::Unsigned),
+            (vec![("x-hub-signature-256", "sha1=00".into())], Refusal::Unsigned),
+        ] {
+            assert_eq!(judge(Scheme::Github, &headers, b"{}"), Err(want), "{headers:?}");
+        }
+        let empty = verify(Scheme::Github, b"", header, b"", now);
+        assert_eq!(empty, Err(Refusal::Forged));
+        // Another id around the same body is the same delivery.
+        let one = judge(
+            Scheme::Github,
+            &[("x-hub-signature-256", signed(b"a")), ("x-github-delivery", "1".into())],
+            b"a",
+        );
+        let two = judge(
+            Scheme::Github,
+            &[("x-hub-signature-256", signed(b"a")), ("x-github-delivery", "2".into())],
+            b"a",
+        );
+        assert_eq!(one.unwrap().key, two.unwrap().key);
+    }
+
+    #[test]
+    fn times_are_signed_and_fresh() {
+        let stripe = |at: i64, body: &[u8]| {
+            let time = at.to_string();
+            format!("t={time},v1={},v0=xx", hexed(&mac(b"key", &[time.as_bytes(), b".", body])))
+        };
+        for (at, want) in [
+            (NOW, Ok(())),
+            (NOW - 299, Ok(())),
+            (NOW - 301, Err(Refusal::Stale)),
+            (NOW + 400, Err(Refusal::Stale)),
+        ] {
+            let got = judge(Scheme::Stripe, &[("stripe-signature", stripe(at, b"x"))], b"x").map(drop);
+            assert_eq!(got, want, "{at}");
+        }
+        // Another time under the old signature.
+        let moved = stripe(NOW - 9_000, b"x").replace(&(NOW - 9_000).to_string(), &NOW.to_string());
+        assert_eq!(judge(Scheme::Stripe, &[("stripe-signature", moved)], b"x"), Err(Refusal::Forged));
+        let time = NOW.to_string();
+        let slack = format!("v0={}", hexed(&mac(b"key", &[b"v0:", time.as_bytes(), b":", b"x"])));
+        let headers = [("x-slack-request-timestamp", time.clone()), ("x-slack-signature", slack)];
+        assert!(judge(Scheme::Slack, &headers, b"x").is_ok());
+        assert_eq!(judge(Scheme::Slack, &headers, b"y"), Err(Refusal::Forged));
+        let standard = STANDARD.encode(mac(b"key", &[b"id1", b".", time.as_bytes(), b".", b"x"]));
+        let signature = format!("v1,AAAA v1,{standard}");
+        let headers = [
+            ("webhook-id", "id1".into()),
+            ("webhook-timestamp", time.clone()),
+            ("webhook-signature", signature.clone()),
+        ];
+        assert!(judge(Scheme::Standard, &headers, b"x").is_ok());
+        let other =
+            [("webhook-id", "id2".into()), ("webhook-timestamp", time), ("webhook-signature", signature)];
+        assert_eq!(judge(Scheme::Standard, &other, b"x"), Err(Refusal::Forged));
+    }
+}

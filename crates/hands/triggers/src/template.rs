@@ -1,0 +1,85 @@
+//! Prompts from templates.
+
+use serde_json::Value;
+
+/// Characters of one value.
+const MOST_OF_VALUE: usize = 8_000;
+/// Characters of a prompt.
+const MOST_IN_ALL: usize = 40_000;
+
+/// Fills the places of a template: `{{body}}` is all that was delivered,
+/// `{{body.a.0.b}}` a part of it, `{{trigger}}` the name. What is missing is
+/// said in its place. Values are data: they cannot bring places of their own.
+pub fn fill(template: &str, trigger: &str, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let Some((place, behind)) = after.split_once("}}") else {
+            out.push_str("{{");
+            rest = after;
+            continue;
+        };
+        out.push_str(&value(place.trim(), trigger, &text, parsed.as_ref()));
+        rest = behind;
+    }
+    out.push_str(rest);
+    cut(&out, MOST_IN_ALL)
+}
+
+fn value(place: &str, trigger: &str, text: &str, parsed: Option<&Value>) -> String {
+    let found = match place.split_once('.') {
+        None if place == "trigger" => return trigger.to_owned(),
+        None if place == "body" => return cut(text, MOST_OF_VALUE),
+        Some(("body", path)) => parsed.and_then(|body| part(body, path)),
+        _ => None,
+    };
+    match found {
+        Some(Value::String(text)) => cut(text, MOST_OF_VALUE),
+        Some(other) => cut(&other.to_string(), MOST_OF_VALUE),
+        None => format!("(there is no {place})"),
+    }
+}
+
+fn part<'a>(body: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(body, |at, name| match at {
+        Value::Array(all) => all.get(name.parse::<usize>().ok()?),
+        other => other.get(name),
+    })
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let head = haft_types::text::head(text, most);
+    match head.len() == text.len() {
+        true => text.to_owned(),
+        false => format!("{head}… (cut after {most} characters)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_once() {
+        let body = br#"{"pull": {"title": "{{body}} and {{trigger}}", "n": 7}, "all": [{"x": true}]}"#;
+        for (template, want) in [
+            ("plain", "plain"),
+            ("{{trigger}}: {{ body.pull.n }} {{body.all.0.x}}", "t: 7 true"),
+            // What was delivered stays what it is.
+            ("{{body.pull.title}}", "{{body}} and {{trigger}}"),
+            ("{{body.pull}}", r#"{"title":"{{body}} and {{trigger}}","n":7}"#),
+            ("{{body.no.such}} {{env.KEY}}", "(there is no body.no.such) (there is no env.KEY)"),
+            ("{{open", "{{open"),
+        ] {
+            assert_eq!(fill(template, "t", body), want, "{template}");
+        }
+        assert_eq!(fill("{{body}}", "t", b"no json \xff"), "no json \u{fffd}");
+        assert_eq!(fill("{{body.x}}", "t", b"no json"), "(there is no body.x)");
+        let long = "x".repeat(50_000);
+        let filled = fill("{{body}}", "t", long.as_bytes());
+        assert!(filled.ends_with("… (cut after 8000 characters)"), "{}", filled.len());
+    }
+}

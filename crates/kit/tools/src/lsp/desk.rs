@@ -1,0 +1,251 @@
+//! What a session knows about servers: which one serves a file, what holds it,
+//! and which were agreed to.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use haft_lsp::{
+    LaunchServer, LaunchedServer, LspClient, LspSettings, NoServer, Programs, ServerPlan, ServerPool,
+    ServerProcess,
+};
+use haft_shell::{
+    own::Lifetime,
+    run::{Job, Shell, Spec, Stop, Terminal},
+    sandbox::{Confinement, ReadingWalls},
+};
+use haft_tool::{BoxFuture, ToolContext, ToolError};
+use haft_types::{AgentId, CallId};
+use tokio::net::UnixStream;
+
+use super::news::NewsState;
+use crate::bash::{Confine, Confined, NoConfine, Outside};
+
+/// Opens the shell that servers run in: one for all sessions that have the same
+/// environment, so that a server outlives the session that needed it first.
+pub type OpenServerShell = Box<dyn Fn() -> io::Result<Arc<ServerShell>> + Send + Sync>;
+
+/// The shell that servers run in. As long as somebody has it, they stay.
+#[derive(Debug)]
+pub struct ServerShell(pub Arc<Shell>);
+
+/// A server lives this long at most.
+const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The servers of a session.
+pub struct LspDesk {
+    pub(super) pool: Arc<ServerPool>,
+    open_shell: OpenServerShell,
+    shell: OnceLock<Arc<ServerShell>>,
+    confine: Arc<dyn Confine>,
+    settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
+    programs: Programs,
+    /// Command lines with their roots that were agreed to.
+    agreed: Mutex<BTreeSet<(String, PathBuf)>>,
+    /// What holds the servers of this session.
+    held: Mutex<BTreeSet<String>>,
+    pub(super) news: NewsState,
+}
+
+impl std::fmt::Debug for LspDesk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LspDesk").field("programs", &self.programs).finish_non_exhaustive()
+    }
+}
+
+impl LspDesk {
+    /// Servers of this pool, found in these directories.
+    pub fn new(
+        pool: Arc<ServerPool>,
+        open_shell: OpenServerShell,
+        settings: Arc<dyn Fn() -> LspSettings + Send + Sync>,
+        programs: Programs,
+    ) -> Self {
+        Self {
+            pool,
+            open_shell,
+            shell: OnceLock::new(),
+            confine: Arc::new(NoConfine),
+            settings,
+            programs,
+            agreed: Mutex::default(),
+            held: Mutex::default(),
+            news: NewsState::default(),
+        }
+    }
+
+    /// No server at all: for tools that are only described.
+    pub fn closed() -> Arc<Self> {
+        let refused = Box::new(|| Err(io::Error::other("this session starts no servers")));
+        let settings = Arc::new(LspSettings::default);
+        Arc::new(Self::new(ServerPool::of_process(), refused, settings, Programs::default()))
+    }
+
+    /// Puts servers behind walls.
+    pub fn with_confinement(mut self, confine: Arc<dyn Confine>) -> Self {
+        self.confine = confine;
+        self
+    }
+
+    pub(super) fn settings(&self) -> LspSettings {
+        (self.settings)()
+    }
+
+    /// Which server a file needs. Looks at the disk.
+    pub(super) fn plan(&self, file: &Path, top: &Path) -> Result<ServerPlan, NoServer> {
+        self.programs.plan(file, top, &self.settings())
+    }
+
+    /// The command line that starting a server for this file would run, where
+    /// nobody agreed to it yet. A server may run code of the project, so that it
+    /// is asked for like any other command.
+    pub(super) fn to_agree(&self, file: &Path, top: &Path) -> Option<String> {
+        let plan = self.plan(file, top).ok()?;
+        let known = self.agreed().contains(&(plan.line(), plan.root.clone()));
+        (!known).then(|| plan.line())
+    }
+
+    fn agreed(&self) -> MutexGuard<'_, BTreeSet<(String, PathBuf)>> {
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shell(&self) -> io::Result<&Arc<ServerShell>> {
+        match self.shell.get() {
+            Some(shell) => Ok(shell),
+            None => {
+                let opened = (self.open_shell)()?;
+                Ok(self.shell.get_or_init(|| opened))
+            }
+        }
+    }
+
+    /// The server of a plan; started if it does not run. The call was let do so.
+    pub(super) async fn client<P>(
+        &self,
+        plan: &ServerPlan,
+        cx: &ToolContext<P>,
+    ) -> Result<Arc<LspClient>, ToolError> {
+        let line = plan.line();
+        let about = Confined {
+            command: &line,
+            cwd: &plan.root,
+            agent: &cx.agent_id,
+            outside: Outside::No,
+            permit: cx.permit(),
+        };
+        let (confinement, reading) = self.confine.choose(&about).held()?;
+        let shell = self.shell().map_err(|err| ToolError::failed(format!("no server can start: {err}")))?;
+        let held = held(&shell.0, confinement.as_deref(), reading.as_deref());
+        self.agreed().insert((line, plan.root.clone()));
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(held.clone());
+        let launcher = ShellLauncher {
+            shell: Arc::clone(&shell.0),
+            call: cx.call_id.clone(),
+            agent: cx.agent_id.clone(),
+            confinement,
+            reading,
+        };
+        let started = self.pool.get(plan, &held, &launcher).await;
+        started.map_err(|fault| ToolError::failed(fault.to_string()))
+    }
+
+    /// The server of this session that knows a file, if it runs. Looks at the
+    /// disk.
+    pub(super) fn running(&self, file: &Path, top: &Path) -> Option<(Arc<LspClient>, String)> {
+        let helds = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if helds.is_empty() {
+            return None;
+        }
+        let plan = self.plan(file, top).ok()?;
+        let client = helds.iter().find_map(|held| self.pool.serving(file, &plan.program, held))?;
+        Some((client, plan.language))
+    }
+
+    /// All servers this session uses.
+    pub(super) fn all_running(&self) -> Vec<Arc<LspClient>> {
+        let helds = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        helds.iter().flat_map(|held| self.pool.held_by(held)).collect()
+    }
+}
+
+impl Drop for LspDesk {
+    /// The last session that has the shell takes its servers along.
+    fn drop(&mut self) {
+        if self.shell.get().is_some_and(|shell| Arc::strong_count(shell) == 1) {
+            for client in self.all_running() {
+                client.kill("its session ended");
+            }
+        }
+    }
+}
+
+/// What holds a server, in one word: the shell it runs in and its walls.
+fn held(shell: &Arc<Shell>, walls: Option<&Confinement>, reading: Option<&ReadingWalls>) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    walls.map(|it| format!("{:?}", it.policy())).hash(&mut hasher);
+    reading.map(|it| std::ptr::from_ref(it).addr()).hash(&mut hasher);
+    format!("{:x}-{:x}", Arc::as_ptr(shell).addr(), hasher.finish())
+}
+
+/// Starts servers as commands: with the environment, the walls and the
+/// ownership of those.
+struct ShellLauncher {
+    shell: Arc<Shell>,
+    call: CallId,
+    agent: AgentId,
+    confinement: Option<Arc<Confinement>>,
+    reading: Option<Arc<ReadingWalls>>,
+}
+
+impl LaunchServer for ShellLauncher {
+    fn launch(&self, plan: &ServerPlan) -> io::Result<LaunchedServer> {
+        let (ours, theirs) = StdUnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let job = self.shell.start(Spec {
+            call: self.call.clone(),
+            agent: self.agent.clone(),
+            command: format!("exec {} <&3 >&3 3>&-", plan.line()),
+            cwd: plan.root.clone(),
+            limit: LIFE,
+            variables: plan.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            lifetime: Lifetime::Guarded,
+            confinement: self.confinement.clone(),
+            reading: self.reading.clone(),
+            precious: Vec::new(),
+            channel: Some(Arc::new(OwnedFd::from(theirs))),
+            terminal: Terminal::None,
+        })?;
+        let channel = UnixStream::from_std(ours)?;
+        Ok(LaunchedServer { channel, process: Arc::new(ServerJob(job)) })
+    }
+}
+
+struct ServerJob(Job);
+
+impl ServerProcess for ServerJob {
+    fn ended(&self) -> BoxFuture<'_, String> {
+        Box::pin(async {
+            let end = self.0.ended().await;
+            self.0.flush().await;
+            match &end.exit {
+                haft_shell::run::Exit::Code(code) => format!("it exited with code {code}"),
+                haft_shell::run::Exit::Signal(signal) => format!("it was ended by signal {signal}"),
+                other => format!("it ended: {other:?}"),
+            }
+        })
+    }
+
+    fn errors(&self) -> String {
+        self.0.recent_lines(20).join("\n")
+    }
+
+    fn stop(&self) {
+        self.0.stop(Stop::Asked);
+    }
+}

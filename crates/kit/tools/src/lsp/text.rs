@@ -1,0 +1,21 @@
+//! The text of a file, as servers are told it.
+
+use std::path::Path;
+
+use haft_workspace::{OpenFile, Snapshot, text::Text};
+
+/// Larger files are not sent to servers.
+const LARGEST: u64 = 8 << 20;
+
+/// Reads a file. Waits for the disk.
+pub(super) fn read_text(path: &Path) -> Result<String, String> {
+    let file = OpenFile::open(path).map_err(|err| err.to_string())?;
+    if LARGEST < file.stamp().len {
+        return Err(format!("{} is larger than {} MiB", path.display(), LARGEST >> 20));
+    }
+    let (_, bytes) = Snapshot::load(file).map_err(|err| err.to_string())?;
+    match Text::decode(bytes) {
+        Ok(text) => Ok(text.view().to_owned()),
+        Err(_) => Err(format!("{} is no text", path.display())),
+    }
+}

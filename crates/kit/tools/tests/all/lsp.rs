@@ -1,0 +1,240 @@
+//! Language servers through the tool: what is answered, what is refused, and
+//! what edits are told.
+
+use crate::{
+    lsp_rig::{Project, path_dirs, program},
+    shell_rig::{eventually, lives},
+};
+
+use std::{sync::Arc, time::Duration};
+
+use haft_lsp::LspSettings;
+use haft_permission::{Behavior, Destination, Opinion, Origin, Policy};
+use haft_tool::CallContext;
+use serde_json::{Value, json};
+
+#[test]
+fn what_the_model_is_told() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let project = Project::fake(&[]);
+    let spec = project.lsp.spec();
+    insta::assert_json_snapshot!(json!({
+        "name": project.lsp.name(), "description": spec.description, "input": spec.input_schema }));
+}
+
+#[tokio::test]
+async fn answers_and_errors() {
+    let project = Project::fake(&[]);
+    let a = project.put("a.x", "🦀 def größe(x)\n  return größe ERR bad\nHINT unused\n");
+    let b = project.put("deep/b.x", "größe and größe\n\ndef other\n");
+    project.put("none.zzz", "");
+    let mut told = String::new();
+    for input in [
+        json!({"operation": "documentSymbol", "filePath": b}),
+        json!({"operation": "goToDefinition", "filePath": a, "line": 2, "character": 12}),
+        json!({"operation": "goToDefinition", "filePath": "deep/b.x", "line": 1, "symbol": "größe"}),
+        json!({"operation": "findReferences", "filePath": a, "symbol": "größe"}),
+        json!({"operation": "findReferences", "filePath": a, "symbol": "größe", "offset": 3}),
+        json!({"operation": "hover", "filePath": a, "line": 1, "character": 1}),
+        json!({"operation": "hover", "filePath": a, "line": 1}),
+        json!({"operation": "workspaceSymbol", "query": "other"}),
+        json!({"operation": "workspaceSymbol", "query": "nothing"}),
+        json!({"operation": "goToImplementation", "filePath": a, "line": 1, "symbol": "größe"}),
+        json!({"operation": "prepareCallHierarchy", "filePath": a, "symbol": "größe"}),
+        json!({"operation": "incomingCalls", "filePath": a, "symbol": "größe"}),
+        json!({"operation": "outgoingCalls", "filePath": a, "symbol": "größe"}),
+        json!({"operation": "rename", "filePath": a, "symbol": "größe", "newName": "size"}),
+        json!({"operation": "codeActions", "filePath": a, "line": 2, "symbol": "ERR"}),
+        json!({"operation": "diagnostics", "filePath": a}),
+        json!({"operation": "diagnostics"}),
+        json!({"operation": "diagnostics", "filePath": b}),
+        json!({"operation": "hover", "filePath": a, "line": 99, "character": 1}),
+        json!({"operation": "hover", "filePath": a, "symbol": "missing"}),
+        json!({"operation": "hover", "filePath": a}),
+        json!({"operation": "hover"}),
+        json!({"operation": "rename", "filePath": a, "symbol": "größe"}),
+        json!({"operation": "workspaceSymbol"}),
+        json!({"operation": "hover", "filePath": "none.zzz", "line": 1, "character": 1}),
+        json!({"operation": "hover", "filePath": "missing.x", "line": 1, "character": 1}),
+        json!({"operation": "hover", "filePath": ".", "line": 1, "character": 1}),
+    ] {
+        let said = project.said(input.clone()).await;
+        let input = project.rig.plain(&input.to_string());
+        told.push_str(&format!(">>> {input}\n{said}\n\n"));
+    }
+    insta::assert_snapshot!(told);
+    assert_eq!(std::fs::read_to_string(&b).unwrap(), "größe and größe\n\ndef other\n");
+    assert_eq!(project.pool.all().len(), 1);
+}
+
+#[tokio::test]
+async fn lying_and_broken_servers_cost_their_answers_only() {
+    for (words, want) in [
+        (
+            &["--lie", "textDocument/hover", "7"][..],
+            "failed: fake answered textDocument/hover with something that is no answer: a hover without contents",
+        ),
+        (
+            &["--lie", "textDocument/hover", "{\"contents\": 3}"],
+            "failed: fake answered textDocument/hover with something that is no answer: a number instead of contents",
+        ),
+        (
+            &["--lie", "initialize", "{}"],
+            "failed: fake did not start: fake answered initialize with something that is no answer: no capabilities",
+        ),
+        (
+            &["--die-on", "initialize"],
+            "failed: fake did not start: it exited with code 3. It printed:\nboom: no initialize",
+        ),
+        (
+            &["--die-on", "textDocument/hover"],
+            "failed: fake ended while it was asked (it exited with code 3); the next call starts it anew",
+        ),
+        (
+            &["--huge"],
+            "failed: fake ended while it was asked (it sent something that is no message: a message of 999999999999 bytes is too large); the next call starts it anew",
+        ),
+    ] {
+        let project = Project::fake(words);
+        let a = project.put("a.x", "def a\n");
+        let hover = json!({"operation": "hover", "filePath": a, "line": 1, "symbol": "a"});
+        assert_eq!(project.said(hover).await, want, "{words:?}");
+        let names = project.said(json!({"operation": "documentSymbol", "filePath": a})).await;
+        let starts = !words.contains(&"initialize");
+        assert_eq!(names.starts_with("1 names in a.x"), starts, "{words:?}: {names}");
+    }
+    // Places that are none, and in files that are not there.
+    let wild = json!([{"uri": "file:///no/such", "range": {"start": {"line": 4_000_000_000_u32, "character": 9}, "end": {"line": 1, "character": 1}}},
+        {"uri": "untitled:x", "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}}]);
+    let project = Project::fake(&["--lie", "textDocument/definition", &wild.to_string()]);
+    let a = project.put("a.x", "def a\n");
+    let said = project.said(json!({"operation": "goToDefinition", "filePath": a, "symbol": "a"})).await;
+    assert_eq!(
+        said,
+        "1 definition of `a` in 1 file\n/no/such\n  4000000001:1\n[`a` is on line 1]\n[1 more in places that are no files]"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_indexes_is_waited_for() {
+    let project = Project::fake(&["--index", "2"]);
+    let a = project.put("a.x", "def a\n");
+    let said = project.said(json!({"operation": "goToDefinition", "filePath": a, "symbol": "a"})).await;
+    assert!(said.starts_with("1 definition of `a` in 1 file"), "{said}");
+}
+
+/// What permission says about a call, and which files it may see.
+fn judged(project: &Project, rules: &[(Behavior, &str)], input: &Value) -> bool {
+    let origin = Origin::new("test", Destination::Session).rooted(project.dir());
+    let policy = rules.iter().fold(Policy::builder(project.dir()), |it, (behavior, rule)| {
+        it.rules(&origin, *behavior, [(*rule).to_owned()])
+    });
+    let cx = CallContext::detached("call", project.dir());
+    let call = Arc::clone(&project.lsp).parse(input.clone(), &cx).unwrap();
+    policy.build().judge("LSP", call.as_ref(), &cx, &Opinion::default()).behavior == Behavior::Allow
+}
+
+#[tokio::test]
+async fn starting_a_server_is_asked_for_once_and_denies_hold() {
+    let project = Project::fake(&[]);
+    let a = project.put("a.x", "def a\n");
+    let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
+    let (allow, deny) = (Behavior::Allow, Behavior::Deny);
+    assert!(!judged(&project, &[], &hover));
+    assert!(judged(&project, &[(allow, "LSP")], &hover));
+    assert!(!judged(&project, &[(allow, "LSP"), (deny, "Read(a.x)")], &hover));
+    project.said(hover.clone()).await;
+    // It runs now: looking at files of the project is free.
+    assert!(judged(&project, &[], &hover));
+    assert!(!judged(&project, &[(deny, "LSP")], &hover));
+    assert!(!judged(&project, &[(deny, "Read(a.x)")], &hover));
+    assert!(judged(&project, &[], &json!({"operation": "workspaceSymbol", "query": "a"})));
+}
+
+#[tokio::test]
+async fn programs_of_the_project_are_never_started_and_new_ones_are_found() {
+    let mut path = path_dirs();
+    let bin = tempfile::tempdir().unwrap();
+    path.insert(0, bin.path().to_owned());
+    path.retain(|dir| !dir.join("gopls").exists());
+    let project = Project::new(LspSettings::default(), path);
+    program(&project.dir().join("node_modules/.bin"), "gopls", "#!/bin/sh\ntouch /tmp/started\n");
+    let a = project.put("a.go", "package a\n");
+    let hover = json!({"operation": "hover", "filePath": a, "symbol": "a"});
+    let missing = project.said(hover.clone()).await;
+    assert!(missing.contains("looked for gopls") && missing.contains("go install"), "{missing}");
+    // One that was installed meanwhile is found, and says itself what it lacks.
+    program(bin.path(), "gopls", "#!/bin/sh\necho no toolchain >&2\nexit 1\n");
+    let found = project.said(hover).await;
+    assert_eq!(found, "failed: gopls did not start: it exited with code 1. It printed:\nno toolchain");
+}
+
+#[tokio::test]
+async fn stubborn_servers_end() {
+    let project = Project::fake(&["--stubborn"]);
+    let a = project.put("a.x", "def a\n");
+    project.said(json!({"operation": "hover", "filePath": a, "symbol": "a"})).await;
+    let running = project.rig.tasks.shell().owner().list();
+    let pids: Vec<i32> = running.iter().flat_map(|it| &it.processes).map(|it| it.id.pid).collect();
+    assert!(!pids.is_empty());
+    project.pool.stop(None).await;
+    eventually("the end of the server", || !pids.iter().any(|pid| lives(*pid))).await;
+}
+
+/// Edits a file and says what the model reads after the diff.
+async fn edited(project: &Project, old: &str, new: &str) -> String {
+    let input = json!({"file_path": "a.x", "old_string": old, "new_string": new});
+    let said = project.said_by(&project.edit, input).await;
+    said.split_once("Note: ").map(|it| it.1.to_owned()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn edits_are_told_what_they_broke_and_fixed() {
+    for words in [&[][..], &["--pull"], &["--no-version"], &["--stale"]] {
+        let project = Project::fake(words);
+        let a = project.put("a.x", "def a\nWARN old\n");
+        project.said_by(&project.read, json!({"file_path": a})).await;
+        // Without a server nothing is said.
+        assert_eq!(edited(&project, "def a", "def b ERR x").await, "", "{words:?}");
+        assert_eq!(edited(&project, "def b ERR x", "def a").await, "");
+        project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+        let told = |told: &str| format!("<new-diagnostics>\n{told}\n</new-diagnostics>");
+        // The first edit is told when the server has spoken; later ones at once, if it is quick.
+        let mut all = edited(&project, "def a", "def b ERR broken").await;
+        if all.is_empty() {
+            let heard = || !project.told.lock().unwrap().is_empty();
+            eventually("news with the next request", heard).await;
+            all = project.told.lock().unwrap().remove(0);
+        }
+        assert!(
+            all.contains(&told("a.x: 1 new problem\n  error 1:7 ERR broken [fake err]")),
+            "{words:?}: {all}"
+        );
+        let mut fixed = edited(&project, "def b ERR broken\nWARN old", "def b\n").await;
+        if fixed.is_empty() {
+            let heard = || !project.told.lock().unwrap().is_empty();
+            eventually("news with the next request", heard).await;
+            fixed = project.told.lock().unwrap().remove(0);
+        }
+        assert!(fixed.contains(&told("a.x: 2 fixed: none left")), "{words:?}: {fixed}");
+        // Nothing new, nothing said.
+        assert_eq!(edited(&project, "def b", "def c").await, "", "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_server_delays_no_edit() {
+    let project = Project::fake(&["--delay", "2"]);
+    let a = project.put("a.x", "def a\n");
+    project.said_by(&project.read, json!({"file_path": a})).await;
+    project.said(json!({"operation": "diagnostics", "filePath": a})).await;
+    // News of two edits in a row: only the last text counts, and it comes with a later request.
+    assert_eq!(edited(&project, "def a", "ERR first").await, "");
+    assert_eq!(edited(&project, "ERR first", "ERR second").await, "");
+    assert_eq!(*project.told.lock().unwrap(), Vec::<String>::new());
+    eventually("news with a later request", || !project.told.lock().unwrap().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let told = project.told.lock().unwrap().join("\n");
+    assert!(told.contains("ERR second") && !told.contains("ERR first"), "{told}");
+}
