@@ -41,7 +41,11 @@ impl Provider for Timed {
         let (pause, blocks) = (self.answer)(&request);
         self.asked.lock().unwrap().push((Instant::now(), request.clone()));
         let answer = Scripted::new([blocks]).stream(request);
-        Box::pin(futures_util::stream::once(tokio::time::sleep(pause)).flat_map(move |()| futures_util::stream::empty()).chain(answer))
+        Box::pin(
+            futures_util::stream::once(tokio::time::sleep(pause))
+                .flat_map(move |()| futures_util::stream::empty())
+                .chain(answer),
+        )
     }
 
     fn count_tokens(&self, request: Request) -> BoxFuture<'_, Result<u64, ModelError>> {
@@ -96,7 +100,12 @@ async fn until_closed(mut events: EventStream, mut see: impl FnMut(&Happening)) 
 
 fn middle(mut all: Vec<Duration>, at: f64) -> Duration {
     all.sort();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index"
+    )]
     let index = ((all.len() - 1) as f64 * at) as usize;
     all[index]
 }
@@ -157,8 +166,9 @@ async fn thousand() {
     let (spec, provider) = session(dir.path(), COUNT, |request| match is_child(request) {
         true => (Duration::from_secs(8), text("report")),
         false if request.messages.len() == 1 => {
-            let calls = (0..COUNT)
-                .map(|n| call(format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("task {n}")})));
+            let calls = (0..COUNT).map(|n| {
+                call(format!("c{n}"), "Agent", json!({"description": "d", "prompt": format!("task {n}")}))
+            });
             (Duration::ZERO, calls.collect())
         }
         false => (Duration::ZERO, text("done")),
@@ -192,11 +202,16 @@ async fn thousand() {
 async fn fork() {
     let dir = tempfile::tempdir().unwrap();
     let is_fork = |request: &Request| {
-        request.messages.last().is_some_and(|it| format!("{it:?}").contains("You are a fork of the agent above"))
+        request
+            .messages
+            .last()
+            .is_some_and(|it| format!("{it:?}").contains("You are a fork of the agent above"))
     };
     let (spec, provider) = session(dir.path(), 20, move |request| match request.messages.len() {
         _ if is_fork(request) => (Duration::ZERO, text("done")),
-        at if at < 200 => (Duration::ZERO, vec![call(format!("r{at}"), "LS", json!({"path": ".", "depth": at}))]),
+        at if at < 200 => {
+            (Duration::ZERO, vec![call(format!("r{at}"), "LS", json!({"path": ".", "depth": at}))])
+        }
         200..=201 => {
             let input = json!({"description": "d", "prompt": "p", "subagent_type": "fork", "run_in_background": false});
             (Duration::ZERO, vec![call(String::from("f"), "Agent", input)])
@@ -227,18 +242,20 @@ async fn explore() {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, format!("fn needle_{n}() {{}}\n").repeat(50)).unwrap();
         }
-        let (spec, _) = session(dir.path(), 20, move |request| match (is_child(request), request.messages.len()) {
-            (true, at @ (1 | 3 | 5)) => {
-                let input = json!({"pattern": format!("needle_{at}"), "path": "."});
-                (Duration::from_millis(500), vec![call(format!("g{at}"), "Grep", input)])
-            }
-            (true, _) => (Duration::from_millis(500), text("found")),
-            (false, 1) => {
-                let calls = (0..count).map(|n| call(format!("c{n}"), "Explore", json!({"prompt": format!("find {n}")})));
-                (Duration::ZERO, calls.collect())
-            }
-            (false, _) => (Duration::ZERO, text("done")),
-        });
+        let (spec, _) =
+            session(dir.path(), 20, move |request| match (is_child(request), request.messages.len()) {
+                (true, at @ (1 | 3 | 5)) => {
+                    let input = json!({"pattern": format!("needle_{at}"), "path": "."});
+                    (Duration::from_millis(500), vec![call(format!("g{at}"), "Grep", input)])
+                }
+                (true, _) => (Duration::from_millis(500), text("found")),
+                (false, 1) => {
+                    let calls = (0..count)
+                        .map(|n| call(format!("c{n}"), "Explore", json!({"prompt": format!("find {n}")})));
+                    (Duration::ZERO, calls.collect())
+                }
+                (false, _) => (Duration::ZERO, text("done")),
+            });
         let (handle, events) = Session::open(spec).unwrap();
         let begun = Instant::now();
         handle.prompt(Prompt::text("go"));

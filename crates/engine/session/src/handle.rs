@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ExtensionProblem, ModelSpec, OpenError,
-    PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
+    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
+    OpenError, PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
     agents::{AgentDesk, AgentModels, AgentShelf, TreeLimits},
     assembly::{Assembly, ChildrenHeld, ChosenProvider, SessionServices, usable_tools},
     owner::Owner,

@@ -71,8 +71,8 @@ pub use event::{
     PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
 };
 pub use extensions::{
-    ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry, PluginList,
-    SlashCommand,
+    ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
+    PluginList, SlashCommand,
 };
 pub use failure::ApiFailure;
 pub use handle::{CallPort, Session, SessionHandle};

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput, Ledger, Orders,
-    Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput,
+    Ledger, Orders, Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     child::Patron,
     conversation::{NewLine, Origin, uuid},

@@ -63,7 +63,11 @@ impl Agent {
             prompt: &self.prompt,
             pool: &pool,
             loaded: &self.tools.state.loaded,
-            structured: self.structured.as_ref().map(Structured::definition).or_else(|| self.declared_only.clone()),
+            structured: self
+                .structured
+                .as_ref()
+                .map(Structured::definition)
+                .or_else(|| self.declared_only.clone()),
             messages: self.conversation.messages(),
         };
         let declared =

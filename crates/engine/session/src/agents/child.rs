@@ -176,7 +176,8 @@ impl Child {
         }
         let (mut conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
         if let Some(basis) = &basis {
-            inherit(&mut conversation, basis, facts).map_err(|err| format!("its log cannot be written: {err}"))?;
+            inherit(&mut conversation, basis, facts)
+                .map_err(|err| format!("its log cannot be written: {err}"))?;
         }
         world.held.insert(facts.id.clone(), conversation.held());
         world.questions.introduce(facts.id.clone(), format!("{} ({})", facts.kind, facts.description));
@@ -260,7 +261,8 @@ impl Child {
             match body {
                 Ok(body) => content.push(text(format!("<command-name>{name}</command-name>\n{body}"))),
                 Err(problem) => {
-                    let notice = format!("the agent {} begins without the skill {name}: {problem}", kind.name);
+                    let notice =
+                        format!("the agent {} begins without the skill {name}: {problem}", kind.name);
                     self.desk.tell(facts, Happening::Notice(notice));
                 }
             }
@@ -505,7 +507,8 @@ fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
     settings.task_budget = None;
     if let (Some(tokens), Some(window)) = (birth.kind.compact_window, desk.window_of(&settings.model)) {
         let share = tokens.saturating_mul(100) / window.max(1);
-        settings.compact_at_percent = settings.compact_at_percent.min(u8::try_from(share).unwrap_or(100).max(1));
+        settings.compact_at_percent =
+            settings.compact_at_percent.min(u8::try_from(share).unwrap_or(100).max(1));
     }
     let effort = birth.order.effort.as_deref().or(birth.kind.effort.as_deref());
     if let Some(effort) = effort.and_then(effort_of) {

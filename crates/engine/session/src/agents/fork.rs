@@ -44,11 +44,7 @@ pub(super) fn fork_calls(facts: &ChildFacts, parent: &ParentCalls, cwd: &std::pa
 
 /// How a fork asks: as its parent did, without its parent's limits.
 pub(super) fn fork_settings(basis: &ForkBasis) -> AgentSettings {
-    AgentSettings {
-        limits: RunLimits::default(),
-        late_input: LateInput::GoOn,
-        ..basis.settings.clone()
-    }
+    AgentSettings { limits: RunLimits::default(), late_input: LateInput::GoOn, ..basis.settings.clone() }
 }
 
 /// The parent's conversation until the call that started the fork. Of the

@@ -10,7 +10,8 @@ use haft_types::PermissionMode;
 use super::{AgentKind, AgentSource};
 
 /// Tools of the main agent alone: they speak with the person.
-pub(super) const OF_MAIN: [&str; 4] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR"];
+pub(super) const OF_MAIN: [&str; 4] =
+    ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR"];
 
 /// Tools that start agents, which the deepest ones do not have.
 const STARTING: [&str; 2] = ["Agent", "Explore"];

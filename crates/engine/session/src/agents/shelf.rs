@@ -8,7 +8,10 @@ use std::{
 
 use haft_tools::agent::ListedKind;
 
-use super::{AgentKind, AgentProblem, AgentSource, builtin::{FORK, built_in_kinds, fork_kind}};
+use super::{
+    AgentKind, AgentProblem, AgentSource,
+    builtin::{FORK, built_in_kinds, fork_kind},
+};
 use crate::{EventSender, HostAgent, extensions::FrontMatter};
 
 /// Every kind of agent of a session; the first of a name counts.

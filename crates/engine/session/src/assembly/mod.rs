@@ -179,7 +179,8 @@ impl Assembly {
                         rules,
                     )));
                 }
-                let told = mind::ToldFirst { memory: found.memory, style: chosen_style(&premises, &extensions) };
+                let told =
+                    mind::ToldFirst { memory: found.memory, style: chosen_style(&premises, &extensions) };
                 let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, told, listener)?;
                 skills.serve(ParentCalls::of(&agent.tools), agent.orders.clone());
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
@@ -255,7 +256,10 @@ impl BegunAgent<'_> {
             asked: Arc::clone(asked),
             questions: Arc::clone(questions),
             masker: self.premises.masker.clone(),
-            forks: [(haft_types::AgentId::Main, self.agent.fork_point.clone())].into_iter().collect::<std::collections::HashMap<_, _>>().into(),
+            forks: [(haft_types::AgentId::Main, self.agent.fork_point.clone())]
+                .into_iter()
+                .collect::<std::collections::HashMap<_, _>>()
+                .into(),
             skills: Arc::clone(self.skills),
         };
         start_nursery(world, Arc::clone(agents), births);

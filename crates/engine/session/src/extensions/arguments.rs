@@ -121,8 +121,8 @@ impl<'a> SkillArguments<'a> {
         let digits = behind.len() - behind.trim_start_matches(|it: char| it.is_ascii_digit()).len();
         if 0 < digits {
             let mut next = behind[digits..].chars();
-            let is_price = matches!(next.next(), Some('.' | ','))
-                && next.next().is_some_and(|it| it.is_ascii_digit());
+            let is_price =
+                matches!(next.next(), Some('.' | ',')) && next.next().is_some_and(|it| it.is_ascii_digit());
             let at = behind[..digits].parse::<usize>().ok()?;
             let goes_on = behind[digits..].starts_with(|it: char| it.is_alphanumeric() || it == '_');
             let is_word = at < self.words.len() && !is_price && !goes_on;
@@ -222,8 +222,7 @@ fn with_variables(text: &str, variables: &[(&str, String)]) -> String {
 
 /// Variables in a command: directories with odd names are no commands either.
 fn with_quoted_variables(command: &str, variables: &[(&str, String)]) -> String {
-    let is_plain =
-        |text: &str| text.chars().all(|it| it.is_alphanumeric() || "/._-+@:,=".contains(it));
+    let is_plain = |text: &str| text.chars().all(|it| it.is_alphanumeric() || "/._-+@:,=".contains(it));
     variables.iter().fold(command.to_owned(), |text, (name, value)| match is_plain(value) {
         true => text.replace(name, value),
         // Left to the shell, which knows no such variable.
@@ -285,7 +284,8 @@ pub(super) fn pieces(body: &str) -> Vec<TextPiece<'_>> {
             let line = line.trim();
             line.starts_with(mark) && line.chars().all(|it| mark.starts_with(it))
         });
-        let (inner_end, end) = closing.map_or((body.len(), body.len()), |(here, line)| (here, here + line.len()));
+        let (inner_end, end) =
+            closing.map_or((body.len(), body.len()), |(here, line)| (here, here + line.len()));
         inline(&body[prose..at], &mut found);
         let info = line.trim().trim_start_matches(['`', '~']).trim();
         found.push(match info {

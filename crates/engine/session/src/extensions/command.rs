@@ -133,7 +133,12 @@ impl SlashCommand {
 
     /// The command or skill a file describes. What it says about itself is what
     /// it says, or its first line.
-    pub(super) fn of_front(front: &mut FrontMatter, name: String, kind: SlashKind, source: AgentSource) -> Self {
+    pub(super) fn of_front(
+        front: &mut FrontMatter,
+        name: String,
+        kind: SlashKind,
+        source: AgentSource,
+    ) -> Self {
         let first = |body: &str| {
             let line = body.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
             line.trim_start_matches('#').trim().to_owned()
@@ -214,7 +219,8 @@ impl SlashCommand {
         let arguments = SkillArguments::new(args, &self.fields.arguments);
         let mut parts = arguments.fill(body, setting.placeholders, &variables)?;
         if let Some(dir) = self.skill_dir() {
-            parts.insert(0, FilledPart::Text(format!("Base directory for this skill: {}\n\n", dir.display())));
+            parts
+                .insert(0, FilledPart::Text(format!("Base directory for this skill: {}\n\n", dir.display())));
         }
         Ok(Some(parts))
     }

@@ -95,7 +95,10 @@ impl SkillListing {
             parts.push(format!("{} more skills are not listed", self.left_out));
         }
         (!parts.is_empty()).then(|| {
-            format!("({}; call Skill with `?` and some words as the name to search all of them.)", parts.join(", "))
+            format!(
+                "({}; call Skill with `?` and some words as the name to search all of them.)",
+                parts.join(", ")
+            )
         })
     }
 }
@@ -108,8 +111,11 @@ pub(crate) fn search<'a>(skills: &[&'a SlashCommand], words: &str) -> Vec<&'a Sl
         let of = |word: &String| usize::from(name.contains(word)) * 3 + usize::from(about.contains(word));
         words.iter().map(of).sum::<usize>()
     };
-    let mut found: Vec<(usize, &SlashCommand)> =
-        skills.iter().map(|it| (score(it), *it)).filter(|(score, _)| 0 < *score || words.is_empty()).collect();
+    let mut found: Vec<(usize, &SlashCommand)> = skills
+        .iter()
+        .map(|it| (score(it), *it))
+        .filter(|(score, _)| 0 < *score || words.is_empty())
+        .collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name)));
     found.into_iter().map(|(_, it)| it).take(20).collect()
 }
@@ -117,7 +123,10 @@ pub(crate) fn search<'a>(skills: &[&'a SlashCommand], words: &str) -> Vec<&'a Sl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AgentSource, extensions::{FrontMatter, SlashKind}};
+    use crate::{
+        AgentSource,
+        extensions::{FrontMatter, SlashKind},
+    };
 
     fn skill(name: &str, description: &str) -> SlashCommand {
         let mut front = FrontMatter::parse(&format!("---\ndescription: {description}\n---\nbody"));
@@ -127,10 +136,13 @@ mod tests {
 
     #[test]
     fn every_skill_keeps_a_line_and_what_is_short_is_said() {
-        let skills: Vec<SlashCommand> =
-            (0..200).map(|n| skill(&format!("skill-{n:03}"), &format!("About {n}. {}", "word ".repeat(60)))).collect();
+        let skills: Vec<SlashCommand> = (0..200)
+            .map(|n| skill(&format!("skill-{n:03}"), &format!("About {n}. {}", "word ".repeat(60))))
+            .collect();
         let all: Vec<&SlashCommand> = skills.iter().collect();
-        for (budget, shortened, left_out) in [(100_000, 0, 0), (20_000, 200, 0), (8_000, 200, 0), (2_000, 52, 148)] {
+        for (budget, shortened, left_out) in
+            [(100_000, 0, 0), (20_000, 200, 0), (8_000, 200, 0), (2_000, 52, 148)]
+        {
             let found = listing(&all, ListingBudget { all: budget, each: 1_536 });
             assert_eq!((found.shortened, found.left_out), (shortened, left_out), "{budget}");
             let size: usize = found.lines.iter().map(|it| it.chars().count() + 1).sum();

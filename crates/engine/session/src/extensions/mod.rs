@@ -76,7 +76,8 @@ impl Extensions {
     /// Looks for them where the sources of settings allow.
     pub(crate) fn load(premises: &Premises, given: &[PluginDir]) -> Self {
         let (plugins, plugin_list) = plugins::found(premises, given);
-        let mut found = Self { plugins, problems: plugin_list.problems.clone(), plugin_list, ..Self::default() };
+        let mut found =
+            Self { plugins, problems: plugin_list.problems.clone(), plugin_list, ..Self::default() };
         let places = places(premises);
         // Skills: the organisation's, the person's, the project's from the nearest,
         // those of added directories.
@@ -121,7 +122,7 @@ impl Extensions {
     /// Plugins alone.
     pub(crate) fn load_plugins(premises: &Premises, given: &[PluginDir]) -> Self {
         let (mut plugins, plugin_list) = plugins::found(premises, given);
-        plugins.truncate(given.len());
+        plugins.retain(Plugin::is_given);
         Self { plugins, plugin_list, ..Self::default() }
     }
 
@@ -141,7 +142,13 @@ impl Extensions {
                 Ok(front) => front,
                 Err(reason) => {
                     let reason = format!("it cannot be read: {reason}");
-                    self.problems.push(ExtensionProblem { what: "command", file, line: 1, reason, is_lost: true });
+                    self.problems.push(ExtensionProblem {
+                        what: "command",
+                        file,
+                        line: 1,
+                        reason,
+                        is_lost: true,
+                    });
                     continue;
                 }
             };
@@ -196,6 +203,11 @@ impl Extensions {
 
     pub(crate) fn plugins(&self) -> Vec<PluginFacts> {
         self.plugins.iter().map(Plugin::facts).collect()
+    }
+
+    /// How many plugins there are because a flag or the host names them.
+    pub(crate) fn given_plugins(&self) -> usize {
+        self.plugins.iter().filter(|it| it.is_given()).count()
     }
 
     /// Hooks of plugins.
@@ -305,7 +317,8 @@ fn places(premises: &Premises) -> Vec<ExtensionDir> {
         }
     }
     if premises.reads(Layer::User) {
-        places.extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: AgentSource::User }));
+        places
+            .extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: AgentSource::User }));
     }
     let mut seen = HashSet::new();
     places.retain(|place| seen.insert(place.dir.clone()));

@@ -342,10 +342,18 @@ impl SkillShelf {
         let mut state = self.state();
         let ShelfState { skills, nested, woken, .. } = &mut *state;
         let mut found = Vec::new();
-        for (skill, is_nested) in skills.iter().map(|it| (it, false)).chain(nested.iter().map(|it| (it, true))) {
+        for (skill, is_nested) in
+            skills.iter().map(|it| (it, false)).chain(nested.iter().map(|it| (it, true)))
+        {
             let is_about = match skill.fields.paths.as_slice() {
                 // `sub/.claude/skills/name` is about what is below `sub`.
-                [] => is_nested && skill.skill_dir().and_then(|it| it.ancestors().nth(3)).is_some_and(|it| file.starts_with(it)),
+                [] => {
+                    is_nested
+                        && skill
+                            .skill_dir()
+                            .and_then(|it| it.ancestors().nth(3))
+                            .is_some_and(|it| file.starts_with(it))
+                }
                 paths => PathGlobs::new(paths).0.matches(inside),
             };
             if let (true, Some(dir)) = (is_about, skill.skill_dir()) {
@@ -375,9 +383,8 @@ impl SkillShelf {
                 let inside = dir.strip_prefix(project).unwrap_or(&dir).display().to_string();
                 for mut skill in skills.into_iter().filter(|it| it.is_for_model) {
                     let mut state = self.state();
-                    let is_taken = |name: &str| {
-                        state.skills.iter().chain(&state.nested).any(|it| it.name == name)
-                    };
+                    let is_taken =
+                        |name: &str| state.skills.iter().chain(&state.nested).any(|it| it.name == name);
                     if is_taken(&skill.name) {
                         skill.name = format!("{}:{}", inside.replace('/', ":"), skill.name);
                     }

@@ -189,19 +189,18 @@ impl Tool for SkillTool {
         }
     }
 
-    async fn call(
-        &self,
-        input: SkillInput,
-        cx: &ToolContext<()>,
-    ) -> Result<Outcome<SkillOutput>, ToolError> {
+    async fn call(&self, input: SkillInput, cx: &ToolContext<()>) -> Result<Outcome<SkillOutput>, ToolError> {
         let wanted = input.skill.trim_start_matches('/');
         let args = input.args.as_deref().unwrap_or_default().trim();
         if let Some(words) = wanted.strip_prefix('?') {
             let all = self.shelf.all();
             let found = search(&all.iter().collect::<Vec<_>>(), words);
-            let lines = found.iter().map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
+            let lines = found
+                .iter()
+                .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
             let lines: Vec<String> = lines.collect();
-            let said = if lines.is_empty() { String::from("No skill is about that.") } else { lines.join("\n") };
+            let said =
+                if lines.is_empty() { String::from("No skill is about that.") } else { lines.join("\n") };
             let output = SkillOutput { success: true, said: Some(said), ..SkillOutput::default() };
             return Ok(output.into());
         }
@@ -221,10 +220,18 @@ impl Tool for SkillTool {
         }
         // Its own commands are judged with what it allows.
         let of_fork = SlashCommand {
-            fields: super::command::SkillFields { disallowed: Vec::new(), effort: None, ..skill.fields.clone() },
+            fields: super::command::SkillFields {
+                disallowed: Vec::new(),
+                effort: None,
+                ..skill.fields.clone()
+            },
             ..skill.clone()
         };
-        self.shelf.activate(if skill.fields.fork.is_some() { &of_fork } else { &skill }, &agent, Grants::Agreed);
+        self.shelf.activate(
+            if skill.fields.fork.is_some() { &of_fork } else { &skill },
+            &agent,
+            Grants::Agreed,
+        );
         let text = match self.shelf.text(&skill, args, cx).await {
             Ok(text) => text,
             Err(problem) => {

@@ -38,7 +38,13 @@ pub(super) fn styles_at(place: &Path, plugin: Option<&str>) -> (Vec<StyleFile>, 
             Ok(front) => front,
             Err(reason) => {
                 let reason = format!("it cannot be read: {reason}");
-                problems.push(ExtensionProblem { what: "output style", file, line: 1, reason, is_lost: true });
+                problems.push(ExtensionProblem {
+                    what: "output style",
+                    file,
+                    line: 1,
+                    reason,
+                    is_lost: true,
+                });
                 continue;
             }
         };

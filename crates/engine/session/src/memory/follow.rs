@@ -83,7 +83,8 @@ impl FollowedMemory {
 
     /// Whether an agent hears of this for the first time.
     fn is_new(&self, agent: &AgentId, path: &Path) -> bool {
-        !self.told_first.contains(path) && self.told().entry(agent.clone()).or_default().insert(path.to_owned())
+        !self.told_first.contains(path)
+            && self.told().entry(agent.clone()).or_default().insert(path.to_owned())
     }
 
     /// Files that calls touched, as the kernel knows them.
@@ -129,9 +130,10 @@ impl FollowedMemory {
         // Nobody hears of what they cannot use.
         let can_load = calls.pool.get().get(SKILL_TOOL).is_some();
         let skills = if can_load { self.skills.touched(&real) } else { Vec::new() };
-        let skills = skills.iter().filter(|it| self.is_new(agent, &it.dir)).map(|it| {
-            format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600))
-        });
+        let skills = skills
+            .iter()
+            .filter(|it| self.is_new(agent, &it.dir))
+            .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
         (found, skills.collect())
     }
 
@@ -193,7 +195,8 @@ impl BatchCompanion for MemoryFollower {
                         new.file.path.display(),
                         new.file.text.trim()
                     ));
-                    run_hooks(calls, loaded_event(&new.file, new.reason, &new.globs, Some(&file)).into()).await;
+                    run_hooks(calls, loaded_event(&new.file, new.reason, &new.globs, Some(&file)).into())
+                        .await;
                 }
                 if !skills.is_empty() {
                     texts.push(format!(

@@ -28,10 +28,7 @@ impl Owner {
     /// Looks again for what users and plugins add.
     pub(super) fn reload(&mut self) {
         self.extension_files = fingerprint(&self.premises);
-        let before = std::mem::replace(
-            &mut self.extensions,
-            Extensions::load(&self.premises, &self.plugins),
-        );
+        let before = std::mem::replace(&mut self.extensions, Extensions::load(&self.premises, &self.plugins));
         let news = self.extensions.problems.iter().filter(|it| !before.problems.contains(it));
         news.for_each(|it| self.events.notice(it.to_string()));
         self.install_skills();

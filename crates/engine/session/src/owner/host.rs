@@ -10,10 +10,7 @@ use super::{
 };
 use crate::{
     Activity, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
-    agents::AgentShelf,
-    assembly::Seat,
-    extensions::Extensions,
-    servers::server_configs,
+    agents::AgentShelf, assembly::Seat, extensions::Extensions, servers::server_configs,
 };
 
 /// The name of the tool that starts agents.
@@ -64,7 +61,7 @@ impl Owner {
             self.plugins.push(plugin);
         }
         self.reload();
-        self.extensions.plugins().len() == self.plugins.len()
+        self.extensions.given_plugins() == self.plugins.len()
     }
 
     /// The kinds of agents as they are now. Until the first prompt they are

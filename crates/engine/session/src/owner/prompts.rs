@@ -197,7 +197,8 @@ impl Owner {
             }
             Some((command, args)) => {
                 setting.model = command.model.as_ref().map(|it| self.catalog.resolve(it).to_owned());
-                setting.typed = Some(TypedSkill { command, args, skills: std::sync::Arc::clone(&self.skills) });
+                setting.typed =
+                    Some(TypedSkill { command, args, skills: std::sync::Arc::clone(&self.skills) });
                 TurnRun::start(agent, prompt, setting)
             }
             None => TurnRun::start(agent, prompt, setting),

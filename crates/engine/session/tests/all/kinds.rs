@@ -51,7 +51,10 @@ async fn fields_of_a_definition_count() {
         let place = Place::new();
         place.write("ws/CLAUDE.md", "ROOT-MEMORY");
         place.write("ws/.claude/agent-memory/k/MEMORY.md", "LEARNED");
-        place.write("ws/.claude/agents/k.md", &format!("---\nname: k\ndescription: d\n{head}\n---\nYOU ARE K"));
+        place.write(
+            "ws/.claude/agents/k.md",
+            &format!("---\nname: k\ndescription: d\n{head}\n---\nYOU ARE K"),
+        );
         let (spec, requests) = place.answering(|request| match is_child(request) {
             false if request.messages.len() == 1 => agent("c1", json!({"subagent_type": "k"})),
             _ => Said::text("done"),
@@ -96,7 +99,8 @@ async fn the_agent_of_a_session_speaks_first() {
 /// says that it does not.
 #[tokio::test]
 async fn a_report_follows_the_schema_of_its_kind() {
-    let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
     for (attempts, status, n) in [
         (vec![json!({"n": 7})], AgentStatus::Completed, json!(7)),
         (vec![json!({"n": 0}), json!({"n": "x"}), json!({"n": 2})], AgentStatus::Completed, json!(2)),
@@ -114,7 +118,12 @@ async fn a_report_follows_the_schema_of_its_kind() {
             false => Said::text("done"),
         });
         let definition = json!({"outputSchema": schema});
-        let kind = HostAgent { description: String::from("d"), prompt: String::from("K"), definition, ..HostAgent::default() };
+        let kind = HostAgent {
+            description: String::from("d"),
+            prompt: String::from("K"),
+            definition,
+            ..HostAgent::default()
+        };
         spec.extensions.agents.push((String::from("k"), kind));
         let events = run(spec, "go").await;
         let report = &reports(&events)[0];
@@ -135,7 +144,12 @@ async fn files_with_mistakes_are_named() {
         ("\u{feff}---\r\nname: k\r\ndescription: d\r\n---\r\nB", true, 0, ""),
         ("---\nname: k\n\tdescription: tabbed\n---\nB", false, 1, "`description` is missing"),
         ("---\nname: k\ndescription: d\neffort: huge\n---\nB", true, 4, "effort \"huge\""),
-        ("---\nname: k\ndescription: d\nmcpServers: {\"x\": {\"command\": \"evil\"}}\n---\nB", true, 4, "are not started"),
+        (
+            "---\nname: k\ndescription: d\nmcpServers: {\"x\": {\"command\": \"evil\"}}\n---\nB",
+            true,
+            4,
+            "are not started",
+        ),
         ("---\nname: k\ndescription: d\nhooks: {Stop: []}\n---\nB", true, 4, "are not run"),
         ("---\nname: k\ndescription: d\nautoCompactWindow: lots\n---\nB", true, 4, "autoCompactWindow"),
         ("---\nname: k\ndescription: d\noutputSchema: no\n---\nB", true, 4, "outputSchema"),
@@ -148,7 +162,8 @@ async fn files_with_mistakes_are_named() {
         let (spec, requests) = place.answering(|_| Said::text("ok"));
         let events = run(spec, "go").await;
         let all = requests.all();
-        let listed = all[0].tools.definitions().iter().find(|it| it.name == "Agent").unwrap().description.clone();
+        let listed =
+            all[0].tools.definitions().iter().find(|it| it.name == "Agent").unwrap().description.clone();
         assert!(listed.contains("- good: d"), "{text}");
         assert_eq!(listed.contains("- k: "), is_there, "{text}: {listed}");
         let said = notices(&events);

@@ -81,14 +81,15 @@ async fn what_is_below_is_told_when_it_is_touched() {
         place.write(file, text);
     }
     let read = |id: &str, file: &str| Said::Blocks(call(id, "Read", json!({"file_path": file})));
-    let (spec, requests) = place.answering(move |request| match (is_child(request), request.messages.len()) {
-        (true, 1) => read("c1", "lib/a.py"),
-        (false, 1) => read("m1", "lib/a.py"),
-        (false, 3) => read("m2", "lib/b.py"),
-        (false, 5) => agent("m3", json!({"run_in_background": false})),
-        (false, 7) => agent("m4", json!({"run_in_background": false, "subagent_type": "Explore"})),
-        _ => Said::text("done"),
-    });
+    let (spec, requests) =
+        place.answering(move |request| match (is_child(request), request.messages.len()) {
+            (true, 1) => read("c1", "lib/a.py"),
+            (false, 1) => read("m1", "lib/a.py"),
+            (false, 3) => read("m2", "lib/b.py"),
+            (false, 5) => agent("m3", json!({"run_in_background": false})),
+            (false, 7) => agent("m4", json!({"run_in_background": false, "subagent_type": "Explore"})),
+            _ => Said::text("done"),
+        });
     let events = run(spec, "go").await;
     let all = requests.all();
     let main: Vec<&Request> = all.iter().filter(|it| !is_child(it)).collect();
@@ -113,15 +114,21 @@ async fn what_is_below_is_told_when_it_is_touched() {
             (it["load_reason"].as_str().unwrap(), file)
         })
         .collect();
-    assert_eq!(reasons[..4], [
-        ("session_start", "CLAUDE.md"),
-        ("nested_traversal", "CLAUDE.md"),
-        ("include", "part.md"),
-        ("path_glob_match", "py.md"),
-    ]);
+    assert_eq!(
+        reasons[..4],
+        [
+            ("session_start", "CLAUDE.md"),
+            ("nested_traversal", "CLAUDE.md"),
+            ("include", "part.md"),
+            ("path_glob_match", "py.md"),
+        ]
+    );
     assert_eq!(heard[3]["globs"], json!(["**/*.py"]));
     assert!(heard[1]["trigger_file_path"].as_str().unwrap().ends_with("lib/a.py"));
-    assert!(notices(&events).contains("it must not be read") && notices(&events).contains("outside of the project"));
+    assert!(
+        notices(&events).contains("it must not be read")
+            && notices(&events).contains("outside of the project")
+    );
 }
 
 /// Output styles: of files, of Haft, unknown; another one during a session is
@@ -129,7 +136,10 @@ async fn what_is_below_is_told_when_it_is_touched() {
 #[tokio::test]
 async fn styles_are_told_and_changed() {
     let place = Place::new();
-    place.write("ws/.claude/output-styles/terse.md", "---\nname: Terse\ndescription: Few words\n---\nUSE FEW WORDS");
+    place.write(
+        "ws/.claude/output-styles/terse.md",
+        "---\nname: Terse\ndescription: Few words\n---\nUSE FEW WORDS",
+    );
     place.write("home/.claude/settings.json", &json!({"outputStyle": "Terse"}).to_string());
     let (spec, requests) = place.answering(|_| Said::text("ok"));
     let (handle, mut events) = Session::open(spec).unwrap();
@@ -139,7 +149,10 @@ async fn styles_are_told_and_changed() {
             break;
         }
     }
-    place.write("home/.claude/settings.json", &json!({"outputStyle": "Explanatory", "verbose": true}).to_string());
+    place.write(
+        "home/.claude/settings.json",
+        &json!({"outputStyle": "Explanatory", "verbose": true}).to_string(),
+    );
     handle.prompt(Prompt::text("two"));
     handle.send(Command::Finish);
     let rest = told(events).await;

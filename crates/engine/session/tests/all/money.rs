@@ -18,7 +18,9 @@ async fn a_few_cents_hold_over_twenty_children() {
     let (spec, _) = place.answering(|_| Said::text("ok"));
     let one = ends(&run(spec, "go").await)[0].bill.usd;
     assert!(0.0 < one && one < 0.3, "{one}");
-    for (limit, in_background) in [(4.0 * one, true), (4.0 * one, false), (8.0 * one, true), (8.0 * one, false)] {
+    for (limit, in_background) in
+        [(4.0 * one, true), (4.0 * one, false), (8.0 * one, true), (8.0 * one, false)]
+    {
         let place = Place::new();
         let (mut spec, requests) = place.answering(move |request| match is_child(request) {
             true => Said::text(&"word ".repeat(200)),

@@ -36,7 +36,7 @@ pub async fn one_by_one(spec: SessionSpec, prompts: &[&str]) -> Vec<SessionEvent
     let (handle, mut events) = Session::open(spec).unwrap();
     let mut all = Vec::new();
     for prompt in prompts {
-        handle.prompt(Prompt::text(prompt));
+        handle.prompt(Prompt::text(*prompt));
         while let Some(event) = events.next().await {
             let is_over = matches!(event.what, Happening::TurnEnded(_));
             all.push(event);
@@ -52,7 +52,8 @@ pub async fn one_by_one(spec: SessionSpec, prompts: &[&str]) -> Vec<SessionEvent
 }
 
 fn described(request: &Request, tool: &str) -> String {
-    let found = request.tools.definitions().iter().find(|it| it.name == tool).map(|it| it.description.clone());
+    let found =
+        request.tools.definitions().iter().find(|it| it.name == tool).map(|it| it.description.clone());
     found.unwrap_or_default()
 }
 
@@ -85,7 +86,8 @@ async fn arguments_are_text() {
         let said = last(&requests.all()[1]);
         assert!(said.contains(says), "{args}: {said} {:?}", main_results(&events));
         assert!(said.contains("awk '{print $1}'") && said.contains("$5.00"), "{said}");
-        let files: Vec<_> = std::fs::read_dir(place.ws()).unwrap().flatten().map(|it| it.file_name()).collect();
+        let files: Vec<_> =
+            std::fs::read_dir(place.ws()).unwrap().flatten().map(|it| it.file_name()).collect();
         assert!(files.is_empty(), "{args}: {files:?}");
     }
 }
@@ -98,7 +100,13 @@ async fn commands_of_skills_are_judged() {
     for (head, body, settings, is_error, says) in [
         ("", touch, json!({}), true, "not allowed without a question"),
         ("allowed-tools: Bash(touch *)\n", touch, json!({}), true, "nobody is there to ask"),
-        ("allowed-tools: Bash(touch *)\n", touch, json!({"permissions": {"allow": ["Skill(x)"]}}), false, "Launching"),
+        (
+            "allowed-tools: Bash(touch *)\n",
+            touch,
+            json!({"permissions": {"allow": ["Skill(x)"]}}),
+            false,
+            "Launching",
+        ),
         (
             "allowed-tools: Bash(touch *)\n",
             touch,
@@ -130,7 +138,8 @@ async fn what_a_skill_allows_and_forbids_ends_with_the_turn() {
         "home/.claude/skills/x/SKILL.md",
         "---\ndescription: d\nallowed-tools: Bash(touch *)\ndisallowed-tools: Write\n---\nB",
     );
-    let touch = |id: &str, file: &str| Said::Blocks(call(id, "Bash", json!({"command": format!("touch {file}")})));
+    let touch =
+        |id: &str, file: &str| Said::Blocks(call(id, "Bash", json!({"command": format!("touch {file}")})));
     let (mut spec, _) = place.answering(move |request| match (is_child(request), request.messages.len()) {
         (true, 1) => Said::Blocks(call("c1", "Skill", json!({"skill": "x"}))),
         (true, 3) => touch("c2", "child"),
@@ -146,7 +155,9 @@ async fn what_a_skill_allows_and_forbids_ends_with_the_turn() {
     });
     spec.permissions.mode = Some(PermissionMode::Default);
     let events = one_by_one(spec, &["one", "two"]).await;
-    for (file, there) in [("before", false), ("child", false), ("active", true), ("w", false), ("after", false)] {
+    for (file, there) in
+        [("before", false), ("child", false), ("active", true), ("w", false), ("after", false)]
+    {
         assert_eq!(place.ws().join(file).exists(), there, "{file}: {:?}", main_results(&events));
     }
 }
@@ -165,14 +176,19 @@ async fn forked_skills_have_an_agent_of_their_own() {
         (true, 1) => Said::Blocks(call("c1", "Skill", json!({"skill": "deep"}))),
         (true, _) => Said::text(&format!("Found. {}", last(request))),
         (false, 1) => Said::Blocks(call("m1", "Skill", json!({"skill": "deep", "args": "cats"}))),
-        (false, 3 | 5) => Said::Blocks(call(&format!("m{}", request.messages.len()), "Skill", json!({"skill": "plain"}))),
+        (false, 3 | 5) => {
+            Said::Blocks(call(&format!("m{}", request.messages.len()), "Skill", json!({"skill": "plain"})))
+        }
         (false, _) => Said::text("done"),
     });
     let events = run(spec, "go").await;
     let report = &reports(&events)[0];
     assert_eq!((report.status, report.kind.as_str()), (AgentStatus::Completed, "Explore"));
     let results = main_results(&events);
-    assert!(results[0].1.contains("    Found.") && results[0].1.contains("do not load it again"), "{results:?}");
+    assert!(
+        results[0].1.contains("    Found.") && results[0].1.contains("do not load it again"),
+        "{results:?}"
+    );
     assert!(results[2].1.contains("loaded already"), "{results:?}");
     let child = requests.all().into_iter().find(is_child).unwrap();
     assert!(first(&child).contains("Look for cats."), "{}", first(&child));
@@ -183,11 +199,17 @@ async fn forked_skills_have_an_agent_of_their_own() {
 #[tokio::test]
 async fn typed_commands_are_expanded_and_unknown_ones_are_no_commands() {
     let place = Place::new();
-    place.write("ws/.claude/commands/fix/one.md", "---\nmodel: haiku\narguments: issue who\n---\nFix $issue for $who.");
+    place.write(
+        "ws/.claude/commands/fix/one.md",
+        "---\nmodel: haiku\narguments: issue who\n---\nFix $issue for $who.",
+    );
     place.write("home/.claude/skills/both/SKILL.md", "---\ndescription: d\n---\nThe skill.");
     place.write("ws/.claude/skills/both/SKILL.md", "---\ndescription: d\n---\nThe project's.");
     place.write("ws/.claude/commands/both.md", "The command.");
-    place.write("ws/.claude/skills/fork/SKILL.md", "---\ndescription: d\ncontext: fork\n---\nAlone: $ARGUMENTS");
+    place.write(
+        "ws/.claude/skills/fork/SKILL.md",
+        "---\ndescription: d\ncontext: fork\n---\nAlone: $ARGUMENTS",
+    );
     place.write("ws/.claude/skills/ask/SKILL.md", "---\ndescription: d\n---\n!`touch made`");
     for (prompt, says) in [
         ("/fix:one 12 'Bob Lee'", "Fix 12 for Bob Lee."),
@@ -220,8 +242,14 @@ async fn typed_commands_are_expanded_and_unknown_ones_are_no_commands() {
 async fn files_make_skills_known_and_the_prefix_stays() {
     let place = Place::new();
     place.write("ws/.git/HEAD", "");
-    place.write("ws/.claude/skills/rust/SKILL.md", "---\ndescription: For Rust\npaths: ['src/**/*.rs', docs/]\n---\nR");
-    place.write("ws/.claude/skills/broken/SKILL.md", "---\ndescription: Works: all the same\n!! what\ncontext: odd\n---\nB");
+    place.write(
+        "ws/.claude/skills/rust/SKILL.md",
+        "---\ndescription: For Rust\npaths: ['src/**/*.rs', docs/]\n---\nR",
+    );
+    place.write(
+        "ws/.claude/skills/broken/SKILL.md",
+        "---\ndescription: Works: all the same\n!! what\ncontext: odd\n---\nB",
+    );
     place.write("ws/src/.claude/skills/inner/SKILL.md", "---\ndescription: For src\n---\nI");
     place.write("ws/src/.claude/skills/rust/SKILL.md", "---\ndescription: Same name\n---\nSame");
     place.write("ws/src/a.rs", "fn a() {}\n");
@@ -289,7 +317,10 @@ async fn a_long_list_is_short_and_says_so() {
 async fn definitions_choose_skills() {
     let place = Place::new();
     for name in ["a", "b"] {
-        place.write(&format!("ws/.claude/skills/{name}/SKILL.md"), &format!("---\ndescription: d\n---\nBody {name}."));
+        place.write(
+            &format!("ws/.claude/skills/{name}/SKILL.md"),
+            &format!("---\ndescription: d\n---\nBody {name}."),
+        );
     }
     place.write(
         "ws/.claude/agents/few.md",
@@ -297,12 +328,16 @@ async fn definitions_choose_skills() {
     );
     let (spec, requests) = place.answering(|request| match (is_child(request), request.messages.len()) {
         (false, 1) => agent("m1", json!({"subagent_type": "few", "run_in_background": false})),
-        (true, 1) => Said::Blocks([call("c1", "Skill", json!({"skill": "a"})), call("c2", "Skill", json!({"skill": "b"}))].concat()),
+        (true, 1) => Said::Blocks(
+            [call("c1", "Skill", json!({"skill": "a"})), call("c2", "Skill", json!({"skill": "b"}))].concat(),
+        ),
         _ => Said::text("done"),
     });
     run(spec, "go").await;
     let child: Vec<Request> = requests.all().into_iter().filter(is_child).collect();
-    assert!(first(&child[0]).contains("<command-name>b</command-name>") && first(&child[0]).contains("Body b."));
+    assert!(
+        first(&child[0]).contains("<command-name>b</command-name>") && first(&child[0]).contains("Body b.")
+    );
     let said = whole(&child[1]);
     assert!(said.contains("Body a.") && said.contains("may only use these skills: a"), "{said}");
 }

@@ -20,7 +20,10 @@ fn market(haft: &Haft) {
         "market/plugins/good/.claude-plugin/plugin.json",
         "{\n  \"name\": \"good\",\n  \"version\": \"1.2\",\n  \"mood\": 1,\n  \"skills\": [\"./more\", \"../no\"]\n}",
     );
-    haft.write_home("market/plugins/good/skills/s/SKILL.md", "---\ndescription: A skill\n---\nIn ${CLAUDE_PLUGIN_ROOT}.");
+    haft.write_home(
+        "market/plugins/good/skills/s/SKILL.md",
+        "---\ndescription: A skill\n---\nIn ${CLAUDE_PLUGIN_ROOT}.",
+    );
     haft.write_home("market/plugins/good/more/t/SKILL.md", "---\ndescription: Another\n---\nT");
     haft.write_home("market/plugins/good/commands/c.md", "Say c.");
     haft.write_home(
@@ -44,10 +47,17 @@ fn plugins_are_listed_switched_and_their_mistakes_named() {
     let haft = Haft::new();
     market(&haft);
     let text = haft.ok(&["plugins"], "");
-    for line in ["good@local  (off)\n    Good things\n", "far@local  (off)\n    not on this machine\n", "marketplace local  (3 plugins;"] {
+    for line in [
+        "good@local  (off)\n    Good things\n",
+        "far@local  (off)\n    not on this machine\n",
+        "marketplace local  (3 plugins;",
+    ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    assert!(text.contains("marketplace.json:") && text.contains("\"../outside\" of out does not begin with ./"), "{text}");
+    assert!(
+        text.contains("marketplace.json:") && text.contains("\"../outside\" of out does not begin with ./"),
+        "{text}"
+    );
     assert_eq!(haft.ok(&["plugins", "enable", "good"], ""), "good@local is on now (user settings)\n");
     let json: Value = serde_json::from_slice(&haft.run(&["plugins", "--json"], "").stdout).unwrap();
     let good = json["plugins"].as_array().unwrap().iter().find(|it| it["id"] == "good@local").unwrap();
@@ -63,7 +73,9 @@ fn plugins_are_listed_switched_and_their_mistakes_named() {
     assert_eq!(problems[0], (4, "`mood` is no key of a plugin; it is passed over"));
     assert_eq!((problems[1].0, problems[1].1.contains("\"../no\"")), (5, true), "{problems:?}");
     let skills = haft.ok(&["skills"], "");
-    for line in ["/good:s  (skill; plugin good)", "/good:t  (skill; plugin good)", "/good:c  (command; plugin good)"] {
+    for line in
+        ["/good:s  (skill; plugin good)", "/good:t  (skill; plugin good)", "/good:c  (command; plugin good)"]
+    {
         assert!(skills.contains(line), "{line}\n{skills}");
     }
     let agents = haft.ok(&["agents"], "");
@@ -93,8 +105,15 @@ fn a_broken_plugin_takes_nothing_with_it() {
         market(&haft);
         haft.ok(&["plugins", "enable", "good@local"], "");
         haft.write_home(".claude/plugins/cache/other/bad/1.0/.claude-plugin/plugin.json", manifest);
-        haft.write_home(".claude/plugins/cache/other/bad/1.0/skills/lost/SKILL.md", "---\ndescription: d\n---\nL");
-        haft.write_home(".haft/settings.json", &json!({"enabledPlugins": {"good@local": true, "bad@other": true, "gone@other": true}}).to_string());
+        haft.write_home(
+            ".claude/plugins/cache/other/bad/1.0/skills/lost/SKILL.md",
+            "---\ndescription: d\n---\nL",
+        );
+        haft.write_home(
+            ".haft/settings.json",
+            &json!({"enabledPlugins": {"good@local": true, "bad@other": true, "gone@other": true}})
+                .to_string(),
+        );
         let output = haft.run(&["plugins"], "");
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");

@@ -114,7 +114,9 @@ impl OutputStyle {
     pub(crate) fn told(&self) -> String {
         let instead = match self.keeps_coding {
             true => "",
-            false => "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds.",
+            false => {
+                "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds."
+            }
         };
         format!("# Output style: {}\n{}{instead}", self.name, self.text.trim())
     }

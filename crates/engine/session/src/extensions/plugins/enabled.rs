@@ -155,7 +155,9 @@ fn installed(premises: &Premises, id: &str) -> Option<PathBuf> {
         let listed = JsonText::read(&plugins.join("installed_plugins.json"), "plugin").ok().flatten();
         let listed = listed.and_then(|it| {
             let runs = it.value.get("plugins")?.get(id)?.as_array()?.clone();
-            runs.iter().rev().find_map(|it| Some(PathBuf::from(it["installPath"].as_str()?)).filter(|it| it.is_dir()))
+            runs.iter()
+                .rev()
+                .find_map(|it| Some(PathBuf::from(it["installPath"].as_str()?)).filter(|it| it.is_dir()))
         });
         listed.or_else(|| {
             let versions = std::fs::read_dir(plugins.join("cache").join(market).join(name)).ok()?;

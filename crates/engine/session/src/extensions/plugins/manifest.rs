@@ -67,7 +67,9 @@ impl JsonText {
         let text = match std::fs::read(path) {
             Ok(bytes) if bytes.len() <= 1 << 20 => String::from_utf8_lossy(&bytes).into_owned(),
             Ok(_) => return Err(wrong(1, String::from("it is larger than 1 MiB"))),
-            Err(err) if matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Err(err)
+                if matches!(err.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+            {
                 return Ok(None);
             }
             Err(err) => return Err(wrong(1, format!("it cannot be read: {err}"))),
@@ -83,9 +85,10 @@ impl JsonText {
     /// The line a key stands in.
     pub(super) fn line_of(&self, key: &str) -> usize {
         let quoted = Value::from(key).to_string();
-        let found = self.text.match_indices(&quoted).find(|(at, _)| {
-            self.text[at + quoted.len()..].trim_start().starts_with(':')
-        });
+        let found = self
+            .text
+            .match_indices(&quoted)
+            .find(|(at, _)| self.text[at + quoted.len()..].trim_start().starts_with(':'));
         found.map_or(1, |(at, _)| 1 + self.text[..at].matches('\n').count())
     }
 
@@ -117,7 +120,8 @@ pub(super) fn check(manifest: &JsonText) -> Vec<ExtensionProblem> {
             && (value.is_string() != wanted || (!wanted && !value.is_object()))
         {
             let kind = if wanted { "a text" } else { "an object" };
-            let problem = manifest.problem("plugin", manifest.line_of(key), format!("`{key}` must be {kind}"));
+            let problem =
+                manifest.problem("plugin", manifest.line_of(key), format!("`{key}` must be {kind}"));
             problems.push(ExtensionProblem { is_lost: key == "name", ..problem });
         }
     }

@@ -163,6 +163,11 @@ impl Plugin {
         }
     }
 
+    /// Whether a flag or the host names its directory.
+    pub(super) fn is_given(&self) -> bool {
+        self.market == "inline"
+    }
+
     pub(super) fn id(&self) -> String {
         format!("{}@{}", self.name, self.market)
     }
