@@ -36,8 +36,7 @@ pub struct Input {
     /// The whole task.
     #[schemars(length(min = 1))]
     pub prompt: String,
-    /// Which kind of agent, from the list above; general-purpose unless given. `fork` goes on from
-    /// this conversation with everything in it, and ignores `model` and `effort`.
+    /// Which kind of agent, from the list above; general-purpose unless given; `fork` goes on from this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_type: Option<String>,
     /// Another model: sonnet, opus, haiku, or the name of one.
