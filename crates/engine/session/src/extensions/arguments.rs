@@ -6,7 +6,7 @@
 
 /// What a text is made of.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum BodyPiece<'a> {
+pub(super) enum SkillPiece<'a> {
     /// Words, with code inside of lines.
     Prose(&'a str),
     /// A fence with everything in it: it stays as it is.
@@ -66,13 +66,13 @@ impl<'a> SkillArguments<'a> {
         let (mut parts, mut used) = (Vec::new(), false);
         for piece in pieces(body) {
             parts.push(match piece {
-                BodyPiece::Code(code) if places == PlaceholdersIn::Prose => {
+                SkillPiece::Code(code) if places == PlaceholdersIn::Prose => {
                     FilledPart::Text(with_variables(code, variables))
                 }
-                BodyPiece::Prose(part) | BodyPiece::Code(part) => {
+                SkillPiece::Prose(part) | SkillPiece::Code(part) => {
                     FilledPart::Text(self.filled(&with_variables(part, variables), &mut used))
                 }
-                BodyPiece::Shell(command) => {
+                SkillPiece::Shell(command) => {
                     let command = with_quoted_variables(command, variables);
                     FilledPart::Command(self.filled_command(&command, &mut used)?)
                 }
@@ -265,7 +265,7 @@ fn split_words(args: &str) -> Vec<String> {
 }
 
 /// Divides a text into words, fences and commands.
-pub(super) fn pieces(body: &str) -> Vec<BodyPiece<'_>> {
+pub(super) fn pieces(body: &str) -> Vec<SkillPiece<'_>> {
     let mut found = Vec::new();
     let (mut prose, mut at) = (0, 0);
     while at < body.len() {
@@ -289,11 +289,11 @@ pub(super) fn pieces(body: &str) -> Vec<BodyPiece<'_>> {
         inline(&body[prose..at], &mut found);
         let info = line.trim().trim_start_matches(['`', '~']).trim();
         found.push(match info {
-            "!" => BodyPiece::Shell(body[inner..inner_end].trim_end()),
-            _ => BodyPiece::Code(&body[at..end]),
+            "!" => SkillPiece::Shell(body[inner..inner_end].trim_end()),
+            _ => SkillPiece::Code(&body[at..end]),
         });
         if info == "!" && body[inner_end..end].ends_with('\n') {
-            found.push(BodyPiece::Prose("\n"));
+            found.push(SkillPiece::Prose("\n"));
         }
         (prose, at) = (end, end);
     }
@@ -311,7 +311,7 @@ fn fence_of(line: &str) -> Option<&str> {
 }
 
 /// Commands inside of lines: `` !`command` ``.
-fn inline<'a>(text: &'a str, found: &mut Vec<BodyPiece<'a>>) {
+fn inline<'a>(text: &'a str, found: &mut Vec<SkillPiece<'a>>) {
     let (mut from, mut at) = (0, 0);
     while let Some(next) = text[at..].find("!`").map(|it| it + at) {
         let before = text[..next].chars().next_back();
@@ -319,9 +319,9 @@ fn inline<'a>(text: &'a str, found: &mut Vec<BodyPiece<'a>>) {
         match command.filter(|it| !it.trim().is_empty()) {
             Some(command) if before.is_none_or(|it| it.is_whitespace() || "([{:>*-|".contains(it)) => {
                 if from < next {
-                    found.push(BodyPiece::Prose(&text[from..next]));
+                    found.push(SkillPiece::Prose(&text[from..next]));
                 }
-                found.push(BodyPiece::Shell(command));
+                found.push(SkillPiece::Shell(command));
                 at = next + 3 + command.len();
                 from = at;
             }
@@ -329,7 +329,7 @@ fn inline<'a>(text: &'a str, found: &mut Vec<BodyPiece<'a>>) {
         }
     }
     if from < text.len() {
-        found.push(BodyPiece::Prose(&text[from..]));
+        found.push(SkillPiece::Prose(&text[from..]));
     }
 }
 
