@@ -29,6 +29,9 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
     if wanted("sdk") {
         crate::bench_sdk::run()?;
     }
+    if wanted("agents") {
+        run::cargo(&["bench", "--quiet", "-p", "haft-session", "--bench", "agents"])?;
+    }
     if wanted("turns") {
         crate::turns::run()?;
     }

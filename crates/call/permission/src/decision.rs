@@ -154,6 +154,21 @@ impl Decision {
         }
     }
 
+    /// The person said no to the same call of another agent: what only a mode
+    /// allows is asked about, and a question says so.
+    pub fn refused_before(mut self, note: &str) -> Self {
+        match (self.behavior, &self.allowed_by) {
+            (Behavior::Allow, AllowReason::Mode) => {
+                self.behavior = Behavior::Ask;
+                note.clone_into(&mut self.reason);
+            }
+            (Behavior::Ask, _) => self.reason = format!("{note}; {}", self.reason),
+            _ => return self,
+        }
+        self.classifiable = false;
+        self
+    }
+
     /// What becomes of a question when nobody is there to answer it: a no, in
     /// words for the model. What the person can do about it is [`Decision::way_out`].
     pub fn unattended(mut self) -> Self {

@@ -86,6 +86,16 @@ impl LivePermissions {
         }
     }
 
+    /// Rules that this agent alone has from now on, beside those of its
+    /// definition. Every agent above has to allow a call as well, so they can
+    /// only take away. Permissions of a main agent have none.
+    pub fn add_own(&self, rules: Vec<(Behavior, Arc<str>)>) {
+        let Some(above) = &self.above else { return };
+        let mut made_of = above.made_of.lock().unwrap_or_else(PoisonError::into_inner);
+        made_of.rights.rules.extend(rules);
+        self.policy.store(Arc::new(made_of.parent_policy.child(&made_of.rights)));
+    }
+
     /// Whether a change is to be written to settings. Settings are followed by
     /// the whole session, so the mode of a child is never written.
     pub fn keeps(&self, update: &PermissionUpdate) -> bool {

@@ -1,7 +1,11 @@
 //! Stages three and four: hooks, then permission. Both look at the final input,
 //! and whatever rewrites the input sends it through the check again.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use haft_hooks::BaseInput;
 use haft_permission::{
@@ -27,7 +31,21 @@ pub struct Gate {
     keep: Option<Arc<dyn KeepUpdate>>,
     /// The type of the child whose gate this is.
     agent_type: Option<Arc<str>>,
+    /// What the person said no to, whoever of the session asked.
+    refused: Arc<Mutex<VecDeque<RefusedCall>>>,
 }
+
+/// A call that the person said no to.
+struct RefusedCall {
+    agent: AgentId,
+    /// Who that is, in words.
+    name: String,
+    tool: String,
+    input: Value,
+}
+
+/// Older ones are forgotten.
+const MOST_REFUSED: usize = 200;
 
 /// Writes what a person wants remembered beyond the session to where they want
 /// it.
@@ -51,7 +69,14 @@ impl Gate {
 
     /// No hooks, and nobody to ask, for permissions that others change too.
     pub fn of_session(permissions: Arc<LivePermissions>) -> Self {
-        Self { hooks: Arc::default(), ask: Arc::new(Unattended), permissions, keep: None, agent_type: None }
+        Self {
+            hooks: Arc::default(),
+            ask: Arc::new(Unattended),
+            permissions,
+            keep: None,
+            agent_type: None,
+            refused: Arc::default(),
+        }
     }
 
     /// The gate of an agent that this gate's agent starts. Its permissions are a
@@ -66,6 +91,29 @@ impl Gate {
             keep: self.keep.clone(),
             agent_type: Some(Arc::clone(&rights.name)),
             permissions: Arc::new(self.permissions.child(rights)),
+            refused: Arc::clone(&self.refused),
+        }
+    }
+
+    /// Notes that the person said no to a call.
+    fn note_refusal(&self, tool: &str, input: &Value, agent: &AgentId) {
+        let name = self.agent_type.as_deref().map_or_else(|| agent.to_string(), |it| format!("{it} {agent}"));
+        let refusal = RefusedCall { agent: agent.clone(), name, tool: tool.to_owned(), input: input.clone() };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.push_back(refusal);
+        if MOST_REFUSED < refused.len() {
+            refused.pop_front();
+        }
+    }
+
+    /// A no to one agent is no yes to another: what another agent was denied is
+    /// asked about again, also where the mode would let it through.
+    fn cautious(&self, decision: Decision, tool: &str, input: &Value, agent: &AgentId) -> Decision {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |it: &&RefusedCall| it.agent != *agent && it.tool == tool && it.input == *input;
+        match refused.iter().rev().find(same) {
+            Some(it) => decision.refused_before(&format!("the user denied the same call to {}", it.name)),
+            None => decision,
         }
     }
 
@@ -225,6 +273,7 @@ impl Gate {
     ) -> Result<(Box<dyn DynCall>, Permit), Failure> {
         let Hooked { call, opinion, .. } = hooked;
         let decision = self.permissions.policy().judge(tool.name(), call.as_ref(), cx, &opinion);
+        let decision = self.cautious(decision, tool.name(), call.input(), &cx.agent_id);
         let decision = self.permissions.classify(decision, tool.name(), call.as_ref(), cx).await;
         let told = decided.insert(Box::new(CallDecision::of(&decision)));
         let decision = match decision.permit() {
@@ -243,6 +292,9 @@ impl Gate {
         told.asked = Some(AskedAnswer { who, said });
         match answer {
             Answer::Deny { message, interrupt } => {
+                if who == AskedParty::Person && self.ask.is_somebody() {
+                    self.note_refusal(tool.name(), call.input(), &cx.agent_id);
+                }
                 let mut failure = self.denied(tool, call.as_ref(), cx, DeniedBy::Asked, &message).await;
                 failure.error.message = self.ask.refusal(tool.name(), &message);
                 failure.notes.stop = interrupt.then_some(message);

@@ -47,6 +47,6 @@ pub use report::Report;
 pub use results::{ResultStore, StoreLimits};
 pub use schedule::{Batch, Kind, Schedule, partition};
 pub use search::{SharedPool, ToolSearch};
-pub use session::{CallSession, SessionState};
+pub use session::{BatchCompanion, CallSession, SessionState};
 pub use timing::{DeniedBy, Timing};
 pub use witness::{AskedAnswer, AskedParty, CallDecision, CallWitness, StartingCall};

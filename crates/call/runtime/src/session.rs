@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_permission::AgentRights;
-use haft_tool::{ContextChange, ProgressSink};
+use haft_tool::{BoxFuture, ContextChange, ProgressSink};
 use haft_types::{AgentId, ToolUse};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +73,24 @@ pub struct CallSession {
     pub state: SessionState,
     /// Who writes down calls that act, before they run.
     pub witness: Option<Arc<dyn CallWitness>>,
+    /// Who adds what is worth knowing about what calls touched.
+    pub companion: Option<Arc<dyn BatchCompanion>>,
+}
+
+/// Looks at what the calls of one message touched, and says what the model
+/// should know about it.
+pub trait BatchCompanion: Send + Sync {
+    /// The calls of a message are done: their inputs and reports, in order. What
+    /// comes back goes behind the results, a text each.
+    fn after<'a>(
+        &'a self,
+        calls: &'a CallSession,
+        inputs: &'a [Value],
+        reports: &'a [Report],
+    ) -> BoxFuture<'a, Vec<String>>;
+
+    /// What was said to an agent is not in its conversation any more.
+    fn forget(&self, agent: &AgentId);
 }
 
 impl CallSession {
@@ -86,6 +104,7 @@ impl CallSession {
             progress: ProgressSink::closed(),
             state,
             witness: None,
+            companion: None,
         }
     }
 
@@ -102,6 +121,7 @@ impl CallSession {
             state,
             // A child has a log of its own.
             witness: None,
+            companion: self.companion.clone(),
         }
     }
 
@@ -138,7 +158,12 @@ impl CallSession {
         let gate = &self.pipeline.gate;
         let base = || gate.hook_base(&self.agent_id, self.state.cwd.to_path_buf());
         let notes = gate.hooks().after_batch(inputs, reports, base).await;
+        let added = match &self.companion {
+            Some(companion) => companion.after(self, inputs, reports).await,
+            None => Vec::new(),
+        };
         if let Some(last) = reports.last_mut() {
+            last.context.extend(added);
             last.context.extend(notes.context);
             last.notices.extend(notes.notices);
             last.stop = last.stop.take().or(notes.stop);

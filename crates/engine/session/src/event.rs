@@ -191,6 +191,8 @@ pub struct PluginFacts {
     pub path: PathBuf,
     /// Its version, if it says so.
     pub version: Option<String>,
+    /// `name@marketplace`, or `name@inline` where a directory was named.
+    pub source: String,
 }
 
 /// A call that was denied.

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ModelSpec, OpenError, Prompt,
-    QuestionAnswer, Reply, SessionSpec, SlashCommand,
+    AgentKind, AgentProblem, CloseHow, Command, EventSender, EventStream, ExtensionProblem, ModelSpec,
+    OpenError, PluginList, Prompt, QuestionAnswer, Reply, SessionSpec, SlashCommand,
     agents::{AgentDesk, AgentModels, AgentShelf, TreeLimits},
     assembly::{Assembly, ChildrenHeld, ChosenProvider, SessionServices, usable_tools},
     owner::Owner,
@@ -177,9 +177,39 @@ impl Premises {
         (shelf.kinds().to_vec(), shelf.problems().to_vec())
     }
 
-    /// Commands and skills that a session in this place would know.
-    pub fn commands(&self) -> Vec<SlashCommand> {
-        crate::extensions::Extensions::load(self, &[]).commands
+    /// Commands and skills that a session in this place would know, and what is
+    /// wrong with files.
+    pub fn commands(&self) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+        let found = crate::extensions::Extensions::load(self, &[]);
+        (found.commands, found.problems)
+    }
+
+    /// Plugins that are known in this place, and what is wrong with files.
+    pub fn plugins(&self) -> PluginList {
+        let found = crate::extensions::Extensions::load(self, &[]);
+        let of_plugin = |it: &ExtensionProblem| {
+            let dirs = found.plugin_list.plugins.iter().filter_map(|it| it.dir.as_ref());
+            dirs.into_iter().any(|dir| it.file.starts_with(dir))
+        };
+        let mut list = found.plugin_list.clone();
+        for problem in &found.problems {
+            if of_plugin(problem) && !list.problems.contains(problem) {
+                list.problems.push(problem.clone());
+            }
+        }
+        list
+    }
+
+    /// Switches a plugin on or off in a settings file.
+    pub fn switch_plugin(&self, scope: haft_config::Scope, id: &str, on: bool) -> Result<(), String> {
+        let updated = self.store.update(scope, |settings| {
+            let slot = settings.entry("enabledPlugins").or_insert_with(|| serde_json::json!({}));
+            match slot.as_object_mut() {
+                Some(table) => drop(table.insert(id.to_owned(), on.into())),
+                None => *slot = serde_json::json!({id: on}),
+            }
+        });
+        updated.map_err(|err| err.to_string())
     }
 
     /// The same with the tools of its servers, which are started and stopped.

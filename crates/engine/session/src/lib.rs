@@ -42,6 +42,7 @@ mod handle;
 mod hooks;
 mod judging;
 mod logs;
+mod memory;
 mod owner;
 mod premises;
 mod prompt;
@@ -69,7 +70,10 @@ pub use event::{
     Activity, CommandEnded, CommandResult, DeniedCall, EventSender, EventStream, Happening, HookRun,
     PluginFacts, PromptState, SessionEvent, SessionFacts, Settled, TurnBegan, TurnEnded, TurnFacts,
 };
-pub use extensions::{HostAgent, LineProblem, LocalCommand, SlashCommand};
+pub use extensions::{
+    ExtensionProblem, HostAgent, LineProblem, ListedPlugin, LocalCommand, Marketplace, PluginEntry,
+    PluginList, SlashCommand,
+};
 pub use failure::ApiFailure;
 pub use handle::{CallPort, Session, SessionHandle};
 pub use judging::judge;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     args::Options,
     output::{Ended, print_bytes, print_line},
-    show, spec,
+    plugins_command, show, spec,
 };
 
 /// Kinds of agents. A file that cannot be used is listed with its line and its
@@ -61,35 +61,58 @@ fn kind_text(kind: &AgentKind) -> String {
     format!("{}  ({})\n    {description}\n{file}", kind.name, about.join("; "))
 }
 
-/// Skills and commands of files.
+/// Skills and commands of files, and what is wrong with these. The exit code says
+/// whether one is not there because of a mistake.
 pub(crate) fn skills(options: &Options) -> Ended {
     let premises = spec::premises(options)?;
-    let mut commands = premises.commands();
+    let (mut commands, problems) = premises.commands();
     commands.retain(|it| !it.is_local());
+    let lost = ExitCode::from(u8::from(problems.iter().any(|it| it.is_lost)));
     if options.json {
         let all: Vec<Value> = commands.iter().map(skill_json).collect();
-        print_line(&json!({"skills": all}).to_string())?;
-        return Ok(ExitCode::SUCCESS);
+        let problems: Vec<Value> = problems.iter().map(plugins_command::problem_json).collect();
+        print_line(&json!({"skills": all, "problems": problems}).to_string())?;
+        return Ok(lost);
     }
     for it in &commands {
-        let who = match (it.skill_dir(), it.is_skill_for_model()) {
-            (None, _) => "command",
-            (Some(_), true) => "skill",
-            (Some(_), false) => "skill, only for you",
-        };
         let description = haft_types::text::one_line(&it.description, 200);
-        let text = format!("/{}  ({who})\n    {description}\n", it.name);
+        let mut text = format!("/{}  ({})\n    {description}\n", it.name, skill_about(it).join("; "));
+        if let Some(file) = &it.file {
+            text.push_str(&format!("    {}\n", file.display()));
+        }
         print_bytes(show::clean(&text).as_bytes())?;
     }
     if commands.is_empty() {
         print_line("there are no skills or commands here")?;
     }
-    Ok(ExitCode::SUCCESS)
+    for problem in &problems {
+        print_bytes(show::clean(&format!("! {problem}\n")).as_bytes())?;
+    }
+    Ok(lost)
+}
+
+fn skill_about(it: &SlashCommand) -> Vec<String> {
+    let who = match (it.skill_dir(), it.is_skill_for_model()) {
+        (None, _) => "command",
+        (Some(_), true) => "skill",
+        (Some(_), false) => "skill, only for you",
+    };
+    let mut about = vec![who.to_owned(), it.source.label()];
+    about.extend(it.forks().map(|kind| format!("runs in an agent {kind}")));
+    if !it.allowed_tools().is_empty() {
+        about.push(format!("uses {}", it.allowed_tools().join(", ")));
+    }
+    if !it.paths().is_empty() {
+        about.push(format!("for {}", it.paths().join(", ")));
+    }
+    about
 }
 
 fn skill_json(it: &SlashCommand) -> Value {
     json!({
         "name": it.name, "description": it.description, "argumentHint": it.argument_hint,
         "isSkill": it.skill_dir().is_some(), "forModel": it.is_skill_for_model(), "directory": it.skill_dir(),
+        "source": it.source.label(), "file": it.file, "allowedTools": it.allowed_tools(), "paths": it.paths(),
+        "agent": it.forks(),
     })
 }

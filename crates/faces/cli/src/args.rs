@@ -241,8 +241,13 @@ pub(crate) enum Command {
     },
     /// List the kinds of agents a session here knows, where each comes from, and files with mistakes.
     Agents,
-    /// List the skills and commands a session here knows.
+    /// List the skills and commands a session here knows, where each comes from, and files with mistakes.
     Skills,
+    /// List plugins and marketplaces, where each comes from, and files with mistakes; switch plugins on and off.
+    Plugins {
+        #[command(subcommand)]
+        command: Option<PluginsCommand>,
+    },
     /// See what holds commands on this machine, and try it out.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -504,6 +509,39 @@ pub(crate) enum TasksCommand {
         /// A task, a call or a process.
         id: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PluginsCommand {
+    /// List them.
+    List,
+    /// Switch a plugin on.
+    Enable {
+        /// `name@marketplace`, or its name where only one has it.
+        id: String,
+        /// In which settings.
+        #[arg(long, value_enum, default_value_t = PluginScope::User)]
+        scope: PluginScope,
+    },
+    /// Switch a plugin off.
+    Disable {
+        /// `name@marketplace`, or its name where only one has it.
+        id: String,
+        /// In which settings.
+        #[arg(long, value_enum, default_value_t = PluginScope::User)]
+        scope: PluginScope,
+    },
+}
+
+/// Whose settings.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum PluginScope {
+    /// The person's.
+    User,
+    /// The project's, for everybody.
+    Project,
+    /// The project's, for this person.
+    Local,
 }
 
 #[derive(Debug, Subcommand)]

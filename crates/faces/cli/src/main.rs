@@ -29,6 +29,7 @@ mod mock_model_command;
 mod output;
 mod permissions_command;
 mod person;
+mod plugins_command;
 mod print_command;
 mod replay_command;
 mod sandbox_command;
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         Command::Tasks { command } => tasks_command::run(command, &args.options),
         Command::Agents => agents_command::agents(&args.options),
         Command::Skills => agents_command::skills(&args.options),
+        Command::Plugins { command } => plugins_command::run(command, &args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Mcp(command) => mcp_command::run(command, &args.options),

@@ -179,8 +179,7 @@ impl Frames {
 
 /// A plugin, as hosts know it.
 pub(crate) fn plugin_json(plugin: &PluginFacts) -> Value {
-    let source = format!("{}@inline", plugin.name);
-    let mut shown = json!({"name": plugin.name, "path": plugin.path, "source": source});
+    let mut shown = json!({"name": plugin.name, "path": plugin.path, "source": plugin.source});
     if let Some(version) = &plugin.version {
         shown["version"] = json!(version);
     }

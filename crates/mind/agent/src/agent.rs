@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, Inbox, Kept, LateInput, Ledger, Orders,
-    Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
+    AgentEvent, AgentSettings, Bust, Conversation, Denial, EndReason, ForkPoint, Inbox, Kept, LateInput,
+    Ledger, Orders, Prompt, Restored, Saying, Spending, StoredPrefix, TurnEnd, UserInput,
     cassette::{Cassette, Tape},
     child::Patron,
     conversation::{NewLine, Origin, uuid},
@@ -50,6 +50,11 @@ pub struct Agent {
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
     pub(crate) structured: Option<Structured>,
+    /// A tool that is declared and not there: requests begin like another
+    /// agent's, which has it.
+    pub(crate) declared_only: Option<haft_model::ToolDef>,
+    /// What the last request was made of.
+    pub fork_point: ForkPoint,
     /// What requests begin with, once there was one.
     pub(crate) declared: Option<Declared>,
     /// What they began with in an earlier process.
@@ -130,6 +135,8 @@ impl Agent {
             events,
             spending: Spending::default(),
             structured: None,
+            declared_only: None,
+            fork_point: ForkPoint::default(),
             declared: None,
             stored: StoredPrefix::default(),
             watch: Watch::default(),

@@ -37,8 +37,10 @@ impl Agent {
     /// shorter then.
     pub(crate) async fn afford(&mut self, request: &mut Request) -> Result<(), Exhausted> {
         let price = self.provider.info(&request.model).price;
-        let (Some(patron), Some(price)) = (&mut self.patron, price) else { return Ok(()) };
-        patron.reserved = None;
+        let Some(price) = price else { return Ok(()) };
+        if self.patron.is_none() && self.ledger.limit().is_none() {
+            return Ok(());
+        }
         let input = Usage { input_tokens: self.provider.estimate_tokens(request), ..Usage::default() };
         let million = Usage { output_tokens: 1_000_000, ..Usage::default() };
         let cost = CostEstimate {
@@ -46,6 +48,11 @@ impl Agent {
             output_usd: price.of(&million, Speed::Normal) / 1e6,
             tokens: request.max_tokens,
         };
+        let Some(patron) = &mut self.patron else {
+            self.ledger.keep_back(cost.least());
+            return Ok(());
+        };
+        patron.reserved = None;
         match patron.ledger.reserve(cost).await {
             Some((reservation, tokens)) => {
                 request.max_tokens = tokens;

@@ -31,7 +31,7 @@ pub(crate) const COMPACT_BOUNDARY: &str = "compact_boundary";
 /// the one that is not in the other.
 pub struct Conversation {
     session_id: SessionId,
-    messages: Vec<Arc<Message>>,
+    pub(crate) messages: Vec<Arc<Message>>,
     last_uuid: Option<String>,
     cwd: String,
     log: LogWriter,

@@ -31,6 +31,9 @@ struct Page {
     usd_limit: Option<f64>,
     /// Money that requests on their way may cost.
     reserved: f64,
+    /// Money that nobody else gets: the agent hears with it what the others
+    /// report.
+    kept_back: f64,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,13 @@ pub(crate) struct CostEstimate {
     pub(crate) output_usd: f64,
     /// Tokens the answer may have.
     pub(crate) tokens: u32,
+}
+
+impl CostEstimate {
+    /// What it costs with the shortest answer that is worth it.
+    pub(crate) fn least(&self) -> f64 {
+        self.input_usd + self.output_usd * f64::from(self.tokens.min(FEWEST_TOKENS))
+    }
 }
 
 /// An answer with less room than this is not worth its request.
@@ -107,6 +117,12 @@ impl Ledger {
         self.page().usd_limit
     }
 
+    /// So much is left for the next request of the agent itself, so that reports
+    /// of others are heard.
+    pub(crate) fn keep_back(&self, usd: f64) {
+        self.page().kept_back = usd;
+    }
+
     /// Sets money aside for a request, and says how many tokens its answer may
     /// have for that. Waits while other requests hold what is left; nothing when
     /// there is too little for any answer.
@@ -124,11 +140,11 @@ impl Ledger {
 
     fn try_reserve(&self, cost: CostEstimate) -> Result<Option<(Reservation, u32)>, Busy> {
         let mut page = self.page();
-        let Some(left) = page.usd_left.map(|left| left - page.open_usd()) else {
+        let Some(left) = page.usd_left.map(|left| left - page.open_usd() - page.kept_back) else {
             return Ok(Some((Reservation { ledger: self.clone(), usd: 0.0 }, cost.tokens)));
         };
         let fewest = cost.tokens.min(FEWEST_TOKENS);
-        let least = cost.input_usd + cost.output_usd * f64::from(fewest);
+        let least = cost.least();
         if left < least {
             return Ok(None);
         }
@@ -218,5 +234,12 @@ mod tests {
         assert!(spending.usd <= 0.02, "{}", spending.usd);
         assert!((3..40).contains(&answered), "{answered} of 40 got money");
         assert!(ledger.reserve(cost).await.is_none(), "nothing is left for another");
+        // What is kept back for the agent itself nobody else gets.
+        let ledger = Ledger::default();
+        ledger.settle(&mut Spending::default(), &limits);
+        ledger.keep_back(0.019);
+        assert!(ledger.reserve(cost).await.is_none());
+        ledger.keep_back(0.01);
+        assert!(ledger.reserve(cost).await.is_some());
     }
 }

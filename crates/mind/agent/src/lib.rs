@@ -28,6 +28,7 @@ mod context;
 mod conversation;
 mod event;
 mod fill;
+mod fork;
 mod held;
 mod input;
 mod keep;
@@ -55,6 +56,7 @@ pub use event::{
     TurnEnd,
 };
 pub use fill::{FillPart, WindowFill};
+pub use fork::{ForkBasis, ForkPoint};
 pub use haft_runtime::LEFT_FOR_LATER;
 pub use held::Held;
 pub use input::{Attachment, AttachmentKind, Inbox, UserInput};
@@ -64,6 +66,6 @@ pub use limits::{Exhausted, RunLimits, Spending};
 pub use mask::{MaskedResults, Masker};
 pub use on_demand::{Orders, SettingsOrder, SummedUp};
 pub use prefix::{Bust, BustCause, LastSent, StoredPrefix};
-pub use prompt::{Base, Environment, MayRead, Memory, MemoryFile, MemoryPlaces, Prompt};
+pub use prompt::{Base, Environment, Memory, MemoryFile, MemoryOwner, OutputStyle, Prompt};
 pub use repeats::RepeatLimits;
 pub use settings::{AgentSettings, LateInput};

@@ -63,7 +63,11 @@ impl Agent {
             prompt: &self.prompt,
             pool: &pool,
             loaded: &self.tools.state.loaded,
-            structured: self.structured.as_ref().map(Structured::definition),
+            structured: self
+                .structured
+                .as_ref()
+                .map(Structured::definition)
+                .or_else(|| self.declared_only.clone()),
             messages: self.conversation.messages(),
         };
         let declared =
@@ -84,6 +88,9 @@ impl Agent {
     /// The conversation is another one now: everything is declared anew.
     pub(crate) fn renew(&mut self, how: Compaction) {
         self.watch.because(Reason::Shortened(how));
+        if let Some(companion) = &self.tools.companion {
+            companion.forget(&self.tools.agent_id);
+        }
         if !self.prompt.deferred_tools.is_empty() {
             let pool = self.tools.pool.get();
             self.prompt.deferred_tools = pool.deferred().map(|(name, _)| name.to_owned()).collect();

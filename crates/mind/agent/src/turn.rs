@@ -94,6 +94,7 @@ impl Agent {
     pub(crate) async fn ask(&mut self, cancel: &CancellationToken) -> Result<Answered, NoAnswer> {
         let started = Instant::now();
         let mut request = self.request();
+        self.note_fork_point();
         if let Err(bound) = self.affordable(&mut request, cancel).await? {
             return Err(NoAnswer::TooDear(bound));
         }

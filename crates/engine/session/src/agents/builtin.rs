@@ -24,6 +24,28 @@ You plan changes in a code base without making them. You only read. Understand w
 /// Tools that change files, which agents that only read do not get.
 const WRITING: [&str; 5] = ["Edit", "MultiEdit", "NotebookEdit", "Write", "Agent"];
 
+/// The kind that goes on from the conversation it is started in. It is not
+/// listed with the others: the description of the tool says it.
+pub(super) const FORK: &str = "fork";
+
+/// What a fork is told behind the call that started it.
+const FORK_NOTES: &str = "\
+You are a fork of the agent above: everything until here is your own memory, and the agent itself goes on without you. Do this one task, and nothing else that was still to do. Start no agents and ask nobody: decide, and say what you decided. Your last message is your report, and all that the agent sees of you: say what you found or did, where, and what is left.";
+
+/// What a fork is told.
+pub(super) fn fork_directive(task: &str) -> String {
+    format!("<system-reminder>\n{FORK_NOTES}\n</system-reminder>\n{task}")
+}
+
+/// The kind of forks.
+pub(super) fn fork_kind() -> AgentKind {
+    AgentKind {
+        name: FORK.to_owned(),
+        description: String::from("Goes on from this conversation with everything in it."),
+        ..AgentKind::default()
+    }
+}
+
 /// All of them.
 pub(super) fn built_in_kinds() -> Vec<AgentKind> {
     let reading = |name: &str, description: &str, prompt: &str| AgentKind {

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AgentDesk, AgentKind, AgentMemory, AgentWorld, ChildFacts, ParentCalls,
     builtin::NOTES,
+    fork::{begin_like, first_words, fork_calls, fork_settings, inherit},
     nursery::{Birth, BirthFrom},
     record::{AgentLogs, AgentMeta},
     rights::MayStart,
@@ -81,8 +82,9 @@ async fn lived(
             return AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) };
         }
     };
-    let first = child.first_input(&world, &birth).await;
+    let first = child.first_input(&world, &birth, &cancel).await;
     let report = child.work(&world, first, &cancel).await;
+    world.cannot_fork(&facts.id);
     child.finish(report).await
 }
 
@@ -149,7 +151,16 @@ impl Child {
             }
             _ => None,
         };
-        let calls = calls(world, desk, birth, &parent)?;
+        let basis = match &birth.from {
+            BirthFrom::Parent => Some(
+                world.fork_basis(&facts.parent).ok_or("there is no request yet that it could go on from")?,
+            ),
+            _ => None,
+        };
+        let calls = match kind.is_fork() {
+            true => fork_calls(facts, &parent, &birth.cwd),
+            false => calls(world, desk, birth, &parent)?,
+        };
         if let Some(earlier) = &earlier {
             // It goes on with what it had, whoever speaks to it now.
             let pool = calls.pool.get();
@@ -163,11 +174,20 @@ impl Child {
             meta.prompt = earlier.prompt;
             meta.cwd = earlier.cwd;
         }
-        let (conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
+        let (mut conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
+        if let Some(basis) = &basis {
+            inherit(&mut conversation, basis, facts)
+                .map_err(|err| format!("its log cannot be written: {err}"))?;
+        }
         world.held.insert(facts.id.clone(), conversation.held());
         world.questions.introduce(facts.id.clone(), format!("{} ({})", facts.kind, facts.description));
-        let settings = settings(desk, birth);
-        let prompt = prompt(world, kind, &calls, &birth.cwd).await;
+        let settings = basis.as_deref().map_or_else(|| settings(desk, birth), fork_settings);
+        let of_log = restored.as_ref().and_then(|it| it.prefix.prompt.as_deref().cloned());
+        let prompt = match (&basis, of_log.filter(|_| kind.is_fork())) {
+            (Some(basis), _) => basis.prompt.clone(),
+            (None, Some(prompt)) => prompt,
+            (None, None) => prompt(world, kind, &calls, &birth.cwd).await,
+        };
         let messages_before = conversation.messages().len();
         let own_calls = ParentCalls::of(&calls);
         let provider = Arc::clone(&world.provider);
@@ -177,6 +197,11 @@ impl Child {
             agent.tools.state.apply(&restored.changes);
             agent.restore_kept(restored.kept.clone());
             agent.restore_requests(&mut restored);
+        }
+        begin_like(&mut agent, basis.as_deref());
+        world.can_fork(&facts.id, agent.fork_point.clone());
+        if let Some(schema) = &kind.output_schema {
+            agent.require_output(schema.clone()).map_err(|problem| format!("its outputSchema: {problem}"))?;
         }
         agent.paid_by(world.ledger.clone());
         agent.inbox = birth.inbox.clone();
@@ -202,32 +227,44 @@ impl Child {
     }
 
     /// The task, with what hooks and the definition add to it.
-    async fn first_input(&mut self, world: &AgentWorld, birth: &Birth) -> UserInput {
+    async fn first_input(
+        &mut self,
+        world: &AgentWorld,
+        birth: &Birth,
+        cancel: &CancellationToken,
+    ) -> UserInput {
         if let BirthFrom::ItsLog(input) = &birth.from {
             return (**input).clone();
         }
         let (facts, kind) = (&self.facts, &birth.kind);
         let event = SubagentStart { agent_id: facts.id.clone(), agent_type: kind.name.clone() };
         let outcome = run_hooks(&self.agent.tools, event.into()).await;
+        let is_planning = self.agent.tools.pipeline.gate.permissions().policy().plans();
+        if matches!(birth.from, BirthFrom::Parent) {
+            let mut context = outcome.additional_context;
+            context.extend(is_planning.then(|| PLANNING.to_owned()));
+            return first_words(facts, &birth.order.prompt, context);
+        }
         for context in outcome.additional_context {
             self.agent.remind(context);
         }
-        if self.agent.tools.pipeline.gate.permissions().policy().plans() {
+        if is_planning {
             self.agent.remind(PLANNING);
         }
         let text = |text: String| MessageBlock::Text { text };
         let mut content = vec![text(birth.order.prompt.clone())];
         for name in &kind.skills {
-            let skill = world.skills.iter().find(|it| it.name == *name);
-            match skill.and_then(|it| it.text("")) {
-                Some(body) => content.push(text(format!("<command-name>{name}</command-name>\n{body}"))),
-                None => self.desk.tell(
-                    facts,
-                    Happening::Notice(format!(
-                        "the agent {} begins without the skill {name}: there is none of that name",
-                        kind.name
-                    )),
-                ),
+            let body = match world.skills.find(name) {
+                Ok(skill) => world.skills.text_at(&skill, &facts.id, &birth.cwd, cancel).await,
+                Err(problem) => Err(problem),
+            };
+            match body {
+                Ok(body) => content.push(text(format!("<command-name>{name}</command-name>\n{body}"))),
+                Err(problem) => {
+                    let notice =
+                        format!("the agent {} begins without the skill {name}: {problem}", kind.name);
+                    self.desk.tell(facts, Happening::Notice(notice));
+                }
             }
         }
         content.extend(kind.reminder.clone().map(text));
@@ -303,12 +340,13 @@ impl Child {
 
     async fn report(&mut self, end: TurnEnd, cancel: &CancellationToken) -> AgentReport {
         let (mut status, mut why) = ending(&end.reason);
+        let structured = end.structured_output;
         if status == AgentStatus::Interrupted {
             why = Some(stopped_words(&self.desk, &self.facts));
         }
         let said = |it: &Self| it.agent.conversation.last_said(it.messages_before);
         match status {
-            AgentStatus::Completed if said(self).trim().is_empty() => {
+            AgentStatus::Completed if structured.is_none() && said(self).trim().is_empty() => {
                 self.turns += 1;
                 if self.agent.final_words(SAY_SOMETHING, cancel).await.is_none() {
                     status = AgentStatus::NoFinalText;
@@ -324,7 +362,8 @@ impl Child {
         AgentReport {
             status,
             why,
-            text: said(self),
+            text: structured.as_ref().map_or_else(|| said(self), |it| format!("{it:#}")),
+            structured,
             usage: less(spent.usage, self.usage_before),
             usd: spent.usd - self.usd_before,
             turns: self.turns,
@@ -466,6 +505,11 @@ fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
     settings.limits = RunLimits { max_turns: birth.kind.max_turns, ..RunLimits::default() };
     settings.late_input = LateInput::GoOn;
     settings.task_budget = None;
+    if let (Some(tokens), Some(window)) = (birth.kind.compact_window, desk.window_of(&settings.model)) {
+        let share = tokens.saturating_mul(100) / window.max(1);
+        settings.compact_at_percent =
+            settings.compact_at_percent.min(u8::try_from(share).unwrap_or(100).max(1));
+    }
     let effort = birth.order.effort.as_deref().or(birth.kind.effort.as_deref());
     if let Some(effort) = effort.and_then(effort_of) {
         settings.effort = Some(effort);
@@ -473,8 +517,12 @@ fn settings(desk: &AgentDesk, birth: &Birth) -> AgentSettings {
     settings
 }
 
-fn effort_of(name: &str) -> Option<Effort> {
+pub(crate) fn effort_of(name: &str) -> Option<Effort> {
     let all = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
+    if let Ok(share) = name.trim().parse::<usize>() {
+        // Of a hundred, a fifth each.
+        return (share <= 100).then(|| all[(share / 20).min(4)]);
+    }
     all.into_iter().find(|it| it.as_str() == name.trim().to_ascii_lowercase())
 }
 
@@ -491,6 +539,7 @@ async fn prompt(world: &AgentWorld, kind: &AgentKind, calls: &CallSession, cwd: 
         None => None,
     };
     (prompt.servers, prompt.starting) = (std::collections::BTreeMap::new(), Vec::new());
+    prompt.style = None;
     prompt
 }
 

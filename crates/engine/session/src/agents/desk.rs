@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AgentKind, AgentLogs, AgentShelf, ChildFacts, TreeLimits,
+    builtin::FORK,
     delivery::{Letter, MailBody, MailItem, notice},
     nursery::Birth,
     record::AgentMeta,
@@ -28,7 +29,7 @@ pub(crate) struct AgentDesk {
     pub(super) limits: TreeLimits,
     shelf: RwLock<Arc<AgentShelf>>,
     tree: Mutex<AgentTree>,
-    models: AgentModels,
+    pub(super) models: AgentModels,
     /// How the main agent asks, for those that follow it.
     main_settings: Mutex<AgentSettings>,
     /// Where logs are, while there are any.
@@ -367,6 +368,11 @@ impl AgentDesk {
             let why = "agents with a worktree of their own are not there yet: start it without isolation, or in another checkout";
             return Err(SpawnRefusal(why.to_owned()));
         }
+        if self.tree().nodes.get(&cx.agent_id).is_some_and(|it| it.facts.kind == FORK) {
+            let why = "a fork does its work itself: it starts no agents";
+            return Err(SpawnRefusal(why.to_owned()));
+        }
+        let kind = kind.narrowed_by(&order.disallowed);
         let depth = self.tree().admit(&cx.agent_id, &kind.name, self.limits)?;
         let in_background = match (kind.background, order.background) {
             (Some(true), _) => true,
@@ -387,6 +393,7 @@ impl AgentDesk {
             in_background,
             model: self.model_for(&order, &kind, &cx.agent_id),
             log: self.logs().map(|logs| logs.path(&id)),
+            skill: order.skill.clone(),
             id,
         });
         Ok((Arc::clone(&facts), Birth::new(facts, kind, order, Arc::clone(&cx.cwd))))
@@ -399,6 +406,9 @@ impl AgentDesk {
             None => self.main_settings().model,
         };
         let AgentModels::Known { catalog, usual } = &self.models else { return of_parent };
+        if kind.is_fork() {
+            return of_parent;
+        }
         let named = [order.model.as_ref(), kind.model.as_ref(), usual.as_ref()];
         let named = named.into_iter().flatten().find(|it| *it != "inherit");
         named.map_or(of_parent, |name| catalog.resolve(name).to_owned())
@@ -418,6 +428,7 @@ impl AgentDesk {
             in_background: meta.in_background,
             model: meta.model.clone(),
             log: report.log.clone(),
+            skill: None,
             id,
         };
         let ended = ChildSignal::Ended(Arc::clone(&report));

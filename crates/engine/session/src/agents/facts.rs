@@ -31,6 +31,8 @@ pub struct ChildFacts {
     pub model: String,
     /// Its log, if there is one.
     pub log: Option<PathBuf>,
+    /// The skill it carries out, if one started it.
+    pub skill: Option<String>,
 }
 
 /// How far an agent is.

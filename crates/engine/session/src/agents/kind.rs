@@ -44,6 +44,14 @@ pub struct AgentKind {
     pub without_memory: bool,
     /// Said again at the end of its first message.
     pub reminder: Option<String>,
+    /// Said first where it is the main agent of a session.
+    pub initial_prompt: Option<String>,
+    /// Tokens from which on its conversation is made shorter.
+    pub compact_window: Option<u64>,
+    /// What its report must follow.
+    pub output_schema: Option<Value>,
+    /// Servers of the session whose tools it has beside those it lists.
+    pub servers: Vec<String>,
     /// Where it is described.
     pub source: AgentSource,
     /// The file.
@@ -126,7 +134,7 @@ impl std::fmt::Display for AgentProblem {
 }
 
 /// Every field a definition may have.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "name",
     "description",
     "tools",
@@ -148,6 +156,7 @@ const FIELDS: [&str; 22] = [
     "criticalSystemReminder_EXPERIMENTAL",
     "observer",
     "observerMessage",
+    "outputSchema",
     "metadata",
 ];
 
@@ -189,6 +198,9 @@ impl AgentKind {
         kind.skills = front.names("skills").unwrap_or_default();
         kind.without_memory = front.switch("omitClaudeMd").unwrap_or(false);
         kind.reminder = front.text("criticalSystemReminder_EXPERIMENTAL");
+        kind.initial_prompt = front.text("initialPrompt");
+        kind.take_servers(front);
+        kind.take_shape(front);
         kind.memory = match front.text("memory").as_deref() {
             None => None,
             Some("user") => Some(AgentMemory::User),
@@ -208,12 +220,54 @@ impl AgentKind {
         self.disallowed = front.names("disallowedTools").unwrap_or_default();
         self.model = front.text("model").filter(|it| it != "inherit");
         self.effort = front.text("effort");
-        if let Some(Value::Object(_) | Value::Array(_)) = front.get("mcpServers")
-            && has_inline_server(front.get("mcpServers"))
+        if let Some(effort) = &self.effort
+            && super::effort_of(effort).is_none()
         {
-            let line = front.line_of("mcpServers");
+            let reason = format!("effort {effort:?} is none of low, medium, high, xhigh, max, or 0 to 100");
+            let line = front.line_of("effort");
+            front.problem(line, reason);
+        }
+    }
+
+    /// Servers: names of those of the session. Descriptions of others are named
+    /// and passed over.
+    fn take_servers(&mut self, front: &mut FrontMatter) {
+        let listed: Vec<Value> = match front.get("mcpServers").cloned() {
+            None => return,
+            Some(Value::Array(list)) => list,
+            Some(Value::String(_)) => {
+                front.names("mcpServers").unwrap_or_default().into_iter().map(Value::from).collect()
+            }
+            Some(other) => vec![other],
+        };
+        if listed.iter().any(Value::is_object) {
             let reason = "servers that are described here are not started; name servers of the session";
+            let line = front.line_of("mcpServers");
             front.problem(line, reason.to_owned());
+        }
+        self.servers.extend(listed.iter().filter_map(Value::as_str).map(str::to_owned));
+    }
+
+    /// What its reports and its conversation are like.
+    fn take_shape(&mut self, front: &mut FrontMatter) {
+        if let Some(text) = front.text("autoCompactWindow") {
+            self.compact_window = text.parse::<u64>().ok().filter(|it| 1_000 <= *it);
+            if self.compact_window.is_none() {
+                let line = front.line_of("autoCompactWindow");
+                front.problem(line, format!("autoCompactWindow {text:?} is no number of tokens above 999"));
+            }
+        }
+        let Some(schema) = front.get("outputSchema").cloned() else { return };
+        let schema = match schema {
+            Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::Null),
+            other => other,
+        };
+        match schema.is_object() {
+            true => self.output_schema = Some(schema),
+            false => {
+                let line = front.line_of("outputSchema");
+                front.problem(line, String::from("outputSchema is no JSON object; reports are plain text"));
+            }
         }
     }
 
@@ -267,14 +321,5 @@ impl AgentKind {
         for problem in problems {
             front.problem(line, problem.to_string());
         }
-    }
-}
-
-/// Whether a list of servers describes one instead of naming it.
-fn has_inline_server(servers: Option<&Value>) -> bool {
-    match servers {
-        Some(Value::Array(list)) => list.iter().any(Value::is_object),
-        Some(Value::Object(table)) => !table.is_empty(),
-        _ => false,
     }
 }

@@ -19,7 +19,9 @@ mod child;
 mod delivery;
 mod desk;
 mod facts;
+mod fork;
 mod kind;
+mod lineage;
 mod nursery;
 mod post;
 mod record;
@@ -30,6 +32,7 @@ mod tree;
 mod watch;
 
 pub(crate) use self::{
+    child::effort_of,
     desk::{AgentDesk, AgentModels},
     nursery::{AgentWorld, Birth, ParentCalls, start_nursery},
     record::AgentLogs,

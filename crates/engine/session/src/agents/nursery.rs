@@ -1,19 +1,24 @@
 //! Where agents begin: everything of a session that they are made from.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use haft_agent::{Inbox, Ledger, Masker, Prompt, UserInput};
+use haft_agent::{ForkBasis, ForkPoint, Inbox, Ledger, Masker, Prompt, UserInput};
 use haft_model::Provider;
-use haft_runtime::{CallSession, Limits, Pipeline, SessionState, SharedPool};
+use haft_runtime::{BatchCompanion, CallSession, Limits, Pipeline, SessionState, SharedPool};
 use haft_shell::run::Tasks;
 use haft_tool::ProgressSink;
 use haft_tools::agent::SpawnOrder;
+use haft_types::AgentId;
 use tokio::sync::mpsc;
 
 use super::{AgentDesk, AgentKind, ChildFacts, child};
 use crate::{
-    SlashCommand,
     assembly::ChildrenHeld,
+    extensions::SkillShelf,
     premises::Premises,
     questions::{AskedCalls, QuestionDesk},
 };
@@ -33,8 +38,10 @@ pub(crate) struct AgentWorld {
     pub(crate) asked: Arc<AskedCalls>,
     pub(crate) questions: Arc<QuestionDesk>,
     pub(crate) masker: Masker,
+    /// What the last requests of agents that work were made of.
+    pub(crate) forks: Mutex<HashMap<AgentId, ForkPoint>>,
     /// Skills that definitions may begin with.
-    pub(crate) skills: Vec<SlashCommand>,
+    pub(crate) skills: Arc<SkillShelf>,
 }
 
 /// What the calls of an agent pass through, and those of the agents it starts.
@@ -45,6 +52,7 @@ pub(crate) struct ParentCalls {
     pub(crate) limits: Limits,
     pub(crate) progress: ProgressSink,
     pub(crate) home: Option<Arc<Path>>,
+    pub(crate) companion: Option<Arc<dyn BatchCompanion>>,
 }
 
 impl ParentCalls {
@@ -55,16 +63,18 @@ impl ParentCalls {
             limits: calls.limits,
             progress: calls.progress.clone(),
             home: calls.state.home.clone(),
+            companion: calls.companion.clone(),
         }
     }
 
     /// Calls as the parent would make them in a directory.
-    pub(super) fn session(&self, cwd: &Path) -> CallSession {
+    pub(crate) fn session(&self, cwd: &Path) -> CallSession {
         let mut state = SessionState::new(cwd);
         state.home.clone_from(&self.home);
         let mut calls = CallSession::new(Arc::clone(&self.pipeline), self.pool.clone(), state);
         calls.limits = self.limits;
         calls.progress = self.progress.clone();
+        calls.companion.clone_from(&self.companion);
         calls
     }
 }
@@ -86,6 +96,25 @@ pub(super) enum BirthFrom {
     Nothing,
     /// Its own log: it goes on, with this message.
     ItsLog(Box<UserInput>),
+    /// The conversation of the agent that starts it.
+    Parent,
+}
+
+impl AgentWorld {
+    /// What the last request of an agent was made of.
+    pub(super) fn fork_basis(&self, id: &AgentId) -> Option<Arc<ForkBasis>> {
+        self.forks.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.basis()
+    }
+
+    /// An agent works, and can be gone on from.
+    pub(super) fn can_fork(&self, id: &AgentId, point: ForkPoint) {
+        self.forks.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), point);
+    }
+
+    /// An agent has ended.
+    pub(super) fn cannot_fork(&self, id: &AgentId) {
+        self.forks.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
 }
 
 impl Birth {
@@ -95,7 +124,8 @@ impl Birth {
         order: SpawnOrder,
         cwd: Arc<Path>,
     ) -> Self {
-        Self { facts, kind, order, cwd, inbox: Inbox::default(), from: BirthFrom::Nothing }
+        let from = if kind.is_fork() { BirthFrom::Parent } else { BirthFrom::Nothing };
+        Self { facts, kind, order, cwd, inbox: Inbox::default(), from }
     }
 }
 

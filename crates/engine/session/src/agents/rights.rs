@@ -10,7 +10,8 @@ use haft_types::PermissionMode;
 use super::{AgentKind, AgentSource};
 
 /// Tools of the main agent alone: they speak with the person.
-const OF_MAIN: [&str; 4] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR"];
+pub(super) const OF_MAIN: [&str; 4] =
+    ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR"];
 
 /// Tools that start agents, which the deepest ones do not have.
 const STARTING: [&str; 2] = ["Agent", "Explore"];
@@ -61,8 +62,9 @@ impl AgentKind {
     /// Names in the definition that mean nothing come back.
     pub(super) fn pool(&self, parent: &Pool, may_start: MayStart) -> (SharedPool, Vec<String>) {
         let bare = |text: &str| text.split('(').next().unwrap_or(text).trim().to_owned();
+        let of_servers = self.servers.iter().map(|it| format!("mcp__{it}"));
         let wanted: Option<Vec<String>> =
-            self.tools.as_ref().map(|list| list.iter().map(|it| bare(it)).collect());
+            self.tools.as_ref().map(|list| list.iter().map(|it| bare(it)).chain(of_servers).collect());
         let removed: Vec<String> =
             self.disallowed.iter().filter(|it| !it.contains('(')).map(|it| bare(it)).collect();
         let means = |pattern: &str, name: &str| {

@@ -8,13 +8,18 @@ use std::{
 
 use haft_tools::agent::ListedKind;
 
-use super::{AgentKind, AgentProblem, AgentSource, builtin::built_in_kinds};
+use super::{
+    AgentKind, AgentProblem, AgentSource,
+    builtin::{FORK, built_in_kinds, fork_kind},
+};
 use crate::{EventSender, HostAgent, extensions::FrontMatter};
 
 /// Every kind of agent of a session; the first of a name counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentShelf {
     kinds: Vec<Arc<AgentKind>>,
+    /// Found by its name, and not listed.
+    fork: Arc<AgentKind>,
     problems: Vec<AgentProblem>,
 }
 
@@ -53,7 +58,8 @@ impl AgentFiles {
 impl AgentShelf {
     /// Those of files, of the host, and Haft's own.
     pub(crate) fn of(files: &AgentFiles, host: &[(String, HostAgent)]) -> Self {
-        let mut shelf = Self { kinds: Vec::new(), problems: files.problems.clone() };
+        let fork = Arc::new(fork_kind());
+        let mut shelf = Self { kinds: Vec::new(), fork, problems: files.problems.clone() };
         let of = |wanted: fn(&AgentSource) -> bool| files.kinds.iter().filter(move |it| wanted(&it.source));
         shelf.kinds.extend(of(|it| *it == AgentSource::Managed).cloned());
         for (name, agent) in host {
@@ -98,7 +104,8 @@ impl AgentShelf {
         exact.or_else(|| {
             let wanted =
                 if plain(written) == "claude" { String::from("generalpurpose") } else { plain(written) };
-            self.kinds.iter().find(|it| plain(&it.name) == wanted)
+            let listed = self.kinds.iter().find(|it| plain(&it.name) == wanted);
+            listed.or_else(|| (wanted == FORK).then_some(&self.fork))
         })
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use haft_agent::{
-    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, MemoryPlaces, Prompt,
+    Agent, AgentListener, AgentSettings, Base, Conversation, Environment, Held, Memory, OutputStyle, Prompt,
     Restored,
     cassette::{Tape, TapeHeader},
 };
@@ -14,7 +14,9 @@ use haft_types::{Message, PermissionMode};
 use serde_json::{Map, Value, json};
 
 use super::{ChosenProvider, services::Readers, surroundings};
-use crate::{LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, premises::Premises};
+use crate::{
+    LogSpec, ModelSpec, OpenError, SessionSpec, logs::LogChoice, memory::FoundMemory, premises::Premises,
+};
 
 /// The model when nobody names one.
 const DEFAULT_MODEL: &str = "claude-opus-4-5";
@@ -64,7 +66,7 @@ pub(super) fn agent(
     chosen: &ChosenProvider,
     calls: CallSession,
     memories: Memories,
-    readers: Option<&Readers>,
+    told: ToldFirst,
     listener: AgentListener,
 ) -> Result<Agent, OpenError> {
     let Memories { mut conversation, mut restored, .. } = memories;
@@ -76,7 +78,7 @@ pub(super) fn agent(
         }
         None => {
             let settings = agent_settings(premises, spec, model, &chosen.catalog);
-            (settings, prompt(premises, spec, model, &calls, readers), model.output_schema.clone())
+            (settings, prompt(premises, spec, model, &calls, told), model.output_schema.clone())
         }
     };
     let provider = Arc::clone(&chosen.provider);
@@ -164,21 +166,8 @@ fn prompt(
     spec: &SessionSpec,
     model: &ModelSpec,
     calls: &CallSession,
-    readers: Option<&Readers>,
+    told: ToldFirst,
 ) -> Prompt {
-    // Without any source of settings nobody is asked for memory either.
-    let without_memory = premises.settings_spec().sources.is_some_and(|it| it.is_empty());
-    let places = MemoryPlaces {
-        user: premises.store.places().user.clone(),
-        cwd: premises.cwd.clone(),
-        home: premises.home.clone(),
-    };
-    let may_read = |path: &Path| readers.is_none_or(|it| it.may_read(calls, path));
-    let (memory, refused) = match without_memory {
-        true => (Memory::default(), Vec::new()),
-        false => Memory::load(&places, &may_read),
-    };
-    refused.into_iter().for_each(|notice| premises.events.notice(notice));
     let base = model.system_prompt.clone().map_or(Base::Haft, Base::Replaced);
     let mut environment = Environment::of(&premises.cwd);
     if base == Base::Haft {
@@ -187,12 +176,31 @@ fn prompt(
     Prompt {
         base,
         environment,
-        memory,
+        memory: told.memory,
         deferred_tools: Vec::new(),
         append: model.append_system_prompt.clone(),
         servers: BTreeMap::new(),
         starting: Vec::new(),
+        style: told.style,
     }
+}
+
+/// What an agent is told first beside where it is.
+pub(super) struct ToldFirst {
+    pub(super) memory: Memory,
+    pub(super) style: Option<OutputStyle>,
+}
+
+/// What the person and the project want every session to know.
+pub(super) fn found_memory(
+    premises: &Premises,
+    calls: &CallSession,
+    readers: Option<&Readers>,
+) -> FoundMemory {
+    let may_read = |path: &Path| readers.is_none_or(|it| it.may_read(calls, path));
+    let found = FoundMemory::load(premises, &may_read);
+    found.refused.iter().for_each(|notice| premises.events.notice(notice.clone()));
+    found
 }
 
 /// Writes the run down. Called when the agent knows everything it is told first.

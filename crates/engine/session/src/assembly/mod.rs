@@ -43,9 +43,10 @@ use crate::{
         AgentDesk, AgentLogs, AgentModels, AgentShelf, AgentWorld, Birth, ParentCalls, TreeLimits,
         start_nursery,
     },
-    extensions::Extensions,
+    extensions::{Extensions, SkillShelf},
     hooks::HookTeller,
     logs::{LogChoice, SessionLogs},
+    memory::MemoryFollower,
     premises::{Premises, TOOL_RESULTS},
     questions::{AskFace, AskTool, AskedCalls, ElicitFromFace, OF_PERSON, QuestionDesk},
     servers::{HookTools, SessionServers},
@@ -62,6 +63,7 @@ pub(crate) struct Assembly {
     pub(crate) services: Option<SessionServices>,
     pub(crate) servers: Arc<SessionServers>,
     pub(crate) extensions: Extensions,
+    pub(crate) skills: Arc<SkillShelf>,
     pub(crate) agents: Arc<AgentDesk>,
     pub(crate) desk: Arc<QuestionDesk>,
     pub(crate) asked: Arc<AskedCalls>,
@@ -110,7 +112,9 @@ impl Assembly {
             None => None,
         };
         let extensions = Extensions::load(&premises, &spec.extensions.plugins);
+        extensions.problems.iter().for_each(|it| events.notice(it.to_string()));
         let (agents, births) = agents(&premises, spec, &extensions, chosen.as_ref(), events);
+        let skills = SkillShelf::new(Arc::clone(&premises), Arc::clone(&agents));
         let children = ChildrenHeld::default();
         let services = match spec.tools.built_in {
             true => {
@@ -166,7 +170,23 @@ impl Assembly {
             (Some(model), Some(chosen), Some(memories)) => {
                 let listener = watch.listener();
                 let readers = services.as_ref().map(|it| &it.readers);
-                let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, readers, listener)?;
+                let found = mind::found_memory(&premises, &calls, readers);
+                let mut calls = calls;
+                if let Some(readers) = readers {
+                    let (memory, rules) = (&found.memory, found.rules.clone());
+                    let (premises, readers) = (Arc::clone(&premises), readers.clone());
+                    calls.companion = Some(Arc::new(MemoryFollower::new(
+                        premises,
+                        readers,
+                        Arc::clone(&skills),
+                        memory,
+                        rules,
+                    )));
+                }
+                let told =
+                    mind::ToldFirst { memory: found.memory, style: chosen_style(&premises, &extensions) };
+                let agent = mind::agent(&premises, spec, model, &chosen, calls, memories, told, listener)?;
+                skills.serve(ParentCalls::of(&agent.tools), agent.orders.clone());
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
                 servers.sampler.charge_to(&agent.ledger);
                 if let Some(services) = &services {
@@ -180,7 +200,7 @@ impl Assembly {
                     agent: &agent,
                     provider: &chosen.provider,
                     services: services.as_ref(),
-                    extensions: &extensions,
+                    skills: &skills,
                 };
                 begun.nurse(&agents, births, children, &asked, &desk);
                 watch.begin_session(&premises, chosen.provider.name(), &agent);
@@ -194,6 +214,7 @@ impl Assembly {
             services,
             servers,
             extensions,
+            skills,
             agents,
             desk,
             asked,
@@ -215,7 +236,7 @@ struct BegunAgent<'a> {
     agent: &'a Agent,
     provider: &'a Arc<dyn haft_model::Provider>,
     services: Option<&'a SessionServices>,
-    extensions: &'a Extensions,
+    skills: &'a Arc<SkillShelf>,
 }
 
 impl BegunAgent<'_> {
@@ -240,7 +261,11 @@ impl BegunAgent<'_> {
             asked: Arc::clone(asked),
             questions: Arc::clone(questions),
             masker: self.premises.masker.clone(),
-            skills: self.extensions.skills(None),
+            forks: [(haft_types::AgentId::Main, self.agent.fork_point.clone())]
+                .into_iter()
+                .collect::<std::collections::HashMap<_, _>>()
+                .into(),
+            skills: Arc::clone(self.skills),
         };
         start_nursery(world, Arc::clone(agents), births);
         if let Some(path) = &self.choice.path {
@@ -273,6 +298,17 @@ fn agents(
         None => AgentModels::None,
     };
     AgentDesk::new(events.clone(), TreeLimits::from(|name| premises.variable(name)), shelf, models)
+}
+
+/// The style that settings choose. One that nobody knows is named, and changes
+/// nothing.
+pub(crate) fn chosen_style(premises: &Premises, extensions: &Extensions) -> Option<haft_agent::OutputStyle> {
+    let name = premises.output_style();
+    let style = extensions.style(&name);
+    if style.is_none() && !name.eq_ignore_ascii_case("default") {
+        premises.events.notice(format!("there is no output style {name:?}; the usual one holds"));
+    }
+    style.map(|it| it.style.clone())
 }
 
 /// Tells which rules make no sense.

@@ -1,11 +1,15 @@
 //! Commands a person types with a slash, and skills, which are commands a model
 //! may use too.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haft_types::MessageBlock;
 
-use super::markdown::Page;
+use super::{
+    FrontMatter,
+    arguments::{FilledPart, PlaceholdersIn, SkillArguments},
+};
+use crate::AgentSource;
 
 /// A command.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,6 +29,12 @@ pub struct SlashCommand {
     /// Whether people are offered it.
     pub(crate) is_for_person: bool,
     pub(crate) kind: SlashKind,
+    /// What else its file says.
+    pub(crate) fields: SkillFields,
+    /// Who describes it.
+    pub source: AgentSource,
+    /// The file that describes it.
+    pub file: Option<PathBuf>,
 }
 
 /// What a command does.
@@ -41,6 +51,27 @@ pub(crate) enum SlashKind {
         /// Where its files are.
         dir: PathBuf,
     },
+}
+
+/// What the head of a skill or command says beside its name.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SkillFields {
+    /// What it wants to use without a question, written like rules.
+    pub(crate) allowed: Vec<String>,
+    /// What nobody may use while it is active.
+    pub(crate) disallowed: Vec<String>,
+    /// How hard the model tries until the turn ends.
+    pub(crate) effort: Option<String>,
+    /// It runs in an agent of its own, of this kind.
+    pub(crate) fork: Option<String>,
+    /// That agent is not waited for.
+    pub(crate) is_in_background: bool,
+    /// It is listed once a file was touched that one of these means.
+    pub(crate) paths: Vec<String>,
+    /// Names of its arguments, in order.
+    pub(crate) arguments: Vec<String>,
+    /// The directory of the plugin it belongs to.
+    pub(crate) plugin_root: Option<PathBuf>,
 }
 
 /// Commands of ours.
@@ -67,6 +98,14 @@ pub(crate) struct ExpandedCommand {
     pub(crate) model: Option<String>,
 }
 
+/// What a skill is told about where it is used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SkillSetting {
+    pub(crate) placeholders: PlaceholdersIn,
+    pub(crate) session: String,
+    pub(crate) project: PathBuf,
+}
+
 impl SlashCommand {
     pub(super) fn of_haft(local: LocalCommand) -> Self {
         let (name, aliases, description, hint): (_, &'static [&'static str], _, _) = match local {
@@ -86,28 +125,40 @@ impl SlashCommand {
             is_for_model: false,
             is_for_person: true,
             kind: SlashKind::Local(local),
+            fields: SkillFields::default(),
+            source: AgentSource::BuiltIn,
+            file: None,
         }
     }
 
-    pub(super) fn typed(name: String, description: String, page: &Page) -> Self {
-        Self::of_page(name, description, page, SlashKind::Prompt(page.body.clone()))
-    }
-
-    pub(super) fn skill(name: String, description: String, dir: PathBuf, page: &Page) -> Self {
-        Self::of_page(name, description, page, SlashKind::Skill { body: page.body.clone(), dir })
-    }
-
-    fn of_page(name: String, description: String, page: &Page, kind: SlashKind) -> Self {
-        let told = |key: &str| page.head.get(key).cloned().filter(|it| !it.is_empty());
+    /// The command or skill a file describes. What it says about itself is what
+    /// it says, or its first line.
+    pub(super) fn of_front(
+        front: &mut FrontMatter,
+        name: String,
+        kind: SlashKind,
+        source: AgentSource,
+    ) -> Self {
+        let first = |body: &str| {
+            let line = body.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
+            line.trim_start_matches('#').trim().to_owned()
+        };
+        let mut description = front.text("description").unwrap_or_else(|| first(&front.body));
+        if let Some(when) = front.text("when_to_use").or_else(|| front.text("when-to-use")) {
+            description.push_str(&format!(" {when}"));
+        }
         Self {
             name,
             aliases: &[],
             description,
-            argument_hint: told("argument-hint").unwrap_or_default(),
-            model: told("model").filter(|it| it != "inherit"),
-            is_for_model: told("disable-model-invocation").as_deref() != Some("true"),
-            is_for_person: told("user-invocable").as_deref() != Some("false"),
+            argument_hint: front.text("argument-hint").or_else(|| hint_of(front)).unwrap_or_default(),
+            model: front.text("model").filter(|it| it != "inherit"),
+            is_for_model: !front.switch("disable-model-invocation").unwrap_or(false),
+            is_for_person: front.switch("user-invocable").unwrap_or(true),
             kind,
+            fields: SkillFields::of(front),
+            source,
+            file: None,
         }
     }
 
@@ -121,7 +172,7 @@ impl SlashCommand {
     }
 
     /// Where the files of a skill are.
-    pub fn skill_dir(&self) -> Option<&std::path::Path> {
+    pub fn skill_dir(&self) -> Option<&Path> {
         match &self.kind {
             SlashKind::Skill { dir, .. } => Some(dir),
             _ => None,
@@ -133,60 +184,115 @@ impl SlashCommand {
         matches!(self.kind, SlashKind::Local(_))
     }
 
-    /// What the model is told; nothing for commands of ours.
-    pub(crate) fn text(&self, args: &str) -> Option<String> {
-        match &self.kind {
-            SlashKind::Local(_) => None,
-            SlashKind::Prompt(body) => Some(filled(body, args)),
-            SlashKind::Skill { body, dir } => {
-                Some(format!("Base directory for this skill: {}\n\n{}", dir.display(), filled(body, args)))
-            }
-        }
+    /// Globs of files that make it known; none when it always is.
+    pub fn paths(&self) -> &[String] {
+        &self.fields.paths
     }
 
-    /// The prompt it becomes.
-    pub(crate) fn expand(&self, args: &str) -> Option<ExpandedCommand> {
+    /// What it wants to use without a question.
+    pub fn allowed_tools(&self) -> &[String] {
+        &self.fields.allowed
+    }
+
+    /// The kind of agent it runs in, if it has one of its own.
+    pub fn forks(&self) -> Option<&str> {
+        self.fields.fork.as_deref()
+    }
+
+    /// What the model is told, in parts; nothing for commands of ours.
+    pub(super) fn parts(
+        &self,
+        args: &str,
+        setting: &SkillSetting,
+    ) -> Result<Option<Vec<FilledPart>>, String> {
+        let body = match &self.kind {
+            SlashKind::Local(_) => return Ok(None),
+            SlashKind::Prompt(body) | SlashKind::Skill { body, .. } => body,
+        };
+        let text = |path: &Path| path.display().to_string();
+        let mut variables = vec![
+            ("${CLAUDE_SESSION_ID}", setting.session.clone()),
+            ("${CLAUDE_PROJECT_DIR}", text(&setting.project)),
+        ];
+        variables.extend(self.skill_dir().map(|dir| ("${CLAUDE_SKILL_DIR}", text(dir))));
+        variables.extend(self.fields.plugin_root.as_deref().map(|dir| ("${CLAUDE_PLUGIN_ROOT}", text(dir))));
+        let arguments = SkillArguments::new(args, &self.fields.arguments);
+        let mut parts = arguments.fill(body, setting.placeholders, &variables)?;
+        if let Some(dir) = self.skill_dir() {
+            parts
+                .insert(0, FilledPart::Text(format!("Base directory for this skill: {}\n\n", dir.display())));
+        }
+        Ok(Some(parts))
+    }
+
+    /// The prompt it becomes, once its text is there.
+    pub(crate) fn expanded(&self, args: &str, text: String) -> ExpandedCommand {
         let name = &self.name;
         let mut typed =
             format!("<command-message>{name}</command-message>\n<command-name>/{name}</command-name>");
         if !args.is_empty() {
             typed.push_str(&format!("\n<command-args>{args}</command-args>"));
         }
-        let texts = [typed, self.text(args)?];
-        let content = texts.into_iter().map(|text| MessageBlock::Text { text }).collect();
-        Some(ExpandedCommand { content, model: self.model.clone() })
+        let content = [typed, text].into_iter().map(|text| MessageBlock::Text { text }).collect();
+        ExpandedCommand { content, model: self.model.clone() }
     }
 }
 
-/// Puts arguments where a text wants them: `$ARGUMENTS` for all, `$0`, `$1`, …
-/// for one word. Where it wants none, they come after it.
-fn filled(body: &str, args: &str) -> String {
-    let words: Vec<&str> = args.split_whitespace().collect();
-    let (mut text, mut rest, mut used) = (String::new(), body, false);
-    while let Some((before, after)) = rest.split_once('$') {
-        text.push_str(before);
-        let digits = after.len() - after.trim_start_matches(|it: char| it.is_ascii_digit()).len();
-        if let Some(after) = after.strip_prefix("ARGUMENTS") {
-            (used, rest) = (true, after);
-            text.push_str(args);
-            continue;
+/// `[first] [second]` for arguments that have names.
+fn hint_of(front: &FrontMatter) -> Option<String> {
+    let names = front.words("arguments")?;
+    Some(names.iter().map(|it| format!("[{it}]")).collect::<Vec<_>>().join(" "))
+}
+
+impl SkillFields {
+    fn of(front: &mut FrontMatter) -> Self {
+        let fork = match front.text("context").as_deref() {
+            None | Some("inherit") => None,
+            Some("fork") => Some(front.text("agent").unwrap_or_else(|| String::from("general-purpose"))),
+            Some(other) => {
+                let reason = format!("context {other:?} is not known; it can be fork");
+                let line = front.line_of("context");
+                front.problem(line, reason);
+                None
+            }
+        };
+        if front.get("hooks").is_some() {
+            let line = front.line_of("hooks");
+            front.problem(line, String::from("hooks of skills are not run; put them into settings"));
         }
-        match after[..digits].parse::<usize>().ok().and_then(|at| words.get(at)) {
-            Some(word) => {
-                (used, rest) = (true, &after[digits..]);
-                text.push_str(word);
-            }
-            None => {
-                rest = after;
-                text.push('$');
-            }
+        Self {
+            allowed: front.names("allowed-tools").map(tool_list).unwrap_or_default(),
+            disallowed: front.names("disallowed-tools").map(tool_list).unwrap_or_default(),
+            effort: front.text("effort"),
+            fork,
+            is_in_background: front.switch("background").unwrap_or(false),
+            paths: front.names("paths").unwrap_or_default(),
+            arguments: front.words("arguments").unwrap_or_default(),
+            plugin_root: None,
         }
     }
-    text.push_str(rest);
-    if !used && !args.is_empty() {
-        text.push_str(&format!("\n\nARGUMENTS: {args}"));
+}
+
+/// Tools may stand with spaces between them instead of commas.
+fn tool_list(names: Vec<String>) -> Vec<String> {
+    let mut tools = Vec::new();
+    for name in names {
+        let (mut tool, mut depth) = (String::new(), 0_usize);
+        for it in name.chars() {
+            match it {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => (),
+            }
+            match it.is_whitespace() && depth == 0 {
+                true if tool.is_empty() => (),
+                true => tools.push(std::mem::take(&mut tool)),
+                false => tool.push(it),
+            }
+        }
+        tools.extend((!tool.is_empty()).then_some(tool));
     }
-    text
+    tools
 }
 
 #[cfg(test)]
@@ -194,17 +300,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_go_where_they_are_wanted() {
-        for (body, args, want) in [
-            ("Hi $ARGUMENTS!", "Bob Lee", "Hi Bob Lee!"),
-            ("$1 then $0", "a b", "b then a"),
-            ("$1 of $9 costs $5", "a b", "b of $9 costs $5"),
-            ("plain", "", "plain"),
-            ("plain", "x y", "plain\n\nARGUMENTS: x y"),
-            ("$", "", "$"),
-            ("$$ARGUMENTS ü$", "$0", "$$0 ü$"),
+    fn tools_stand_with_commas_spaces_or_as_a_list() {
+        for (text, want) in [
+            ("Read, Bash(git log *), mcp__a", vec!["Read", "Bash(git log *)", "mcp__a"]),
+            ("Read Bash(git add:*) Edit", vec!["Read", "Bash(git add:*)", "Edit"]),
         ] {
-            assert_eq!(filled(body, args), want, "{body} {args}");
+            let front = FrontMatter::parse(&format!("---\nallowed-tools: {text}\n---\n"));
+            assert_eq!(tool_list(front.names("allowed-tools").unwrap()), want);
         }
     }
 }

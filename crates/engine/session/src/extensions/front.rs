@@ -163,6 +163,12 @@ impl FrontMatter {
         }
     }
 
+    /// The words a key lists: a list, or a text with spaces or commas.
+    pub(crate) fn words(&self, key: &str) -> Option<Vec<String>> {
+        let names = self.names(key)?;
+        Some(names.iter().flat_map(|it| it.split_whitespace()).map(str::to_owned).collect())
+    }
+
     /// Keys that are not among these, with their lines.
     pub(crate) fn unknown<'a>(&'a self, known: &'a [&str]) -> impl Iterator<Item = (&'a str, usize)> {
         let unknown = self.fields.iter().filter(|it| !known.contains(&it.key.as_str()));
@@ -281,8 +287,8 @@ fn split_names(text: &str) -> Vec<String> {
     let (mut names, mut name, mut depth) = (Vec::new(), String::new(), 0_usize);
     for it in text.chars() {
         match it {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
+            '(' | '{' => depth += 1,
+            ')' | '}' => depth = depth.saturating_sub(1),
             ',' if depth == 0 => {
                 names.push(std::mem::take(&mut name));
                 continue;

@@ -28,7 +28,9 @@ impl From<&AgentKind> for HostAgent {
             prompt: kind.prompt.clone(),
             tools: kind.tools.clone(),
             model: kind.model.clone(),
-            definition: Value::Null,
+            definition: serde_json::json!({
+                "effort": kind.effort, "maxTurns": kind.max_turns, "disallowedTools": kind.disallowed,
+            }),
         }
     }
 }
@@ -54,6 +56,16 @@ impl HostAgent {
             let extra: Vec<String> = pool.names().filter(is_extra).map(str::to_owned).collect();
             let without = extra.iter().fold((*pool).clone(), |pool, name| pool.with_builtin(name, None));
             agent.tools.pool.set(without);
+        }
+        let gone = self.definition["disallowedTools"].as_array().into_iter().flatten();
+        let gone = gone.filter_map(Value::as_str).filter(|it| !it.contains('('));
+        let pool = agent.tools.pool.get();
+        let without = gone.fold((*pool).clone(), |pool, name| pool.with_builtin(name, None));
+        agent.tools.pool.set(without);
+        let effort = self.definition["effort"].as_str().and_then(crate::agents::effort_of);
+        agent.settings.effort = effort.or(agent.settings.effort);
+        if let Some(most) = self.definition["maxTurns"].as_u64().and_then(|it| u32::try_from(it).ok()) {
+            agent.settings.limits.max_turns.get_or_insert(most);
         }
         if let (Some(named), ModelIs::Open) = (self.model.filter(|it| it != "inherit"), model) {
             agent.settings.model = catalog.resolve(&named).to_owned();

@@ -1,14 +1,25 @@
-//! What users and plugins add: commands, skills, agents.
+//! What users and plugins add: commands, skills, agents, output styles.
 
+mod arguments;
 mod command;
 mod front;
+mod listing;
 mod main_agent;
 mod markdown;
 mod mentions;
-mod plugin;
+mod path_globs;
+mod plugins;
+mod problem;
+mod shelf;
+mod skill_shell;
 mod skill_tool;
+mod styles;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use haft_config::Layer;
 
@@ -16,16 +27,25 @@ use haft_hooks::HookDefinition;
 use haft_mcp_client::ServerConfig;
 
 pub(crate) use self::{
-    command::{ExpandedCommand, SlashKind},
+    command::SlashKind,
+    front::FrontMatter,
+    listing::SkillListing,
     main_agent::ModelIs,
+    markdown::pages,
     mentions::{attachments, names_something},
+    path_globs::PathGlobs,
+    shelf::SkillShelf,
+    skill_tool::forked_order,
+    styles::StyleFile,
 };
-pub use command::{LocalCommand, SlashCommand};
-pub(crate) use front::FrontMatter;
-pub use front::LineProblem;
-pub use main_agent::HostAgent;
-use markdown::{Page, pages};
-use plugin::Plugin;
+pub use self::{
+    command::{LocalCommand, SlashCommand},
+    front::LineProblem,
+    main_agent::HostAgent,
+    plugins::{ListedPlugin, Marketplace, PluginEntry, PluginList},
+    problem::ExtensionProblem,
+};
+use plugins::Plugin;
 use skill_tool::SkillTool;
 
 use crate::{AgentSource, HostedServers, PluginDir, PluginFacts, agents::AgentFiles, premises::Premises};
@@ -39,67 +59,123 @@ pub(crate) struct Extensions {
     pub(crate) commands: Vec<SlashCommand>,
     /// Files that describe agents.
     pub(crate) agents: AgentFiles,
+    pub(crate) styles: Vec<StyleFile>,
+    /// What is wrong with files, but for those of agents.
+    pub(crate) problems: Vec<ExtensionProblem>,
+    pub(crate) plugin_list: PluginList,
     plugins: Vec<Plugin>,
 }
 
 /// A directory that may hold extensions, and whose it is.
 struct ExtensionDir {
     dir: PathBuf,
-    /// Told after descriptions.
-    owner: &'static str,
+    owner: AgentSource,
 }
 
 impl Extensions {
     /// Looks for them where the sources of settings allow.
-    pub(crate) fn load(premises: &Premises, plugins: &[PluginDir]) -> Self {
-        let mut found = Self::default();
-        found.plugins.extend(plugins.iter().filter_map(|plugin| Plugin::read(plugin, &premises.cwd)));
-        for ExtensionDir { dir, owner } in places(premises) {
-            found.take(&dir, None, owner);
+    pub(crate) fn load(premises: &Premises, given: &[PluginDir]) -> Self {
+        let (plugins, plugin_list) = plugins::found(premises, given);
+        let mut found =
+            Self { plugins, problems: plugin_list.problems.clone(), plugin_list, ..Self::default() };
+        let places = places(premises);
+        // Skills: the organisation's, the person's, the project's from the nearest,
+        // those of added directories.
+        let rank = |it: &&ExtensionDir| match it.owner {
+            AgentSource::Managed => 0,
+            AgentSource::User => 1,
+            _ => 2,
+        };
+        let mut by_rank: Vec<&ExtensionDir> = places.iter().collect();
+        by_rank.sort_by_key(rank);
+        for ExtensionDir { dir, owner } in by_rank {
+            found.take_skills(&skills_in(dir, owner), None);
+        }
+        for dir in &premises.extra_dirs {
+            found.take_skills(&skills_in(&dir.join(".claude"), &AgentSource::Project), None);
         }
         for plugin in found.plugins.clone() {
-            found.take(&plugin.dir, Some(&plugin.name), "");
+            let source = AgentSource::Plugin(plugin.name.clone());
+            for place in &plugin.skills {
+                found.take_skills(&skills_at(place, &source), Some(&plugin));
+            }
         }
-        // The first of a name wins: what is nearer comes first.
-        let mut seen = std::collections::HashSet::new();
+        for ExtensionDir { dir, owner } in &places {
+            found.take_commands(&dir.join("commands"), owner, None);
+            found.agents.take(pages(&dir.join("agents")), owner);
+            found.take_styles(&dir.join("output-styles"), None);
+        }
+        for plugin in found.plugins.clone() {
+            let source = AgentSource::Plugin(plugin.name.clone());
+            plugin.commands.iter().for_each(|it| found.take_commands(it, &source, Some(&plugin)));
+            plugin.agents.iter().for_each(|it| found.agents.take(pages_at(it), &source));
+            plugin.styles.iter().for_each(|it| found.take_styles(it, Some(&plugin.name)));
+        }
+        found.styles.extend(styles::own_styles());
+        // The first of a name wins: a skill before a command, then what is nearer.
+        let mut seen = HashSet::new();
         found.commands.retain(|it| seen.insert(it.name.clone()));
         found.commands.extend(LocalCommand::ALL.into_iter().map(SlashCommand::of_haft));
         found
     }
 
     /// Plugins alone.
-    pub(crate) fn load_plugins(premises: &Premises, plugins: &[PluginDir]) -> Self {
-        let plugins = plugins.iter().filter_map(|plugin| Plugin::read(plugin, &premises.cwd));
-        Self { plugins: plugins.collect(), ..Self::default() }
+    pub(crate) fn load_plugins(premises: &Premises, given: &[PluginDir]) -> Self {
+        let (mut plugins, plugin_list) = plugins::found(premises, given);
+        plugins.retain(Plugin::is_given);
+        Self { plugins, plugin_list, ..Self::default() }
     }
 
-    fn take(&mut self, dir: &std::path::Path, plugin: Option<&str>, owner: &str) {
-        let named = |name: &str| plugin.map_or_else(|| name.to_owned(), |plugin| format!("{plugin}:{name}"));
-        let told = |text: String| match (plugin, owner) {
-            (Some(plugin), _) => format!("({plugin}) {text}"),
-            (None, "") => text,
-            (None, owner) => format!("{text} ({owner})"),
-        };
-        for entry in std::fs::read_dir(dir.join("skills")).into_iter().flatten().flatten() {
-            let Some(page) = Page::read(&entry.path().join("SKILL.md")) else { continue };
-            let folder = entry.file_name().to_string_lossy().into_owned();
-            let name = page.head.get("name").cloned().filter(|it| !it.is_empty()).unwrap_or(folder);
-            let description = told(page.description());
-            self.commands.push(SlashCommand::skill(named(&name), description, entry.path(), &page));
-        }
-        for (inside, path) in pages(&dir.join("commands")) {
-            let Some(page) = Page::read(&path) else { continue };
+    fn take_skills(
+        &mut self,
+        (skills, problems): &(Vec<SlashCommand>, Vec<ExtensionProblem>),
+        plugin: Option<&Plugin>,
+    ) {
+        self.problems.extend(problems.iter().cloned());
+        let placed = skills.iter().cloned().map(|it| owned_by(it, plugin));
+        self.commands.extend(placed);
+    }
+
+    fn take_commands(&mut self, place: &Path, source: &AgentSource, plugin: Option<&Plugin>) {
+        for (inside, file) in pages_at(place) {
+            let mut front = match FrontMatter::read(&file) {
+                Ok(front) => front,
+                Err(reason) => {
+                    let reason = format!("it cannot be read: {reason}");
+                    self.problems.push(ExtensionProblem {
+                        what: "command",
+                        file,
+                        line: 1,
+                        reason,
+                        is_lost: true,
+                    });
+                    continue;
+                }
+            };
             let parts: Vec<String> =
                 inside.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
-            self.commands.push(SlashCommand::typed(named(&parts.join(":")), told(page.description()), &page));
+            let kind = SlashKind::Prompt(front.body.clone());
+            let mut command = SlashCommand::of_front(&mut front, parts.join(":"), kind, source.clone());
+            command.file = Some(file.clone());
+            self.commands.push(owned_by(command, plugin));
+            self.problems.extend(ExtensionProblem::of_lines("command", &file, front.problems));
         }
-        let source = match (plugin, owner) {
-            (Some(plugin), _) => AgentSource::Plugin(plugin.to_owned()),
-            (None, "project") => AgentSource::Project,
-            (None, "managed") => AgentSource::Managed,
-            (None, _) => AgentSource::User,
-        };
-        self.agents.take(pages(&dir.join("agents")), &source);
+    }
+
+    fn take_styles(&mut self, place: &Path, plugin: Option<&str>) {
+        let (styles, problems) = styles::styles_at(place, plugin);
+        self.styles.extend(styles);
+        self.problems.extend(problems);
+    }
+
+    /// The style of a name, or the one a plugin insists on.
+    pub(crate) fn style(&self, name: &str) -> Option<&StyleFile> {
+        let forced = || self.styles.iter().find(|it| it.is_forced);
+        let named = self.styles.iter().find(|it| it.style.name.eq_ignore_ascii_case(name));
+        match name.eq_ignore_ascii_case("default") {
+            true => forced(),
+            false => named,
+        }
     }
 
     /// The command of this name.
@@ -129,6 +205,11 @@ impl Extensions {
         self.plugins.iter().map(Plugin::facts).collect()
     }
 
+    /// How many plugins there are because a flag or the host names them.
+    pub(crate) fn given_plugins(&self) -> usize {
+        self.plugins.iter().filter(|it| it.is_given()).count()
+    }
+
     /// Hooks of plugins.
     pub(crate) fn hooks(&self) -> Vec<HookDefinition> {
         self.plugins.iter().flat_map(Plugin::hooks).collect()
@@ -140,35 +221,129 @@ impl Extensions {
     }
 }
 
+/// A command under the name of its plugin; what is said about it says whose it
+/// is.
+fn owned_by(mut command: SlashCommand, plugin: Option<&Plugin>) -> SlashCommand {
+    match (plugin, &command.source) {
+        (Some(plugin), _) => {
+            command.name = format!("{}:{}", plugin.name, command.name);
+            command.description = format!("({}) {}", plugin.name, command.description);
+            command.fields.plugin_root = Some(plugin.dir.clone());
+        }
+        (None, source) => command.description = format!("{} ({})", command.description, source.label()),
+    }
+    command
+}
+
+/// Skills of a directory such as `.claude`.
+fn skills_in(dir: &Path, source: &AgentSource) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+    skills_at(&dir.join("skills"), source)
+}
+
+/// Directories of skills: those in a directory, or the directory itself.
+fn skill_dirs(place: &Path) -> Vec<PathBuf> {
+    if place.join("SKILL.md").is_file() {
+        return vec![place.to_owned()];
+    }
+    let mut dirs: Vec<PathBuf> = std::fs::read_dir(place)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|it| it.path())
+        .filter(|it| it.is_dir())
+        .collect();
+    dirs.sort();
+    dirs
+}
+
+/// Skills at a place. A broken file is named; what can be read of it counts.
+fn skills_at(place: &Path, source: &AgentSource) -> (Vec<SlashCommand>, Vec<ExtensionProblem>) {
+    let (mut skills, mut problems) = (Vec::new(), Vec::new());
+    for dir in skill_dirs(place) {
+        let file = dir.join("SKILL.md");
+        let folder = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if folder.starts_with('.') {
+            continue;
+        }
+        let mut front = match FrontMatter::read(&file) {
+            Ok(front) => front,
+            Err(reason) => {
+                let reason = format!("it cannot be read: {reason}");
+                problems.push(ExtensionProblem { what: "skill", file, line: 1, reason, is_lost: true });
+                continue;
+            }
+        };
+        let name = front.text("name").filter(|it| !it.contains(char::is_whitespace)).unwrap_or(folder);
+        let kind = SlashKind::Skill { body: front.body.clone(), dir };
+        let mut skill = SlashCommand::of_front(&mut front, name, kind, source.clone());
+        skill.file = Some(file.clone());
+        for wrong in PathGlobs::new(&skill.fields.paths).1 {
+            let line = front.line_of("paths");
+            front.problem(line, format!("the glob {wrong:?} makes no sense; it is passed over"));
+        }
+        problems.extend(ExtensionProblem::of_lines("skill", &file, front.problems));
+        skills.push(skill);
+    }
+    (skills, problems)
+}
+
+/// Markdown files at a place: below a directory, or one file.
+fn pages_at(place: &Path) -> Vec<(PathBuf, PathBuf)> {
+    match place.is_file() {
+        true => vec![(place.file_name().map(PathBuf::from).unwrap_or_default(), place.to_owned())],
+        false => pages(place),
+    }
+}
+
 /// Directories of the user and the project, from the nearest.
 fn places(premises: &Premises) -> Vec<ExtensionDir> {
     let known = premises.store.places();
     let mut places = Vec::new();
     for dir in &known.managed {
         for dir in [dir.clone(), dir.join(".claude")] {
-            places.push(ExtensionDir { dir, owner: "managed" });
+            places.push(ExtensionDir { dir, owner: AgentSource::Managed });
         }
     }
     if premises.reads(Layer::Project) {
-        let mut roots = vec![premises.cwd.clone()];
-        if known.project != premises.cwd {
-            roots.push(known.project.clone());
+        let roots = premises.cwd.ancestors().take_while(|it| it.starts_with(&known.project));
+        let mut roots: Vec<PathBuf> = roots.map(Path::to_owned).collect();
+        if roots.is_empty() {
+            roots.push(premises.cwd.clone());
         }
         for root in roots {
             for name in [".claude", ".haft"] {
-                places.push(ExtensionDir { dir: root.join(name), owner: "project" });
+                places.push(ExtensionDir { dir: root.join(name), owner: AgentSource::Project });
             }
         }
     }
     if premises.reads(Layer::User) {
-        places.extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: "user" }));
+        places
+            .extend(known.user.iter().map(|dir| ExtensionDir { dir: dir.clone(), owner: AgentSource::User }));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     places.retain(|place| seen.insert(place.dir.clone()));
     places
 }
 
-/// The tool that loads skills, if there are any.
-pub(crate) fn skill_tool(skills: Vec<SlashCommand>) -> Option<Arc<dyn haft_tool::DynTool>> {
-    (!skills.is_empty()).then(|| haft_tool::erase(SkillTool::new(skills)))
+/// Says when something in the directories of extensions changed, without
+/// reading it: names, sizes and times of the files.
+pub(crate) fn fingerprint(premises: &Premises) -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    for ExtensionDir { dir, .. } in places(premises) {
+        let skills = skill_dirs(&dir.join("skills")).into_iter().map(|it| it.join("SKILL.md"));
+        let pages = ["commands", "agents", "output-styles"].into_iter().flat_map(|it| pages(&dir.join(it)));
+        for file in skills.chain(pages.map(|it| it.1)) {
+            let Ok(about) = std::fs::metadata(&file) else { continue };
+            file.hash(&mut hasher);
+            about.len().hash(&mut hasher);
+            about.modified().ok().hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The tool that loads skills.
+pub(crate) fn skill_tool(shelf: Arc<SkillShelf>, listing: &SkillListing) -> Arc<dyn haft_tool::DynTool> {
+    haft_tool::erase(SkillTool::new(shelf, listing))
 }

@@ -1,13 +1,20 @@
 //! The tool by which a model uses a skill.
 
+use std::sync::Arc;
+
 use haft_tool::{
     Access, CallContext, CallTrace, Content, Outcome, Reach, Tool, ToolContext, ToolError, Traits,
 };
-use haft_types::{Message, text};
+use haft_tools::agent::{SpawnAgent as _, SpawnOrder, Spawned, report_text};
+use haft_types::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SlashCommand;
+use super::{
+    SlashCommand,
+    listing::{SkillListing, search},
+    shelf::{Grants, SkillShelf},
+};
 
 /// Loads a skill: instructions for one kind of task.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -20,26 +27,107 @@ pub(crate) struct SkillInput {
     args: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SkillOutput {
     success: bool,
     command_name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allowed_tools: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
+    /// What is said instead of the usual line.
+    #[serde(rename = "result", skip_serializing_if = "Option::is_none")]
+    said: Option<String>,
 }
 
 /// Knows the skills of a session.
 pub(crate) struct SkillTool {
-    skills: Vec<SlashCommand>,
+    shelf: Arc<SkillShelf>,
+    prompt: String,
 }
 
 impl SkillTool {
-    pub(crate) fn new(skills: Vec<SlashCommand>) -> Self {
-        Self { skills }
+    /// The list is told once, as it is now; news go into the conversation.
+    pub(crate) fn new(shelf: Arc<SkillShelf>, listing: &SkillListing) -> Self {
+        let mut prompt = String::from(
+            "Loads a skill: instructions for one kind of task. Use one before you begin when it fits. Skills:",
+        );
+        for line in &listing.lines {
+            prompt.push('\n');
+            prompt.push_str(line);
+        }
+        if listing.lines.is_empty() {
+            prompt.push_str(" none yet; new ones are told.");
+        }
+        if let Some(note) = listing.note() {
+            prompt.push('\n');
+            prompt.push_str(&note);
+        }
+        Self { shelf, prompt }
     }
 
-    fn find(&self, name: &str) -> Option<&SlashCommand> {
-        let plain = |it: &&SlashCommand| it.name.rsplit(':').next() == Some(name);
-        self.skills.iter().find(|it| it.name == name).or_else(|| self.skills.iter().find(plain))
+    fn find(&self, name: &str) -> Option<SlashCommand> {
+        self.shelf.find(name.trim().trim_start_matches('/')).ok()
+    }
+
+    /// What a skill wants to use without a question.
+    fn wishes(&self, name: &str) -> Vec<String> {
+        self.find(name).map(|it| it.fields.allowed).unwrap_or_default()
+    }
+
+    /// Runs a skill in an agent of its own.
+    async fn fork(
+        &self,
+        skill: &SlashCommand,
+        kind: &str,
+        prompt: String,
+        cx: &ToolContext<()>,
+    ) -> Result<SkillOutput, ToolError> {
+        let order = forked_order(skill, kind, prompt);
+        let output = SkillOutput {
+            success: true,
+            command_name: skill.name.clone(),
+            allowed_tools: skill.fields.allowed.clone(),
+            status: Some("forked"),
+            ..SkillOutput::default()
+        };
+        match self.shelf.agents().spawn(order, cx).await {
+            Err(refusal) => Err(ToolError::failed(refusal)),
+            Ok(Spawned::Launched(launched)) => Ok(SkillOutput {
+                said: Some(format!(
+                    "The skill {} works in the background as agent {}. Its report comes by itself: do not wait or poll for it.",
+                    skill.name, launched.agent_id
+                )),
+                agent_id: Some(launched.agent_id),
+                ..output
+            }),
+            Ok(Spawned::Ended(report)) => match report.status {
+                haft_tools::agent::AgentStatus::Completed => Ok(SkillOutput {
+                    said: Some(report_text(&report)),
+                    agent_id: Some(report.agent_id),
+                    ..output
+                }),
+                _ => Err(ToolError::failed(report_text(&report)).with_data(report.to_json())),
+            },
+        }
+    }
+}
+
+/// The agent that a skill runs in.
+pub(crate) fn forked_order(skill: &SlashCommand, kind: &str, prompt: String) -> SpawnOrder {
+    SpawnOrder {
+        kind: kind.to_owned(),
+        description: format!("skill {}", skill.name),
+        prompt,
+        model: skill.model.clone(),
+        effort: skill.fields.effort.clone(),
+        background: Some(skill.fields.is_in_background),
+        skill: Some(skill.name.clone()),
+        disallowed: skill.fields.disallowed.clone(),
+        ..SpawnOrder::default()
     }
 }
 
@@ -50,33 +138,33 @@ impl Tool for SkillTool {
     const NAME: &'static str = "Skill";
 
     fn traits(&self) -> Traits {
-        Traits { search_hint: "skill instructions how to", ..Traits::default() }
+        Traits { search_hint: "skill instructions how to", timeout: None, ..Traits::default() }
     }
 
     fn prompt(&self) -> String {
-        let mut prompt = String::from(
-            "Loads a skill: instructions for one kind of task. Use one before you begin when it fits. Skills:",
-        );
-        for skill in &self.skills {
-            prompt.push_str(&format!("\n- {}: {}", skill.name, text::one_line(&skill.description, 300)));
-        }
-        prompt
+        self.prompt.clone()
     }
 
-    /// It only tells the model something.
-    fn is_read_only(&self, _input: &SkillInput) -> bool {
-        true
+    /// It tells the model something; what its commands do is asked about one by
+    /// one, and an agent that it starts has no more rights than the caller. One
+    /// that wants to use something without a question is asked about itself.
+    fn is_read_only(&self, input: &SkillInput) -> bool {
+        self.wishes(&input.skill).is_empty()
     }
 
     /// Rules are about the whole name, however a call writes it.
     fn canonicalize(&self, input: &mut SkillInput, _cx: &CallContext) {
         let name = input.skill.trim().trim_start_matches('/').to_owned();
-        input.skill = self.find(&name).map_or(name, |it| it.name.clone());
+        input.skill = self.find(&name).map_or(name, |it| it.name);
     }
 
     /// `Skill(name)`, and `Skill(name:*)` for every way to use it.
     fn reach(&self, input: &SkillInput, _cx: &CallContext) -> Reach {
         let args = input.args.as_deref().unwrap_or_default();
+        if args.is_empty() && !self.wishes(&input.skill).is_empty() {
+            // A rule that allows it need not speak about arguments.
+            return Reach::Declared(vec![Access::Named(input.skill.clone())]);
+        }
         Reach::Declared(vec![
             Access::Named(input.skill.clone()),
             Access::Named(format!("{}:{args}", input.skill)),
@@ -84,27 +172,77 @@ impl Tool for SkillTool {
     }
 
     fn describe(&self, input: &SkillInput) -> String {
-        format!("Use the skill {}", input.skill)
+        match self.wishes(&input.skill).join(", ").as_str() {
+            "" => format!("Use the skill {}", input.skill),
+            wishes => format!(
+                "Use the skill {}, and let it use without further questions until the turn ends: {}",
+                input.skill,
+                haft_types::text::one_line(wishes, 300)
+            ),
+        }
     }
 
     fn to_content(&self, output: &SkillOutput) -> Content {
-        format!("Launching skill: {}", output.command_name).into()
+        match &output.said {
+            Some(said) => Content::text(said.clone()),
+            None => format!("Launching skill: {}", output.command_name).into(),
+        }
     }
 
-    async fn call(
-        &self,
-        input: SkillInput,
-        _cx: &ToolContext<()>,
-    ) -> Result<Outcome<SkillOutput>, ToolError> {
+    async fn call(&self, input: SkillInput, cx: &ToolContext<()>) -> Result<Outcome<SkillOutput>, ToolError> {
         let wanted = input.skill.trim_start_matches('/');
-        let Some(skill) = self.find(wanted) else {
-            let names: Vec<&str> = self.skills.iter().map(|it| it.name.as_str()).collect();
-            let known = names.join(", ");
-            return Err(ToolError::invalid(format!("there is no skill {wanted}; there are: {known}")));
+        let args = input.args.as_deref().unwrap_or_default().trim();
+        if let Some(words) = wanted.strip_prefix('?') {
+            let all = self.shelf.all();
+            let found = search(&all.iter().collect::<Vec<_>>(), words);
+            let lines = found
+                .iter()
+                .map(|it| format!("- {}: {}", it.name, haft_tools::agent::flat(&it.description, 600)));
+            let lines: Vec<String> = lines.collect();
+            let said =
+                if lines.is_empty() { String::from("No skill is about that.") } else { lines.join("\n") };
+            let output = SkillOutput { success: true, said: Some(said), ..SkillOutput::default() };
+            return Ok(output.into());
+        }
+        let skill = self.shelf.find(wanted).map_err(ToolError::invalid)?;
+        let agent = cx.agent_id.clone();
+        self.shelf.admits(&agent, &skill).map_err(ToolError::failed)?;
+        let mut output = SkillOutput {
+            success: true,
+            command_name: skill.name.clone(),
+            allowed_tools: skill.fields.allowed.clone(),
+            ..SkillOutput::default()
         };
-        let body = skill.text(input.args.as_deref().unwrap_or_default()).unwrap_or_default();
-        let output = SkillOutput { success: true, command_name: skill.name.clone() };
-        let loaded = CallTrace::SkillLoaded { name: skill.name.clone(), text: body.clone() };
-        Ok(Outcome::from(output).with_message(Message::user(body)).with_trace(loaded))
+        if skill.fields.fork.is_none() && self.shelf.is_again(&agent, &skill.name, args) {
+            self.shelf.activate(&skill, &agent, Grants::Agreed);
+            output.said = Some(format!("The skill {} is loaded already: its text stands above.", skill.name));
+            return Ok(output.into());
+        }
+        // Its own commands are judged with what it allows.
+        let of_fork = SlashCommand {
+            fields: super::command::SkillFields {
+                disallowed: Vec::new(),
+                effort: None,
+                ..skill.fields.clone()
+            },
+            ..skill.clone()
+        };
+        self.shelf.activate(
+            if skill.fields.fork.is_some() { &of_fork } else { &skill },
+            &agent,
+            Grants::Agreed,
+        );
+        let text = match self.shelf.text(&skill, args, cx).await {
+            Ok(text) => text,
+            Err(problem) => {
+                self.shelf.forget_load(&agent, &skill.name, args);
+                return Err(ToolError::failed(problem));
+            }
+        };
+        if let Some(kind) = &skill.fields.fork {
+            return Ok(self.fork(&skill, kind, text, cx).await?.into());
+        }
+        let loaded = CallTrace::SkillLoaded { name: skill.name.clone(), text: text.clone() };
+        Ok(Outcome::from(output).with_message(Message::user(text)).with_trace(loaded))
     }
 }

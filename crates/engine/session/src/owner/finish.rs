@@ -64,6 +64,10 @@ impl Owner {
         for prompt in &run.prompts {
             self.tell_prompt(Some(prompt), PromptState::Completed);
         }
+        if let Some(effort) = self.skills.end_turn() {
+            agent.obey();
+            agent.settings.effort = effort;
+        }
         let model = self.model_is();
         for change in std::mem::take(&mut self.later) {
             change.apply(&mut agent, &self.catalog, model, &self.premises);
@@ -196,6 +200,7 @@ impl Owner {
         let stamp = stamp(&self.premises, &self.spec.log);
         let log = self.logs.path(id.as_str());
         self.agents.set_logs(keeps.then(|| AgentLogs::beside(&log, id, stamp, mirrors)));
+        self.skills.begin_anew();
         self.begins = Some(SessionSource::Clear);
     }
 

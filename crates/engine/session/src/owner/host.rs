@@ -9,11 +9,8 @@ use super::{
     turn::{CallRun, Running},
 };
 use crate::{
-    Activity, HostAgent, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
-    agents::AgentShelf,
-    assembly::Seat,
-    extensions::{Extensions, SKILL_TOOL, skill_tool},
-    servers::server_configs,
+    Activity, HostParts, Introduction, Reply, ServerSwitch, ServersSet, SessionUsage, TaskTail,
+    agents::AgentShelf, assembly::Seat, extensions::Extensions, servers::server_configs,
 };
 
 /// The name of the tool that starts agents.
@@ -64,14 +61,7 @@ impl Owner {
             self.plugins.push(plugin);
         }
         self.reload();
-        self.extensions.plugins().len() == self.plugins.len()
-    }
-
-    /// Looks again for what users and plugins add.
-    pub(super) fn reload(&mut self) {
-        self.extensions = Extensions::load(&self.premises, &self.plugins);
-        self.install_skills();
-        self.install_agents();
+        self.extensions.given_plugins() == self.plugins.len()
     }
 
     /// The kinds of agents as they are now. Until the first prompt they are
@@ -108,7 +98,7 @@ impl Owner {
         }
     }
 
-    fn pipeline_has(&self, tool: &str) -> bool {
+    pub(super) fn pipeline_has(&self, tool: &str) -> bool {
         match &self.seat {
             OwnedSeat::Idle(seat) => seat.calls().pool.get().get(tool).is_some(),
             OwnedSeat::Working(_) => true,
@@ -120,28 +110,6 @@ impl Owner {
     pub(super) fn agent_tail(&self, id: &str) -> Option<TaskTail> {
         let text = self.agents.last_text(id)?;
         Some(TaskTail { total: text.len(), truncated: false, text })
-    }
-
-    /// The tool for skills, as far as there are any and it is wanted.
-    pub(super) fn install_skills(&mut self) {
-        let skills = self.extensions.skills(self.wanted_skills.as_deref());
-        let only = self.spec.tools.only.as_ref();
-        let is_wanted = only.is_none_or(|only| only.iter().any(|name| name == SKILL_TOOL))
-            && self.spec.model.as_ref().is_none_or(|it| it.replay.is_none());
-        let policy = self.pipeline.gate.permissions().policy();
-        let tool = skill_tool(skills).filter(|_| is_wanted && policy.removes(SKILL_TOOL).is_none());
-        self.change(AgentChange::Tool(SKILL_TOOL, tool));
-    }
-
-    /// Becomes the agent the spec names, if the host or a file says who that is.
-    /// An agent nobody knows is told about once, and changes nothing.
-    pub(super) fn become_named_agent(&mut self) {
-        let Some(name) = self.spec.model.as_ref().and_then(|it| it.agent.clone()) else { return };
-        let shelf = AgentShelf::of(&self.extensions.agents, &self.host_agents);
-        let found = shelf.find(&name).map(|kind| HostAgent::from(kind.as_ref()));
-        if let Some(agent) = found {
-            self.change(AgentChange::Become(agent));
-        }
     }
 
     /// Agents of the host and of files: name, description, model if one is named.

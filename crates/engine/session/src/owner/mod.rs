@@ -1,12 +1,14 @@
 //! The one task that holds a session: commands, turns, news, the end.
 
 mod closing;
+mod extensions;
 mod files;
 mod finish;
 mod host;
 mod prompts;
 mod settings;
 mod turn;
+mod typed;
 
 use std::{
     collections::VecDeque,
@@ -33,7 +35,7 @@ use crate::{
     agents::{AgentDesk, StoppedBy},
     assembly::{Assembly, Readers, Seat},
     background::patience,
-    extensions::{Extensions, ModelIs},
+    extensions::{Extensions, ModelIs, SkillShelf, fingerprint},
     logs::SessionLogs,
     premises::Premises,
     questions::{AskedCalls, QuestionDesk},
@@ -60,6 +62,11 @@ pub(crate) struct Owner {
     /// Whether servers were started.
     servers_begun: bool,
     extensions: Extensions,
+    skills: Arc<SkillShelf>,
+    /// What the files of extensions were like when they were last read.
+    extension_files: u64,
+    /// What the agent of the session says first, until somebody speaks.
+    initial_prompt: Option<String>,
     agents: Arc<AgentDesk>,
     plugins: Vec<PluginDir>,
     /// Agents of the host.
@@ -129,6 +136,8 @@ enum AgentChange {
     Prompt { system: Option<String>, append: Option<String>, schema: Option<Value> },
     /// It becomes another agent.
     Become(HostAgent),
+    /// It writes in another way.
+    Style(Option<haft_agent::OutputStyle>),
 }
 
 /// The calls of one message, what interrupts them, and where their reports go.
@@ -198,6 +207,9 @@ impl Owner {
             logs: assembly.logs,
             servers: assembly.servers,
             extensions: assembly.extensions,
+            skills: assembly.skills,
+            extension_files: 0,
+            initial_prompt: None,
             agents: assembly.agents,
             host_agents: spec.extensions.agents.clone(),
             wanted_skills: None,
@@ -230,6 +242,7 @@ impl Owner {
             events,
             commands,
         };
+        owner.extension_files = fingerprint(&owner.premises);
         owner.install_skills();
         owner.become_named_agent();
         owner
@@ -242,6 +255,7 @@ impl Owner {
         let events = self.events.clone();
         // Whoever opens the session again finds nothing of it in use: a tool that
         // finds tools holds the pool it is in.
+        self.skills.close();
         if let Some(calls) = calls_of(&self.seat) {
             calls.pool.set(haft_runtime::Pool::assemble(Vec::new(), Vec::new()));
         }
@@ -294,7 +308,10 @@ impl Owner {
                 () = at(self.stopping_until) => self.stopping_until = None,
                 () = self.watch.background.news() => self.hear_background(),
                 () = self.agents.news() => self.hear_agents(),
-                () = tokio::time::sleep(SETTINGS_EVERY), if is_working => self.follow_settings(),
+                () = tokio::time::sleep(SETTINGS_EVERY), if is_working => {
+                    self.follow_settings();
+                    self.follow_extensions();
+                }
                 ended = ended(&mut self.seat) => if self.finish(ended).is_err() {
                     return CloseHow::AtOnce;
                 },
@@ -461,6 +478,7 @@ impl AgentChange {
                 }
             }
             Self::Become(host_agent) => host_agent.become_main(agent, catalog, model),
+            Self::Style(style) => agent.prompt.style = style,
         }
     }
 }

@@ -6,11 +6,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     AgentChange, LeftForLater, OwnedSeat, Owner,
     turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
+    typed::TypedSkill,
 };
 use crate::{
     Activity, Happening, Interrupted, Prompt, PromptState, Reply, ServerStart, SessionFacts, Speaker,
     assembly::Seat,
-    extensions::{ExpandedCommand, LocalCommand, SlashKind, names_something},
+    extensions::{LocalCommand, SlashCommand, SlashKind, names_something},
     usage::ContextUsage,
 };
 
@@ -24,6 +25,9 @@ impl Owner {
     pub(super) fn hear_prompt(&mut self, prompt: Prompt) {
         if !prompt.wants_answer {
             return self.change(AgentChange::Overhear(prompt.to_input()));
+        }
+        if let Some(text) = self.initial_prompt.take() {
+            self.queue.push_back(Prompt { is_verbatim: true, ..Prompt::text(&text) });
         }
         self.tell_prompt(prompt.name(), PromptState::Queued);
         let OwnedSeat::Working(Running::Turn(running)) = &mut self.seat else {
@@ -163,6 +167,7 @@ impl Owner {
             },
         };
         self.follow_settings();
+        self.follow_extensions();
         self.begin_servers();
         let OwnedSeat::Idle(Seat::Agent(agent)) = std::mem::replace(&mut self.seat, OwnedSeat::Broken) else {
             return;
@@ -172,29 +177,31 @@ impl Owner {
         self.snapshot = Some(ContextUsage::of(&agent, &self.catalog));
         let is_of_person = prompt.as_ref().is_some_and(|it| it.speaker == Speaker::Person);
         self.agents.begin_prompt(&agent.settings, is_of_person);
+        self.skills.begin_turn(agent.settings.effort);
         let words = prompt.as_ref().map(Prompt::words).unwrap_or_default();
         self.watch.begin_turn(self.session_id.as_str(), &agent.settings.model, &words);
         self.begin_file_turn(prompt.as_ref().map(|it| it.uuid.as_str()));
         let mut setting = self.turn_setting();
-        let Some(mut prompt) = prompt else {
+        let Some(prompt) = prompt else {
             self.left_for_later = LeftForLater::Nothing;
             self.seat = OwnedSeat::Working(Running::Turn(TurnRun::take_up(agent, setting)));
             return;
         };
         self.tell_prompt(prompt.name(), PromptState::Started);
         let run = match self.typed_command(&prompt) {
-            Some((SlashKind::Local(command), args, _)) => {
+            Some((SlashCommand { kind: SlashKind::Local(command), .. }, args)) => {
                 if command == LocalCommand::Compact {
                     self.events.tell(Happening::CompactionBegan);
                 }
                 TurnRun::local(agent, &prompt, command, args, setting)
             }
-            Some((_, _, Some(expanded))) => {
-                prompt.content = expanded.content;
-                setting.model = expanded.model.map(|it| self.catalog.resolve(&it).to_owned());
+            Some((command, args)) => {
+                setting.model = command.model.as_ref().map(|it| self.catalog.resolve(it).to_owned());
+                setting.typed =
+                    Some(TypedSkill { command, args, skills: std::sync::Arc::clone(&self.skills) });
                 TurnRun::start(agent, prompt, setting)
             }
-            _ => TurnRun::start(agent, prompt, setting),
+            None => TurnRun::start(agent, prompt, setting),
         };
         self.seat = OwnedSeat::Working(Running::Turn(run));
     }
@@ -208,9 +215,8 @@ impl Owner {
         }
     }
 
-    /// The command a prompt is, if it is one: its kind, its arguments, and what
-    /// it says to the model.
-    fn typed_command(&self, prompt: &Prompt) -> Option<(SlashKind, String, Option<ExpandedCommand>)> {
+    /// The command a prompt is, if it is one, and its arguments.
+    fn typed_command(&self, prompt: &Prompt) -> Option<(SlashCommand, String)> {
         if !self.spec.extensions.slash_commands || prompt.is_verbatim {
             return None;
         }
@@ -218,8 +224,7 @@ impl Owner {
         let typed = text.trim().strip_prefix('/')?;
         let (name, args) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
         let command = self.extensions.find(name)?;
-        let args = args.trim();
-        Some((command.kind.clone(), args.to_owned(), command.expand(args)))
+        Some((command.clone(), args.trim().to_owned()))
     }
 
     pub(super) fn turn_setting(&mut self) -> TurnSetting {
@@ -237,6 +242,7 @@ impl Owner {
             trust_desk: self.spec.face_answers.server_trust.then(|| std::sync::Arc::clone(&self.desk)),
             record: self.spec.model.clone().filter(|_| self.results == 0),
             model: None,
+            typed: None,
         }
     }
 

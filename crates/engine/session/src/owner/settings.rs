@@ -93,7 +93,13 @@ impl Owner {
         for notice in &loaded.problems {
             self.events.notice(notice.to_string());
         }
+        let names = ["enabledPlugins", "extraKnownMarketplaces", "outputStyle"];
+        let value = |loaded: &haft_config::Loaded, name: &str| loaded.settings.get(name).map(|it| it.value);
+        let is_extended = names.iter().any(|name| value(&self.loaded, name) != value(&loaded, name));
         self.loaded = loaded;
+        if is_extended {
+            self.reload();
+        }
         if let Err(problem) = self.take_settings() {
             // They forbid the mode the session is in: what held so far still holds.
             self.events.notice(problem);
@@ -112,6 +118,7 @@ impl Owner {
         let mut policy = self.premises.policy()?;
         policy.mode = gate.mode();
         gate.permissions().replace(&policy);
+        self.skills.lend_again();
         gate.permissions().rename(&Arc::new(names(self.servers.manager())));
         let mut of_host: Vec<_> = gate.hooks().get().definitions().cloned().collect();
         of_host.drain(..self.own_hooks.definitions().count().min(of_host.len()));

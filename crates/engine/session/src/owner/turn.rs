@@ -22,6 +22,8 @@ use crate::{
     servers::{ServerTools, SessionServers, expand_command, needs_servers},
 };
 
+use super::typed::{TypedSkill, unknown_command};
+
 /// How long a later request waits for servers that are starting.
 const USUAL_PATIENCE: Duration = Duration::from_millis(600);
 
@@ -134,6 +136,8 @@ pub(super) struct TurnSetting {
     pub(super) record: Option<ModelSpec>,
     /// Another model for this prompt only.
     pub(super) model: Option<String>,
+    /// The command or skill that was typed, if one was.
+    pub(super) typed: Option<TypedSkill>,
 }
 
 impl TurnRun {
@@ -142,10 +146,17 @@ impl TurnRun {
             if let Err(problem) = get_ready(&mut agent, &setting, &token).await {
                 return (agent, TurnEnding::Failed(String::from("record"), problem));
             }
-            if setting.slash_commands && !prompt.is_verbatim {
+            if let Some(typed) = &setting.typed {
+                match typed.content(&agent, &token).await {
+                    Ok(content) => prompt.content = content,
+                    Err(problem) => {
+                        return (agent, TurnEnding::Failed(typed.command.name.clone(), problem));
+                    }
+                }
+            } else if setting.slash_commands && !prompt.is_verbatim {
                 let words = prompt.words();
                 match expand_command(setting.servers.manager(), &words).await {
-                    Ok(None) => (),
+                    Ok(None) => prompt.content.extend(unknown_command(&words)),
                     Ok(Some(text)) => {
                         prompt.content = vec![haft_types::MessageBlock::Text { text }];
                     }
@@ -251,6 +262,7 @@ async fn get_ready(
         for context in run_hooks(&agent.tools, event.into()).await.additional_context {
             agent.remind(context);
         }
+        crate::memory::tell_hooks(&agent.tools, &agent.prompt.memory).await;
     }
     Ok(())
 }

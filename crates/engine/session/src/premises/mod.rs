@@ -233,6 +233,12 @@ impl Premises {
         self.settings_spec().sources.is_none_or(|layers| layers.contains(&layer))
     }
 
+    /// Whether whoever opened the session answers for what the project's own
+    /// files say.
+    pub(crate) fn answers_for_project(&self) -> bool {
+        self.store.options().trust == TrustMode::Assume
+    }
+
     /// Which settings count, as the session was told last.
     pub(crate) fn settings_spec(&self) -> SettingsSpec {
         self.settings_spec.lock().unwrap_or_else(PoisonError::into_inner).clone()

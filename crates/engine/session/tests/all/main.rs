@@ -11,5 +11,10 @@
 mod agent_talk;
 mod agents;
 mod commands;
+mod forks;
+mod kinds;
 mod many;
+mod memory;
+mod money;
 mod rig;
+mod skills;

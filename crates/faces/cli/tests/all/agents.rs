@@ -44,7 +44,11 @@ fn skills_are_listed() {
     );
     haft.write(".claude/commands/hi.md", "Say hi.");
     let text = haft.ok(&["skills"], "");
-    for line in ["/pdf  (skill)\n    Fills forms", "/own  (skill, only for you)", "/hi  (command)"] {
+    for line in [
+        "/pdf  (skill; project)\n    Fills forms",
+        "/own  (skill, only for you; project)",
+        "/hi  (command; project)",
+    ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
 }

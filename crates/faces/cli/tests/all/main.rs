@@ -49,6 +49,7 @@ mod model_mistakes;
 mod newcomer;
 #[path = "common/peer.rs"]
 mod peer;
+mod plugins;
 mod prefix;
 mod print;
 mod readme;

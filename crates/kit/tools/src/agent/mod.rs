@@ -36,7 +36,7 @@ pub struct Input {
     /// The whole task.
     #[schemars(length(min = 1))]
     pub prompt: String,
-    /// Which kind of agent, from the list above; general-purpose unless given.
+    /// Which kind of agent, from the list above; general-purpose unless given; `fork` goes on from this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_type: Option<String>,
     /// Another model: sonnet, opus, haiku, or the name of one.
@@ -183,6 +183,7 @@ impl Tool for Agent {
             background: input.run_in_background,
             name: input.name,
             worktree: input.isolation.is_some(),
+            ..SpawnOrder::default()
         };
         match self.spawner.spawn(order, cx).await {
             Err(refusal) => Err(ToolError::failed(refusal)),

@@ -54,6 +54,10 @@ pub struct SpawnOrder {
     pub name: Option<String>,
     /// Whether it works in a worktree of its own.
     pub worktree: bool,
+    /// The skill it carries out, if one started it.
+    pub skill: Option<String>,
+    /// What it may not use, beside what its kind says.
+    pub disallowed: Vec<String>,
 }
 
 /// What came of a start.
@@ -165,6 +169,9 @@ pub struct AgentReport {
     pub why: Option<String>,
     /// The last thing it said.
     pub text: String,
+    /// What it handed over, where its kind says what that must follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
     /// Tokens of all of its requests.
     pub usage: Usage,
     /// Money, where prices are known.

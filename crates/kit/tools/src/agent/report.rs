@@ -49,6 +49,9 @@ impl AgentReport {
         if let Some(why) = &self.why {
             shown["why"] = json!(why);
         }
+        if let Some(structured) = &self.structured {
+            shown["structuredOutput"] = structured.clone();
+        }
         if let Some(log) = &self.log {
             shown["log"] = json!(log);
         }

@@ -119,7 +119,11 @@ impl Declared {
     /// Takes in what has to be taken in: tools that were loaded, and what
     /// somebody changed on purpose.
     pub(crate) fn follow(&mut self, from: &Sources<'_>) {
-        if self.wanted != *from.prompt {
+        let is_told = Prompt { style: self.wanted.style.clone(), ..from.prompt.clone() } == self.wanted;
+        if is_told {
+            // Another style is told; what was sent stays.
+            self.wanted.style.clone_from(&from.prompt.style);
+        } else if self.wanted != *from.prompt {
             self.wanted = from.prompt.clone();
             self.sent = from.prompt.clone();
             self.known = from.prompt.clone();
@@ -153,6 +157,11 @@ impl Declared {
 
     pub(crate) fn set(&self) -> Arc<ToolSet> {
         Arc::clone(&self.set)
+    }
+
+    /// The prompt that is sent, and the one the model knows by what it was told.
+    pub(crate) fn prompts(&self) -> (&Prompt, &Prompt) {
+        (&self.sent, &self.known)
     }
 
     /// The prompt that is sent.

@@ -23,6 +23,12 @@ pub(crate) fn prompt_news(known: &Prompt, now: &Prompt) -> Vec<String> {
             ),
         });
     }
+    if known.style != now.style {
+        news.push(match &now.style {
+            Some(style) => format!("You are to write in another way from now on.\n\n{}", style.told()),
+            None => String::from("The output style does not hold any more: write as usual."),
+        });
+    }
     let more: Vec<&str> = now
         .deferred_tools
         .iter()

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-pub use memory::{MayRead, Memory, MemoryFile, MemoryPlaces};
+pub use memory::{Memory, MemoryFile, MemoryOwner};
 
 /// What the model is told before anything else.
 const BASE: &str = include_str!("base.md");
@@ -93,6 +93,33 @@ pub struct Prompt {
     /// MCP servers whose tools are still to come.
     #[serde(default)]
     pub starting: Vec<String>,
+    /// How the model is to write, if somebody chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub style: Option<OutputStyle>,
+}
+
+/// How a model is to write.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct OutputStyle {
+    /// What it is called.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+    /// Whether what is usually said about work on code holds as well.
+    pub keeps_coding: bool,
+}
+
+impl OutputStyle {
+    /// As the model is told.
+    pub(crate) fn told(&self) -> String {
+        let instead = match self.keeps_coding {
+            true => "",
+            false => {
+                "\nIt stands in the place of what is said elsewhere about how to work on code and how to answer; what is said about tools, rights and safety holds."
+            }
+        };
+        format!("# Output style: {}\n{}{instead}", self.name, self.text.trim())
+    }
 }
 
 impl Prompt {
@@ -121,6 +148,7 @@ impl Prompt {
             ));
         }
         parts.extend(self.append.clone().filter(|text| !text.trim().is_empty()));
+        parts.extend(self.style.as_ref().map(OutputStyle::told));
         parts.extend(self.about_servers());
         parts
     }

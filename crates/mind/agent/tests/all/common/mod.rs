@@ -86,6 +86,7 @@ pub fn rig_by(
         append: None,
         servers: std::collections::BTreeMap::new(),
         starting: Vec::new(),
+        style: None,
     };
     let (agent, events) =
         Agent::new(provider, session, conversation, AgentSettings::new("claude-opus-4-5"), prompt);

@@ -1,0 +1,170 @@
+//! Which plugins a session has: those it is given, and those that settings
+//! switch on.
+
+use std::path::PathBuf;
+
+use haft_config::Layer;
+use serde_json::{Map, Value};
+
+use super::{
+    super::ExtensionProblem,
+    Plugin,
+    manifest::JsonText,
+    market::{self, Marketplace},
+};
+use crate::{PluginDir, premises::Premises};
+
+/// A plugin that is known here, whether it is on or not.
+#[derive(Clone, Debug)]
+pub struct PluginEntry {
+    /// `name@marketplace`, or `name@inline` for a directory that a flag names.
+    pub id: String,
+    /// Whether it is on.
+    pub is_enabled: bool,
+    /// Who says so: a settings file, or a flag.
+    pub said_by: Option<String>,
+    /// Where it is, if it is on this machine.
+    pub dir: Option<PathBuf>,
+    /// Its version, if it has one.
+    pub version: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// What it adds, by kind: skills, commands, agents, hooks, servers, styles.
+    pub adds: Vec<(&'static str, usize)>,
+}
+
+/// Everything about the plugins of a place.
+#[derive(Clone, Debug, Default)]
+pub struct PluginList {
+    /// All that are known.
+    pub plugins: Vec<PluginEntry>,
+    /// The lists they are from.
+    pub marketplaces: Vec<Marketplace>,
+    /// What is wrong with files.
+    pub problems: Vec<ExtensionProblem>,
+}
+
+/// Plugins that are on, and everything that is known about others.
+pub(in super::super) fn found(premises: &Premises, given: &[PluginDir]) -> (Vec<Plugin>, PluginList) {
+    let (marketplaces, problems) = market::known(premises);
+    let mut list = PluginList { plugins: Vec::new(), marketplaces, problems };
+    let mut plugins = Vec::new();
+    for dir in given {
+        let path = premises.cwd.join(&dir.path);
+        let (plugin, problems) = Plugin::read(&path, "inline", &Map::new(), premises);
+        list.problems.extend(problems);
+        if let Some(plugin) = plugin {
+            list.plugins.push(entry(&plugin, true, Some(String::from("--plugin-dir"))));
+            plugins.push(Plugin { with_servers: dir.with_servers, ..plugin });
+        }
+    }
+    for (id, is_enabled, said_by) in switches(premises) {
+        let (name, market) = id.rsplit_once('@').unwrap_or((id.as_str(), ""));
+        let listed = list.marketplaces.iter().find(|it| it.name == market);
+        let listed = listed.and_then(|it| it.plugins.iter().find(|it| it.name == name)).cloned();
+        // One that lies beside its list is read there; others where they were put.
+        let dir = listed.as_ref().and_then(|it| it.dir.clone()).or_else(|| installed(premises, &id));
+        let Some(dir) = dir else {
+            if is_enabled {
+                let reason = format!(
+                    "the plugin {id} is switched on ({said_by}), and is not on this machine: nothing is fetched"
+                );
+                list.problems.push(ExtensionProblem {
+                    what: "plugin",
+                    file: PathBuf::from(&said_by),
+                    line: 1,
+                    reason,
+                    is_lost: true,
+                });
+            }
+            list.plugins.push(PluginEntry {
+                id,
+                is_enabled,
+                said_by: Some(said_by),
+                dir: None,
+                version: None,
+                description: listed.map(|it| it.description).unwrap_or_default(),
+                adds: Vec::new(),
+            });
+            continue;
+        };
+        let parts = listed.map(|it| it.parts).unwrap_or_default();
+        let (plugin, problems) = Plugin::read(&dir, market, &parts, premises);
+        list.problems.extend(problems.into_iter().filter(|_| is_enabled));
+        let Some(plugin) = plugin else { continue };
+        list.plugins.push(PluginEntry { id: id.clone(), ..entry(&plugin, is_enabled, Some(said_by)) });
+        if is_enabled && !plugins.iter().any(|it: &Plugin| it.name == plugin.name) {
+            plugins.push(plugin);
+        }
+    }
+    add_available(&mut list);
+    (plugins, list)
+}
+
+fn entry(plugin: &Plugin, is_enabled: bool, said_by: Option<String>) -> PluginEntry {
+    PluginEntry {
+        id: plugin.id(),
+        is_enabled,
+        said_by,
+        dir: Some(plugin.dir.clone()),
+        version: plugin.version.clone(),
+        description: plugin.description.clone(),
+        adds: plugin.adds(),
+    }
+}
+
+/// Those that lists offer and nobody said anything about.
+fn add_available(list: &mut PluginList) {
+    for market in &list.marketplaces {
+        for listed in &market.plugins {
+            let id = format!("{}@{}", listed.name, market.name);
+            if !list.plugins.iter().any(|it| it.id == id) {
+                list.plugins.push(PluginEntry {
+                    id,
+                    is_enabled: false,
+                    said_by: None,
+                    dir: listed.dir.clone(),
+                    version: None,
+                    description: listed.description.clone(),
+                    adds: Vec::new(),
+                });
+            }
+        }
+    }
+}
+
+/// Plugins that settings speak about: whether they are on, and who says so.
+fn switches(premises: &Premises) -> Vec<(String, bool, String)> {
+    let loaded = premises.loaded();
+    let Some(all) = loaded.settings.get("enabledPlugins") else { return Vec::new() };
+    let from = all.origin.source.place.to_string();
+    let table = all.value.as_object().cloned().unwrap_or_default();
+    let is_on = |value: &Value| value.as_bool().unwrap_or_else(|| value.is_array() || value.is_object());
+    table.into_iter().map(|(id, value)| (id, is_on(&value), from.clone())).collect()
+}
+
+/// Where a plugin was put when it was installed: the list of installed ones
+/// says, or the cache has it.
+fn installed(premises: &Premises, id: &str) -> Option<PathBuf> {
+    if !premises.reads(Layer::User) {
+        return None;
+    }
+    let (name, market) = id.rsplit_once('@')?;
+    premises.store.places().user.iter().rev().find_map(|user| {
+        let plugins = user.join("plugins");
+        let listed = JsonText::read(&plugins.join("installed_plugins.json"), "plugin").ok().flatten();
+        let listed = listed.and_then(|it| {
+            let runs = it.value.get("plugins")?.get(id)?.as_array()?.clone();
+            runs.iter()
+                .rev()
+                .find_map(|it| Some(PathBuf::from(it["installPath"].as_str()?)).filter(|it| it.is_dir()))
+        });
+        listed.or_else(|| {
+            let versions = std::fs::read_dir(plugins.join("cache").join(market).join(name)).ok()?;
+            let mut versions: Vec<PathBuf> =
+                versions.flatten().map(|it| it.path()).filter(|it| it.is_dir()).collect();
+            versions.sort();
+            versions.pop()
+        })
+    })
+}

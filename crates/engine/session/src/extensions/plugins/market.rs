@@ -1,0 +1,142 @@
+//! Lists of plugins on disk: `.claude-plugin/marketplace.json`.
+
+use std::path::{Path, PathBuf};
+
+use haft_config::Layer;
+use serde_json::{Map, Value};
+
+use super::{
+    super::ExtensionProblem,
+    manifest::{COMPONENTS, JsonText, inside, is_name},
+};
+use crate::premises::Premises;
+
+/// A list of plugins that is on this machine.
+#[derive(Clone, Debug)]
+pub struct Marketplace {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Who named it: a settings file, or the list of known ones.
+    pub known_from: String,
+    /// The plugins it lists.
+    pub plugins: Vec<ListedPlugin>,
+}
+
+/// A plugin of a list.
+#[derive(Clone, Debug)]
+pub struct ListedPlugin {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Where it is, if it lies beside its list.
+    pub dir: Option<PathBuf>,
+    /// What the list says about its parts.
+    pub(super) parts: Map<String, Value>,
+}
+
+/// The marketplaces a session here knows, and what is wrong with the rest.
+pub(super) fn known(premises: &Premises) -> (Vec<Marketplace>, Vec<ExtensionProblem>) {
+    let (mut found, mut problems): (Vec<Marketplace>, Vec<ExtensionProblem>) = (Vec::new(), Vec::new());
+    let mut take = |name: &str, dir: PathBuf, known_from: String| {
+        if found.iter().any(|it| it.name == name) {
+            return;
+        }
+        match read(name, &dir, known_from) {
+            Ok((market, wrong)) => {
+                found.push(market);
+                problems.extend(wrong);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    };
+    let loaded = premises.loaded();
+    let places = premises.store.places();
+    if let Some(extra) = loaded.settings.get("extraKnownMarketplaces") {
+        let from = extra.origin.source.place.to_string();
+        for (name, entry) in extra.value.as_object().into_iter().flatten() {
+            let source = &entry["source"];
+            // Others have to be fetched first; nothing is fetched here.
+            if let (Some("directory"), Some(path)) = (source["source"].as_str(), source["path"].as_str()) {
+                take(name, crate::premises::absolute(Path::new(path), &places.project), from.clone());
+            }
+        }
+    }
+    if premises.reads(Layer::User) {
+        for user in &places.user {
+            let file = user.join("plugins/known_marketplaces.json");
+            let Ok(Some(list)) = JsonText::read(&file, "marketplace") else { continue };
+            for (name, entry) in &list.value {
+                let at = entry["installLocation"].as_str().or_else(|| entry["source"]["path"].as_str());
+                if let Some(at) = at {
+                    take(name, PathBuf::from(at), file.display().to_string());
+                }
+            }
+        }
+    }
+    (found, problems)
+}
+
+/// Reads a list.
+pub(super) fn read(
+    name: &str,
+    dir: &Path,
+    known_from: String,
+) -> Result<(Marketplace, Vec<ExtensionProblem>), ExtensionProblem> {
+    let file = dir.join(".claude-plugin/marketplace.json");
+    let lost = |line: usize, reason: String| ExtensionProblem {
+        what: "marketplace",
+        file: file.clone(),
+        line,
+        reason,
+        is_lost: true,
+    };
+    let Some(list) = JsonText::read(&file, "marketplace")? else {
+        return Err(lost(1, format!("it is not there, although {known_from} names the marketplace {name}")));
+    };
+    let Some(plugins) = list.value.get("plugins").and_then(Value::as_array) else {
+        return Err(lost(list.line_of("plugins"), String::from("`plugins` is missing, or is no list")));
+    };
+    let mut problems = Vec::new();
+    if let Some(own) = list.string("name").filter(|it| it != name) {
+        let reason = format!("it calls itself {own:?}, and is known as {name:?}");
+        problems.push(list.problem("marketplace", list.line_of("name"), reason));
+    }
+    let root = list.value.get("metadata").and_then(|it| it["pluginRoot"].as_str());
+    let mut found = Vec::new();
+    for entry in plugins {
+        let Some(plugin) = entry["name"].as_str().filter(|it| is_name(it)) else {
+            let text = entry["name"].as_str().unwrap_or_default();
+            let reason = format!("a plugin without a name that fits: {text:?}");
+            problems.push(list.problem("marketplace", list.line_of_text(text), reason));
+            continue;
+        };
+        let at = match (&entry["source"], root) {
+            (Value::String(path), None) => Some(path.clone()),
+            (Value::String(path), Some(root)) => {
+                let rest = path.trim_start_matches("./");
+                Some(format!("./{}/{rest}", root.trim_start_matches("./").trim_end_matches('/')))
+            }
+            _ => None,
+        };
+        let at = match at.map(|path| inside(dir, &path).map_err(|why| (path, why))) {
+            None => None,
+            Some(Ok(path)) => Some(path),
+            Some(Err((path, why))) => {
+                let reason = format!("the source {path:?} of {plugin} {why}");
+                problems.push(list.problem("marketplace", list.line_of_text(plugin), reason));
+                None
+            }
+        };
+        let table = entry.as_object().cloned().unwrap_or_default();
+        found.push(ListedPlugin {
+            name: plugin.to_owned(),
+            description: entry["description"].as_str().unwrap_or_default().to_owned(),
+            dir: at,
+            parts: table.into_iter().filter(|(key, _)| COMPONENTS.contains(&key.as_str())).collect(),
+        });
+    }
+    Ok((Marketplace { name: name.to_owned(), dir: dir.to_owned(), known_from, plugins: found }, problems))
+}

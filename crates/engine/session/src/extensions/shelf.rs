@@ -1,0 +1,421 @@
+//! The skills of a session: which there are now, who may use them, and what
+//! holds while one is active.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use haft_agent::Orders;
+use haft_model::Effort;
+use haft_permission::{Behavior, Destination, PermissionUpdate, RuleList, RuleText};
+use haft_runtime::CallSession;
+use haft_tool::CallContext;
+use haft_types::AgentId;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    SlashCommand,
+    arguments::PlaceholdersIn,
+    command::SkillSetting,
+    listing::{ListingBudget, SkillListing, listing},
+    path_globs::PathGlobs,
+    skill_shell::{ShellParts, whole_text},
+};
+use crate::{
+    AgentSource,
+    agents::{AgentDesk, ParentCalls},
+    premises::Premises,
+};
+
+/// The skills of a session.
+pub(crate) struct SkillShelf {
+    premises: Arc<Premises>,
+    agents: Arc<AgentDesk>,
+    /// Nothing before the session is put together, and after its end: what is
+    /// reached holds the shelf itself.
+    main: Mutex<Option<MainReach>>,
+    state: Mutex<ShelfState>,
+}
+
+/// What a skill of the main agent reaches.
+#[derive(Clone)]
+struct MainReach {
+    calls: ParentCalls,
+    orders: Orders,
+}
+
+#[derive(Default)]
+struct ShelfState {
+    /// Skills of the places a session always looks at, that models may use.
+    skills: Vec<SlashCommand>,
+    /// Those of directories below, found when something in them was touched.
+    nested: Vec<SlashCommand>,
+    /// Directories that were looked through for them.
+    looked_in: HashSet<PathBuf>,
+    /// Skills with `paths` of which a file was touched.
+    woken: BTreeSet<String>,
+    /// What was loaded, by whom, with which arguments.
+    loaded: HashSet<(AgentId, String, String)>,
+    /// Rules of the main agent that end with the turn.
+    lent: Vec<(Behavior, String)>,
+    /// How hard the main agent tried before a skill wanted more, or less.
+    effort_before: Option<Option<Effort>>,
+    effort: Option<Effort>,
+}
+
+/// A skill that was found on the way, for the model.
+pub(crate) struct FoundSkill {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) dir: PathBuf,
+}
+
+impl SkillShelf {
+    pub(crate) fn new(premises: Arc<Premises>, agents: Arc<AgentDesk>) -> Arc<Self> {
+        Arc::new(Self { premises, agents, main: Mutex::default(), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, ShelfState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the main agent's calls pass through.
+    pub(crate) fn serve(&self, calls: ParentCalls, orders: Orders) {
+        *self.main.lock().unwrap_or_else(PoisonError::into_inner) = Some(MainReach { calls, orders });
+    }
+
+    fn main(&self) -> Option<MainReach> {
+        self.main.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The session is over, and nothing of it is held any more.
+    pub(crate) fn close(&self) {
+        *self.main.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The agents of the session.
+    pub(crate) fn agents(&self) -> &Arc<AgentDesk> {
+        &self.agents
+    }
+
+    /// Other skills from now on.
+    pub(crate) fn set(&self, skills: Vec<SlashCommand>) {
+        let below = {
+            let mut state = self.state();
+            state.skills = skills;
+            state.nested.clear();
+            std::mem::take(&mut state.looked_in)
+        };
+        // What lies below is looked through again, from the top.
+        let places = self.premises.store.places();
+        let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
+        let mut below: Vec<PathBuf> = below.into_iter().collect();
+        below.sort();
+        below.iter().for_each(|dir| self.look_below(&project, &dir.join("x")));
+    }
+
+    /// Every skill that can be used now.
+    pub(crate) fn all(&self) -> Vec<SlashCommand> {
+        let state = self.state();
+        state.skills.iter().chain(&state.nested).cloned().collect()
+    }
+
+    /// Those a model is told about at the beginning.
+    pub(crate) fn listed(&self) -> Vec<SlashCommand> {
+        let state = self.state();
+        let is_known = |it: &&SlashCommand| it.fields.paths.is_empty() || state.woken.contains(&it.name);
+        state.skills.iter().chain(&state.nested).filter(is_known).cloned().collect()
+    }
+
+    /// As a list for the model.
+    pub(crate) fn listing(&self, window: u64) -> SkillListing {
+        let skills = self.listed();
+        listing(&skills.iter().collect::<Vec<_>>(), self.budget(window))
+    }
+
+    fn budget(&self, window: u64) -> ListingBudget {
+        let loaded = self.premises.loaded();
+        let number = |name: &str| loaded.settings.get(name).and_then(|it| it.value.as_f64());
+        let each = number("skillListingMaxDescChars").filter(|it| 1.0 <= *it).unwrap_or(1_536.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of characters")]
+        let each = each.min(1e6) as usize;
+        ListingBudget::of_window(window, number("skillListingBudgetFraction").unwrap_or(0.01), each)
+    }
+
+    /// The skill of a name. A plugin's skill goes by its whole name; its short
+    /// one is an error that says so.
+    pub(crate) fn find(&self, name: &str) -> Result<SlashCommand, String> {
+        let all = self.all();
+        if let Some(found) = all.iter().find(|it| it.name == name) {
+            return Ok(found.clone());
+        }
+        let same = |it: &&SlashCommand| it.name.rsplit(':').next() == Some(name);
+        if let Some(found) = all.iter().find(same) {
+            return Err(format!("there is no skill {name}; {} is one: use its whole name", found.name));
+        }
+        let mut names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return Err(format!("there is no skill {name}; there are none at all"));
+        }
+        names.sort_by_key(|it| distance(it, name));
+        let more = names.len().saturating_sub(20);
+        let shown = names[..names.len().min(20)].join(", ");
+        let more = if 0 < more { format!(" and {more} more; `?words` searches them") } else { String::new() };
+        Err(format!("there is no skill {name}; there are: {shown}{more}"))
+    }
+
+    /// Whether an agent may use a skill: its definition and those above may
+    /// leave others only, and no skill runs inside of itself.
+    pub(crate) fn admits(&self, agent: &AgentId, skill: &SlashCommand) -> Result<(), String> {
+        for facts in self.agents.line_above(agent) {
+            if facts.skill.as_deref() == Some(skill.name.as_str()) {
+                return Err(format!(
+                    "this agent was started by the skill {}: do what it says, and do not load it again",
+                    skill.name
+                ));
+            }
+            if let Some(names) = self.agents.skills_of_kind(&facts.kind)
+                && !names.contains(&skill.name)
+            {
+                return Err(format!("this agent may only use these skills: {}", names.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the same was loaded before; from now on it was.
+    pub(crate) fn is_again(&self, agent: &AgentId, skill: &str, args: &str) -> bool {
+        !self.state().loaded.insert((agent.clone(), skill.to_owned(), args.to_owned()))
+    }
+
+    /// It was not loaded after all.
+    pub(crate) fn forget_load(&self, agent: &AgentId, skill: &str, args: &str) {
+        self.state().loaded.remove(&(agent.clone(), skill.to_owned(), args.to_owned()));
+    }
+
+    /// The main agent begins a new conversation.
+    pub(crate) fn begin_anew(&self) {
+        self.state().loaded.retain(|(agent, _, _)| !agent.is_main());
+    }
+
+    fn setting(&self) -> SkillSetting {
+        let everywhere = self.premises.variable("HAFT_SKILL_PLACEHOLDERS").as_deref() == Some("everywhere");
+        SkillSetting {
+            placeholders: if everywhere { PlaceholdersIn::Everything } else { PlaceholdersIn::Prose },
+            session: self.premises.session_id.to_string(),
+            project: self.premises.store.places().project.clone(),
+        }
+    }
+
+    fn shell_parts(&self) -> ShellParts {
+        let loaded = self.premises.loaded();
+        let off = loaded.settings.get("disableSkillShellExecution");
+        match off.and_then(|it| it.value.as_bool()) == Some(true) {
+            true => ShellParts::Stay,
+            false => ShellParts::Run,
+        }
+    }
+
+    /// What the calls of an agent pass through.
+    fn calls_of(&self, agent: &AgentId) -> Option<ParentCalls> {
+        match agent {
+            AgentId::Main => self.main().map(|it| it.calls),
+            child => self.agents.calls_of(child),
+        }
+    }
+
+    /// The text of a skill for an agent, with its arguments, and with its commands
+    /// run as calls of that agent.
+    pub(crate) async fn text(
+        &self,
+        skill: &SlashCommand,
+        args: &str,
+        cx: &CallContext,
+    ) -> Result<String, String> {
+        let failed = |why: String| format!("the skill {} was not loaded: {why}", skill.name);
+        let parts = skill.parts(args, &self.setting()).map_err(failed)?.unwrap_or_default();
+        let calls = self.calls_of(&cx.agent_id);
+        let mut calls: CallSession =
+            calls.ok_or_else(|| failed(String::from("its agent has ended")))?.session(&cx.cwd);
+        calls.agent_id = cx.agent_id.clone();
+        calls.state.home.clone_from(&cx.home);
+        whole_text(parts, &mut calls, self.shell_parts(), &cx.cancel).await.map_err(failed)
+    }
+
+    /// The same for who begins with a skill.
+    pub(crate) async fn text_at(
+        &self,
+        skill: &SlashCommand,
+        agent: &AgentId,
+        cwd: &Path,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let mut cx = CallContext::detached(String::from("skill"), cwd);
+        cx.agent_id = agent.clone();
+        cx.home = self.premises.home.as_deref().map(Arc::from);
+        cx.cancel = cancel.clone();
+        self.text(skill, "", &cx).await
+    }
+
+    /// What a skill allows and forbids holds from now on: for the main agent
+    /// until the turn ends, for another until it ends, and there it can only
+    /// take away.
+    pub(crate) fn activate(&self, skill: &SlashCommand, agent: &AgentId, grants: Grants) {
+        let Some(calls) = self.calls_of(agent) else { return };
+        let of = |list: &[String], behavior: Behavior| {
+            list.iter().map(|it| (behavior, it.clone())).collect::<Vec<_>>()
+        };
+        let mut rules = of(&skill.fields.disallowed, Behavior::Deny);
+        if grants == Grants::Agreed {
+            rules.extend(of(&skill.fields.allowed, Behavior::Allow));
+        }
+        let permissions = calls.pipeline.gate.permissions();
+        if !agent.is_main() {
+            let rules = rules.into_iter().map(|(behavior, text)| (behavior, Arc::from(text.as_str())));
+            permissions.add_own(rules.collect());
+            return;
+        }
+        let policy = permissions.policy();
+        rules.retain(|(behavior, text)| {
+            !policy.rules_as_written().iter().any(|it| it.behavior == *behavior && *it.text == **text)
+        });
+        drop(policy);
+        for (behavior, text) in rules {
+            permissions.apply(&PermissionUpdate::AddRules(rule_list(behavior, &text)));
+            self.state().lent.push((behavior, text));
+        }
+        if let Some(effort) = skill.fields.effort.as_deref().and_then(crate::agents::effort_of)
+            && let Some(main) = self.main()
+        {
+            main.orders.give(haft_agent::SettingsOrder::Effort(Some(effort)));
+            let mut state = self.state();
+            let before = state.effort;
+            state.effort_before.get_or_insert(before);
+        }
+    }
+
+    /// Settings were read anew: what is lent holds all the same.
+    pub(crate) fn lend_again(&self) {
+        let Some(main) = self.main() else { return };
+        let permissions = main.calls.pipeline.gate.permissions();
+        for (behavior, text) in &self.state().lent {
+            permissions.apply(&PermissionUpdate::AddRules(rule_list(*behavior, text)));
+        }
+    }
+
+    /// A turn of the main agent begins.
+    pub(crate) fn begin_turn(&self, effort: Option<Effort>) {
+        self.state().effort = effort;
+    }
+
+    /// The turn is over, and what skills allowed, forbade and wanted with it.
+    /// Says how hard the main agent tries again, if that changed.
+    pub(crate) fn end_turn(&self) -> Option<Option<Effort>> {
+        let main = self.main()?;
+        let permissions = main.calls.pipeline.gate.permissions();
+        let lent = std::mem::take(&mut self.state().lent);
+        for (behavior, text) in lent {
+            permissions.apply(&PermissionUpdate::RemoveRules(rule_list(behavior, &text)));
+        }
+        self.state().effort_before.take()
+    }
+
+    /// Whether a person who types a skill has agreed to what it allows: their own
+    /// files, yes; those of a project, if the program that opened the session
+    /// answers for it.
+    pub(crate) fn grants_of_typed(&self, skill: &SlashCommand) -> Grants {
+        match skill.source {
+            AgentSource::Project if !self.premises.answers_for_project() => Grants::NotAgreed,
+            _ => Grants::Agreed,
+        }
+    }
+
+    /// Skills that a touched file makes known: those with `paths` that mean it,
+    /// and those of directories between here and there.
+    pub(crate) fn touched(&self, file: &Path) -> Vec<FoundSkill> {
+        let places = self.premises.store.places();
+        let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
+        let Ok(inside) = file.strip_prefix(&project) else { return Vec::new() };
+        self.look_below(&project, file);
+        let mut state = self.state();
+        let ShelfState { skills, nested, woken, .. } = &mut *state;
+        let mut found = Vec::new();
+        for (skill, is_nested) in
+            skills.iter().map(|it| (it, false)).chain(nested.iter().map(|it| (it, true)))
+        {
+            let is_about = match skill.fields.paths.as_slice() {
+                // `sub/.claude/skills/name` is about what is below `sub`.
+                [] => {
+                    is_nested
+                        && skill
+                            .skill_dir()
+                            .and_then(|it| it.ancestors().nth(3))
+                            .is_some_and(|it| file.starts_with(it))
+                }
+                paths => PathGlobs::new(paths).0.matches(inside),
+            };
+            if let (true, Some(dir)) = (is_about, skill.skill_dir()) {
+                woken.insert(skill.name.clone());
+                let (name, description) = (skill.name.clone(), skill.description.clone());
+                found.push(FoundSkill { name, description, dir: dir.to_owned() });
+            }
+        }
+        found
+    }
+
+    /// Takes in the skills of the directories between here and a file.
+    fn look_below(&self, project: &Path, file: &Path) {
+        if !self.premises.reads(haft_config::Layer::Project) {
+            return;
+        }
+        let cwd = &self.premises.cwd;
+        let dirs = file.ancestors().skip(1).take_while(|it| it.starts_with(project));
+        let below: Vec<PathBuf> = dirs.filter(|it| !cwd.starts_with(it)).map(Path::to_owned).collect();
+        for dir in below.into_iter().rev() {
+            if !self.state().looked_in.insert(dir.clone()) {
+                continue;
+            }
+            for name in [".claude", ".haft"] {
+                let (skills, problems) = super::skills_in(&dir.join(name), &AgentSource::Project);
+                problems.iter().for_each(|it| self.premises.events.notice(it.to_string()));
+                let inside = dir.strip_prefix(project).unwrap_or(&dir).display().to_string();
+                for mut skill in skills.into_iter().filter(|it| it.is_for_model) {
+                    let mut state = self.state();
+                    let is_taken =
+                        |name: &str| state.skills.iter().chain(&state.nested).any(|it| it.name == name);
+                    if is_taken(&skill.name) {
+                        skill.name = format!("{}:{}", inside.replace('/', ":"), skill.name);
+                    }
+                    if !is_taken(&skill.name) {
+                        state.nested.push(skill);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether somebody agreed to what a skill wants to use without a question.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Grants {
+    Agreed,
+    NotAgreed,
+}
+
+fn rule_list(behavior: Behavior, text: &str) -> RuleList {
+    let (tool, content) = match text.split_once('(') {
+        Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
+        None => (text, None),
+    };
+    let rule = RuleText { tool_name: tool.trim().to_owned(), rule_content: content };
+    RuleList { rules: vec![rule], behavior, destination: Destination::Session }
+}
+
+/// How far two names are from each other: letters that are not in both.
+fn distance(a: &str, b: &str) -> usize {
+    let count = |text: &str, other: &str| text.chars().filter(|it| !other.contains(*it)).count();
+    let shared = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    (count(a, b) + count(b, a) + 2).saturating_sub(shared)
+}

@@ -1,0 +1,67 @@
+//! Skills and commands that a person types.
+
+use std::sync::Arc;
+
+use haft_agent::Agent;
+use haft_tool::CallContext;
+use haft_tools::agent::{SpawnAgent as _, Spawned, report_text};
+use haft_types::MessageBlock;
+use tokio_util::sync::CancellationToken;
+
+use crate::extensions::{SkillShelf, SlashCommand, forked_order};
+
+/// A command or skill that was typed.
+pub(super) struct TypedSkill {
+    pub(super) command: SlashCommand,
+    pub(super) args: String,
+    pub(super) skills: Arc<SkillShelf>,
+}
+
+impl TypedSkill {
+    /// What it says to the model. One with an agent of its own runs in it first,
+    /// and the model hears its report.
+    pub(super) async fn content(
+        &self,
+        agent: &Agent,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<MessageBlock>, String> {
+        let id = format!("command_{}", uuid::Uuid::new_v4().simple());
+        let mut cx = CallContext::detached(id, Arc::clone(&agent.tools.state.cwd));
+        cx.home.clone_from(&agent.tools.state.home);
+        cx.cancel = cancel.clone();
+        let grants = self.skills.grants_of_typed(&self.command);
+        self.skills.activate(&self.command, &cx.agent_id, grants);
+        let text = self.skills.text(&self.command, &self.args, &cx).await?;
+        let text = match self.command.forks() {
+            None => text,
+            Some(kind) => self.report(kind, text, &cx).await?,
+        };
+        Ok(self.command.expanded(&self.args, text).content)
+    }
+
+    async fn report(&self, kind: &str, text: String, cx: &CallContext) -> Result<String, String> {
+        let order = forked_order(&self.command, kind, text);
+        match self.skills.agents().spawn(order, cx).await? {
+            Spawned::Launched(launched) => Ok(format!(
+                "<system-reminder>\nThe skill works in the background as agent {}. Its report comes by itself.\n</system-reminder>",
+                launched.agent_id
+            )),
+            Spawned::Ended(report) => Ok(format!(
+                "<system-reminder>\nThe skill ran in an agent of its own. Tell the user what came of it.\n{}\n</system-reminder>",
+                report_text(&report)
+            )),
+        }
+    }
+}
+
+/// What is said behind a prompt that looks like a command and is none: the model
+/// must not take it for one that ran.
+pub(super) fn unknown_command(words: &str) -> Option<MessageBlock> {
+    let name = words.trim().strip_prefix('/')?.split_whitespace().next()?;
+    let fits = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | ':');
+    (name.starts_with(char::is_alphabetic) && name.chars().all(fits)).then(|| MessageBlock::Text {
+        text: format!(
+            "<system-reminder>\n/{name} is no command or skill here: nothing was run. Take it as the user's words.\n</system-reminder>"
+        ),
+    })
+}
