@@ -11,6 +11,7 @@
 mod acp;
 mod acp_clients;
 mod agents;
+mod auto_mode;
 mod common;
 mod corpora;
 mod cost;
@@ -24,11 +25,13 @@ mod editor_kits;
 mod faces;
 mod file_rows;
 mod files;
+mod first_hour;
 #[path = "common/flapping.rs"]
 mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
+mod import;
 mod log_lines;
 mod mcp;
 mod mcp_host;
