@@ -1,8 +1,8 @@
 //! `haft doctor`: whether it works here, and what to do where it does not.
 //!
 //! Nothing is sent anywhere unless somebody says `--online`, no key ever is,
-//! and nothing is changed but a file that is made and removed to see whether
-//! that is possible.
+//! and nothing is written but a file that is made and removed to see whether
+//! that is possible, and what the sandbox keeps for itself.
 
 mod machine;
 mod setup;

@@ -140,7 +140,9 @@ pub(super) fn web_search(premises: &Premises) -> Finding {
     }
     let own = matches!(
         choice(premises),
-        Ok(ProviderChoice::Anthropic { base_url, .. }) if base_url.contains("api.anthropic.com")
+        Ok(ProviderChoice::Anthropic { base_url, login })
+            if base_url.contains("api.anthropic.com")
+                && !matches!(login, AnthropicLogin::ApiKey(KeySource::Env(_)))
     );
     match own {
         true => Finding::ok(NAME, "with the provider's own search"),

@@ -13,6 +13,7 @@ async fn run(haft: &Haft, guard: Turn, command: &str, args: &[&str]) -> (Option<
     let guard = Turn { when: of("guard"), ..guard.always() };
     let call = Turn { when: of("worker"), ..Turn::tool("Bash", json!({"command": command})) };
     let end = Turn { when: of("worker"), ..Turn::text("over") };
+    haft.write("make.sh", "touch new.txt");
     let model = MockModel::start(Script::of([guard, call, end])).await.unwrap();
     let mut child = haft.async_command();
     child.args(["-p", "go", "--model", "worker", "--permission-mode", "auto"]).args(args);
@@ -26,11 +27,11 @@ async fn run(haft: &Haft, guard: Turn, command: &str, args: &[&str]) -> (Option<
 #[tokio::test]
 async fn a_small_model_answers_what_would_ask() {
     for (says, command, code, is_done, words) in [
-        ("ALLOW", "touch new.txt", Some(0), true, ""),
-        ("BLOCK: it is not wanted", "touch new.txt", Some(3), false, "it is not wanted"),
+        ("ALLOW", "sh make.sh", Some(0), true, ""),
+        ("BLOCK: it is not wanted", "sh make.sh", Some(3), false, "it is not wanted"),
         // No clear word: the person would be asked, and nobody is there.
-        ("ASK", "touch new.txt", Some(3), false, ""),
-        ("ALLOW, I think", "touch new.txt", Some(3), false, ""),
+        ("ASK", "sh make.sh", Some(3), false, ""),
+        ("ALLOW, I think", "sh make.sh", Some(3), false, ""),
     ] {
         let haft = Haft::new();
         haft.write_home(".haft/settings.json", r#"{"autoMode": {"model": "guard-1"}}"#);
@@ -42,7 +43,7 @@ async fn a_small_model_answers_what_would_ask() {
     let haft = Haft::new();
     haft.write_home(".haft/settings.json", r#"{"autoMode": {"model": "guard-1"}}"#);
     let broken = Turn::error(400, "invalid_request_error", "no");
-    let (code, _, said) = run(&haft, broken, "touch new.txt", &[]).await;
+    let (code, _, said) = run(&haft, broken, "sh make.sh", &[]).await;
     assert!(code == Some(3) && !haft.ws().join("new.txt").exists(), "{said}");
 }
 
@@ -50,15 +51,12 @@ async fn a_small_model_answers_what_would_ask() {
 async fn it_is_never_looser_than_the_rules() {
     // Whatever it says: it is not asked, or its yes does not count.
     for (settings, command) in [
-        (
-            r#"{"autoMode": {"model": "guard-1"}, "permissions": {"deny": ["Bash(touch *)"]}}"#,
-            "touch new.txt",
-        ),
-        (r#"{"autoMode": {"model": "guard-1"}, "permissions": {"ask": ["Bash(touch *)"]}}"#, "touch new.txt"),
-        (r#"{"autoMode": {"model": "guard-1"}}"#, "rm -rf / ; touch new.txt"),
-        (r#"{"autoMode": {"model": "guard-1"}}"#, "rm -rf ~ ; touch new.txt"),
+        (r#"{"autoMode": {"model": "guard-1"}, "permissions": {"deny": ["Bash(sh *)"]}}"#, "sh make.sh"),
+        (r#"{"autoMode": {"model": "guard-1"}, "permissions": {"ask": ["Bash(sh *)"]}}"#, "sh make.sh"),
+        (r#"{"autoMode": {"model": "guard-1"}}"#, "rm -rf / ; sh make.sh"),
+        (r#"{"autoMode": {"model": "guard-1"}}"#, "rm -rf ~ ; sh make.sh"),
         // Without a model nobody answers.
-        ("{}", "touch new.txt"),
+        ("{}", "sh make.sh"),
     ] {
         let haft = Haft::new();
         haft.write_home(".haft/settings.json", settings);
@@ -69,7 +67,7 @@ async fn it_is_never_looser_than_the_rules() {
     // A project cannot name the guard before it is trusted.
     let haft = Haft::new();
     haft.write(".haft/settings.json", r#"{"autoMode": {"model": "guard-1"}}"#);
-    let (code, asked, said) = run(&haft, Turn::text("ALLOW"), "touch new.txt", &[]).await;
+    let (code, asked, said) = run(&haft, Turn::text("ALLOW"), "sh make.sh", &[]).await;
     assert_eq!((code, asked), (Some(3), 0), "{said}");
 }
 
