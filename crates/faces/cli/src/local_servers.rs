@@ -79,6 +79,18 @@ pub(crate) fn is_loopback(url: &str) -> bool {
     }
 }
 
+/// An error of the network with what lies behind it, without the address.
+pub(crate) fn with_causes(err: reqwest::Error) -> String {
+    let err = err.without_url();
+    let mut text = err.to_string();
+    let mut cause = std::error::Error::source(&err);
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
 /// The models a server lists, and who it says they belong to.
 async fn list(url: &str) -> Option<(Vec<ServedModel>, Vec<String>)> {
     // Neither a proxy nor a redirect may lead the question off this machine.

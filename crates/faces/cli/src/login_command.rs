@@ -20,6 +20,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::{
     args::Options,
+    local_servers::with_causes,
     output::{Ended, Failure, print_line, write_error},
     setup_args::{LoginArgs, LogoutArgs},
     spec,
@@ -312,7 +313,7 @@ async fn check(provider: &str, key: &str, premises: &Premises) -> Result<(), Fai
         "gemini" => request.header("x-goog-api-key", key),
         _ => request.bearer_auth(key),
     };
-    let response = request.send().await.map_err(|err| failed(format!("{base}: {}", err.without_url())))?;
+    let response = request.send().await.map_err(|err| failed(format!("{base}: {}", with_causes(err))))?;
     match response.status().as_u16() {
         200..300 => Ok(()),
         status => Err(failed(format!("{base} answered {status}"))),

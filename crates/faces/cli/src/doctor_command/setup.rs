@@ -181,7 +181,7 @@ pub(super) fn reach(premises: &Premises) -> Vec<Finding> {
             match asked {
                 Ok(status) => Finding::ok(NAME, format!("{base} answers (status {status} without a key)")),
                 Err(err) => {
-                    let why = err.without_url();
+                    let why = local_servers::with_causes(err);
                     let remedy = "look at the address, the network and HTTPS_PROXY";
                     Finding::fail(NAME, format!("{base} cannot be reached: {why}"), remedy)
                 }

@@ -86,7 +86,8 @@ fn doctor_finds_what_is_wrong() {
     assert_eq!(code, Some(1));
     assert!(check(&report, "home")["do"].as_str().unwrap().starts_with("chmod go-w"), "{report}");
     // No home at all is no reason to fail.
-    let mut command = Haft::new().command();
+    let homeless = Haft::new();
+    let mut command = homeless.command();
     let output =
         command.env_remove("HOME").env("GEMINI_API_KEY", "k").args(["doctor", "--json"]).output().unwrap();
     let report: Value = serde_json::from_str(&out(&output)).unwrap();
@@ -97,7 +98,7 @@ fn doctor_finds_what_is_wrong() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn doctor_reaches_out_only_when_asked_and_without_a_key() {
     let model = MockModel::start(Script::default()).await.unwrap();
     let url = model.url();
@@ -118,7 +119,7 @@ async fn doctor_reaches_out_only_when_asked_and_without_a_key() {
     assert_eq!(output.status.code(), Some(1), "{}", out(&output));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_kept_used_and_forgotten() {
     let haft = Haft::new();
     let said = out(&run_with(&haft, &["login", "gemini"], &[], "AIza-secret\n"));
@@ -160,7 +161,7 @@ async fn a_key_is_kept_used_and_forgotten() {
     assert!(!file.exists());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_can_be_tried_before_it_is_kept() {
     let script = Script { api_key: Some("sk-right".to_owned()), ..Script::default() };
     let model = MockModel::start(script).await.unwrap();
@@ -248,7 +249,7 @@ fn init_shows_asks_and_never_overwrites() {
     assert_eq!(std::fs::read_to_string(haft.ws().join("AGENTS.md")).unwrap(), "mine");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn models_are_listed_with_prices_and_servers_of_this_machine() {
     let model = MockModel::start(Script::of([Turn::text("local")])).await.unwrap();
     let haft = Haft::new();
