@@ -120,7 +120,7 @@ async fn what_a_call_was_signed_with_goes_back() {
     let mut asked = Request { model: NEWER.to_owned(), ..say("go") };
     let answer = ask(&provider, asked.clone()).await.unwrap();
     assert_eq!((answer.calls().len(), answer.text().as_str()), (2, "I look."));
-    let results = answer.calls().iter().map(|call| MessageBlock::ToolResult {
+    let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {
         tool_use_id: call.id.clone(),
         content: "ok".into(),
         is_error: true,
