@@ -1,5 +1,5 @@
 //! A face of your own: a program that shows what a session does and answers its
-//! questions, one line each way.
+//! questions, in plain lines.
 //!
 //! `cargo run --example own_face -p haft` plays a scripted model; type `yes` or
 //! `no` when it asks. Everything else (permissions, tools, the log) is the
@@ -44,13 +44,13 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
     handle.prompt(Prompt::text(prompt));
     while let Some(event) = events.next().await {
         match event.what {
-            Happening::Agent(AgentEvent::Model(Event::Text(words))) => writeln!(out, "model: {words}")?,
+            Happening::Agent(AgentEvent::Model(Event::Text(words))) => write!(out, "{words}")?,
             Happening::Agent(AgentEvent::Result(result)) => {
-                writeln!(out, "result: {}", result.report.content.to_text())?;
+                writeln!(out, "\nresult: {}", result.report.content.to_text())?;
             }
             Happening::Asked(question) => {
                 let QuestionSubject::Permission(asked) = &question.subject else { continue };
-                writeln!(out, "question: {}", asked.description)?;
+                writeln!(out, "\nquestion: {}", asked.description)?;
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 let answer = match line.trim() {
@@ -61,10 +61,10 @@ async fn show(prompt: &str, mut input: impl BufRead, mut out: impl Write) -> std
                 handle.send(Command::Answer { question: question.id.clone(), answer });
             }
             Happening::TurnEnded(turn) => {
-                writeln!(out, "end: {:?}", turn.end.reason)?;
+                writeln!(out, "\nend: {:?}", turn.end.reason)?;
                 break;
             }
-            Happening::Notice(text) => writeln!(out, "notice: {text}")?,
+            Happening::Notice(text) => writeln!(out, "\nnotice: {text}")?,
             _ => {}
         }
     }
@@ -87,7 +87,7 @@ mod tests {
             let mut out = Vec::new();
             show("Order something.", typed.as_bytes(), &mut out).await.unwrap();
             let text = String::from_utf8(out).unwrap();
-            let lines = ["model: I order something.", "question: ", want, "model: Enjoy.", "end: Completed"];
+            let lines = ["I order something.", "question: ", want, "Enjoy.", "end: Completed"];
             let mut rest = text.as_str();
             for line in lines {
                 let at = rest.find(line).unwrap_or_else(|| panic!("no {line:?} in {text}"));
