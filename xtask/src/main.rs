@@ -8,9 +8,11 @@ mod bench;
 mod bench_mcp;
 mod bench_sdk;
 mod bench_shell;
+mod dist;
 mod fuzz;
 mod run;
 mod setup;
+mod site;
 mod tidy;
 mod turns;
 
@@ -22,7 +24,10 @@ cargo xtask bench   benchmarks, reported as ratios against something run beside 
 cargo xtask fuzz commands [LINES] [SEED]
                     make command lines, run what is judged free in a scratch tree, and look what it did
 cargo xtask tidy    repository rules only: layers, files, names, documents, dependencies
-cargo xtask docs    write the generated pages under docs/ again";
+cargo xtask dist [--binary FILE] [--out DIR] [--releases URL] [--static] [--strip]
+                    make the packages people install: npm, wheel, deb, archive, and what downloads it
+cargo xtask docs    write the generated pages under docs/ again
+cargo xtask site    build the documents as a book (needs mdbook)";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&args[1..]),
         Some("fuzz") => fuzz::run(&args[1..]),
         Some("tidy") => tidy::check(),
+        Some("site") => site::build(),
+        Some("dist") => dist::run(&args[1..]),
         Some("docs") => run::cargo(&["run", "--quiet", "--", "dev", "docs", "docs"]),
         _ => Err(HELP.to_owned()),
     };

@@ -18,6 +18,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/faces/cli/src/permissions_command/", "a plain text is judged as a command line"),
     ("crates/faces/cli/src/ask_terminal.rs", "shows the effects of a command on lines of their own"),
     ("crates/faces/cli/src/demo_command.rs", "counts what its own script did"),
+    (
+        "crates/faces/cli/src/import_command/",
+        "rules of other agents name their tools, and become rules of ours",
+    ),
     ("crates/faces/cli/src/listing.rs", "prints results the way programs of the shell print them"),
     ("crates/faces/cli/src/spec.rs", "--bare is three tools by their names"),
     ("crates/faces/cli/src/tool_command.rs", "reads a file for the person by calling the tool"),

@@ -37,7 +37,11 @@ pub(crate) fn answer(
             (MockReply::Json(json!({"data": [{"type": "model", "id": "mock"}], "has_more": false})), None)
         }
         Ok((_, _, count)) if route.ask == RoutedAsk::Count => {
-            let name = if route.form == Form::Bedrock { "inputTokens" } else { "input_tokens" };
+            let name = match route.form {
+                Form::Bedrock => "inputTokens",
+                Form::Gemini => "totalTokens",
+                _ => "input_tokens",
+            };
             (MockReply::Json(json!({name: count})), None)
         }
         Ok((model, body, count)) => played(shared, route, index, &model, &body, count),
@@ -59,6 +63,12 @@ fn judged(
         let inner = body["input"]["invokeModel"]["body"].as_str().unwrap_or_default();
         let inner = base64::engine::general_purpose::STANDARD.decode(inner).unwrap_or_default();
         body = rules::parse(&shared.script, &inner)?;
+    }
+    if route.ask == RoutedAsk::Count && route.form == Form::Gemini {
+        body = body["generateContentRequest"].take();
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("model");
+        }
     }
     let model = match (&route.model, body["model"].as_str()) {
         (Some(model), None) => model.clone(),
@@ -85,9 +95,13 @@ fn check_key(shared: &ServerShared, route: &Route, request: &Recorded) -> Result
     }
     let Some(key) = &shared.script.api_key else { return Ok(()) };
     let bearer = request.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
-    let given = request.header("x-api-key").or(request.header("api-key")).or(bearer);
+    let own = ["x-api-key", "api-key", "x-goog-api-key"].iter().find_map(|name| request.header(name));
+    let given = own.or(bearer);
     if given == Some(key.as_str()) {
         return Ok(());
+    }
+    if route.form == Form::Gemini {
+        return Err(MockRefusal::invalid("API key not valid. Please pass a valid API key."));
     }
     Err(MockRefusal { status: 401, kind: "authentication_error", message: "invalid x-api-key".to_owned() })
 }
@@ -112,6 +126,11 @@ fn played(
     drop(state);
     shared.update(index, |request| request.turn = Some(at));
     remember_thinking(shared, &turn, model, body);
+    if route.form == Form::Gemini
+        && let Some(signature) = forms::gemini::call_signature(&turn, model)
+    {
+        shared.issued.add(signature, String::new());
+    }
     let asked = AskedRequest {
         index,
         model,
@@ -145,11 +164,13 @@ fn reply_of(turn: &Turn, form: Form, asked: &AskedRequest<'_>, streamed: bool) -
         (None, Form::Bedrock) if streamed => forms::bedrock::stream(turn, asked),
         (None, Form::Chat) if streamed => forms::chat::stream(turn, asked),
         (None, Form::Responses) if streamed => forms::responses::stream(turn, asked),
+        (None, Form::Gemini) if streamed => forms::gemini::stream(turn, asked),
         (None, form) => {
             let whole = match form {
                 Form::Messages | Form::Bedrock => forms::messages::whole(turn, asked),
                 Form::Chat => forms::chat::whole(turn, asked),
                 Form::Responses => forms::responses::whole(turn, asked),
+                Form::Gemini => forms::gemini::whole(turn, asked),
             };
             vec![StreamStep::Bytes(whole.to_string().into_bytes())]
         }

@@ -2,8 +2,8 @@
 //! a script and judges every request as strictly as the real services do.
 //!
 //! It speaks the Anthropic Messages form (also under the paths of Vertex and
-//! Foundry), the Bedrock event stream, OpenAI Chat Completions and OpenAI
-//! Responses, all from the same [`Script`]. The script is a JSON file too; its
+//! Foundry), the Bedrock event stream, OpenAI Chat Completions, OpenAI
+//! Responses and Google's Gemini API, all from the same [`Script`]. The script is a JSON file too; its
 //! format is in `docs/mock-model.md`.
 //!
 //! **Does not know** Haft's own client: it shares no code with `haft-model`, so

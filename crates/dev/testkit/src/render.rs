@@ -21,6 +21,7 @@ impl Turn {
             Form::Bedrock => forms::bedrock::stream(self, &asked),
             Form::Chat => forms::chat::stream(self, &asked),
             Form::Responses => forms::responses::stream(self, &asked),
+            Form::Gemini => forms::gemini::stream(self, &asked),
         };
         let bytes = steps.into_iter().filter_map(|step| match step {
             StreamStep::Bytes(bytes) => Some(bytes),

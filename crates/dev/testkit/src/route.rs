@@ -12,6 +12,8 @@ pub enum Form {
     Chat,
     /// OpenAI Responses.
     Responses,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 /// What a path asks for.
@@ -63,7 +65,7 @@ impl Route {
         if path.ends_with("/responses") {
             return route(Form::Responses, RoutedAsk::Answer);
         }
-        Self::vertex(path).or_else(|| Self::bedrock(path))
+        Self::vertex(path).or_else(|| Self::gemini(path)).or_else(|| Self::bedrock(path))
     }
 
     fn vertex(path: &str) -> Option<Self> {
@@ -75,6 +77,18 @@ impl Route {
             _ => return None,
         };
         Some(Self { form: Form::Messages, ask, model: Some(percent_decode(model)) })
+    }
+
+    fn gemini(path: &str) -> Option<Self> {
+        let (_, last) = path.rsplit_once("/models/")?;
+        let (model, verb) = last.rsplit_once(':')?;
+        let ask = match verb {
+            "streamGenerateContent" => RoutedAsk::Stream,
+            "generateContent" => RoutedAsk::Whole,
+            "countTokens" => RoutedAsk::Count,
+            _ => return None,
+        };
+        Some(Self { form: Form::Gemini, ask, model: Some(percent_decode(model)) })
     }
 
     fn bedrock(path: &str) -> Option<Self> {
@@ -139,6 +153,17 @@ mod tests {
             ),
             ("POST", "/v1/chat/completions", Some((Form::Chat, RoutedAsk::Answer, None))),
             ("POST", "/v1/responses", Some((Form::Responses, RoutedAsk::Answer, None))),
+            (
+                "POST",
+                "/v1beta/models/gemini-3-pro:streamGenerateContent",
+                Some((Form::Gemini, RoutedAsk::Stream, Some("gemini-3-pro"))),
+            ),
+            (
+                "POST",
+                "/v1beta/models/gemini-3-pro:countTokens",
+                Some((Form::Gemini, RoutedAsk::Count, Some("gemini-3-pro"))),
+            ),
+            ("POST", "/v1beta/models/gemini-3-pro:embedContent", None),
             ("GET", "/v1/models", Some((Form::Messages, RoutedAsk::Models, None))),
             ("GET", "/v1/messages", None),
             ("POST", "/v1/embeddings", None),

@@ -23,6 +23,7 @@ impl SeenRequest {
             Form::Messages | Form::Bedrock => Self::of_messages(model, body),
             Form::Chat => Self::of_chat(model, body),
             Form::Responses => Self::of_responses(model, body),
+            Form::Gemini => Self::of_gemini(model, body),
         }
     }
 
@@ -59,6 +60,19 @@ impl SeenRequest {
             .collect();
         let tool_result = results.into_iter().rev().collect::<Vec<_>>().join("\n");
         Self { last_user: said("user"), tool_result, system: said("system"), model }
+    }
+
+    fn of_gemini(model: String, body: &Value) -> Self {
+        let contents = body["contents"].as_array().map_or(&[][..], Vec::as_slice);
+        let users = contents.iter().rev().filter(|it| it["role"] == "user").map(|it| text_of(&it["parts"]));
+        let last_user = users.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        let last =
+            contents.last().into_iter().flat_map(|last| last["parts"].as_array().into_iter().flatten());
+        let results = last.filter_map(|part| part["functionResponse"]["response"].as_object());
+        let results: Vec<&str> =
+            results.flat_map(|fields| fields.values()).filter_map(Value::as_str).collect();
+        let system = text_of(&body["systemInstruction"]["parts"]);
+        Self { last_user, tool_result: results.join("\n"), system, model }
     }
 
     fn of_responses(model: String, body: &Value) -> Self {

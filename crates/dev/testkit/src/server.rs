@@ -276,6 +276,7 @@ fn error_response(form: Form, status: u16, kind: &str, message: &str) -> Respons
         Form::Messages => forms::messages::error_body(kind, message),
         Form::Bedrock => json!({"message": message}),
         Form::Chat | Form::Responses => forms::chat::error_body(kind, message),
+        Form::Gemini => forms::gemini::error_body(status, kind, message),
     };
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = plain(status, "application/json", body.to_string());

@@ -28,7 +28,7 @@ pub(crate) fn of_messages_request(body: &Value, bytes_per_token: f64) -> u64 {
 /// Tokens of a request in any other form: everything that is text.
 pub(crate) fn of_request(body: &Value, bytes_per_token: f64) -> u64 {
     let mut total = TokenCount::default();
-    for key in ["instructions", "input", "messages", "tools"] {
+    for key in ["instructions", "input", "messages", "systemInstruction", "contents", "tools"] {
         total.add(&body[key]);
     }
     total.tokens(bytes_per_token)
@@ -63,12 +63,15 @@ impl TokenCount {
             Value::String(text) if text.starts_with("data:") => self.extra += IMAGE,
             Value::String(text) => self.bytes += text.len() as u64 + 2,
             Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Object(fields) if fields.contains_key("inlineData") => {
+                self.extra += media_tokens(&fields["inlineData"])
+            }
             Value::Object(fields) if fields.get("type").is_some_and(|it| it == "base64") => {
                 self.extra += media_tokens(value);
             }
             Value::Object(fields) => {
                 for (key, item) in fields {
-                    if key != "cache_control" {
+                    if key != "cache_control" && key != "thoughtSignature" {
                         self.bytes += key.len() as u64 + 3;
                         self.add(item);
                     }

@@ -4,7 +4,12 @@ use clap::{Args as _, Parser, Subcommand};
 use clap_complete::Shell;
 use haft_types::PermissionMode;
 
-use crate::{mcp_command::McpCommand, output::Failure, sdk_args::SdkArgs};
+use crate::{
+    mcp_command::McpCommand,
+    output::Failure,
+    sdk_args::SdkArgs,
+    setup_args::{BugArgs, DoctorArgs, ImportArgs, InitArgs, LoginArgs, LogoutArgs, ModelsArgs, NewCommand},
+};
 
 /// The handle by which a language model holds its tools.
 #[derive(Debug, Parser)]
@@ -142,6 +147,18 @@ pub(crate) enum ProviderName {
     Openai,
     /// OpenAI, or any server that speaks Responses.
     OpenaiResponses,
+    /// Google's Gemini API.
+    Gemini,
+    /// OpenRouter.
+    Openrouter,
+    /// Ollama on this machine.
+    Ollama,
+    /// LM Studio on this machine.
+    Lmstudio,
+    /// vLLM on this machine.
+    Vllm,
+    /// The server of llama.cpp on this machine.
+    Llamacpp,
 }
 
 /// Flags every command takes.
@@ -287,6 +304,25 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Make the terminal usable again after a program was killed on it.
     Reset,
+    /// Say whether it works here, and what to do where it does not.
+    Doctor(DoctorArgs),
+    /// List models with windows and prices, and servers of models on this machine.
+    Models(ModelsArgs),
+    /// Keep a key, typed hidden or from standard input.
+    Login(LoginArgs),
+    /// Forget a key.
+    Logout(LogoutArgs),
+    /// Write AGENTS.md and .haft/settings.json from what is found in this project; asks first.
+    Init(InitArgs),
+    /// Bring along what you have set up for another agent; says what was taken and what was not.
+    Import(ImportArgs),
+    /// Begin something of your own.
+    #[command(subcommand)]
+    New(NewCommand),
+    /// Write an archive for a report of a problem, with secrets masked.
+    Bug(BugArgs),
+    /// Say how to update, the way this program came.
+    Update,
     /// Serve editors: the Agent Client Protocol on standard input and output.
     Acp,
     /// For those who work on Haft itself, and for those who test agents.
@@ -560,6 +596,11 @@ pub(crate) enum SandboxCommand {
 pub(crate) enum DevCommand {
     /// Write the generated pages of the documentation.
     Docs {
+        /// Into this directory.
+        dir: PathBuf,
+    },
+    /// Write the manual pages.
+    Man {
         /// Into this directory.
         dir: PathBuf,
     },

@@ -20,6 +20,11 @@ use crate::{
     unattended::{NotDone, UnattendedRun},
 };
 
+/// Whether a timer of ours is set up.
+pub(crate) fn has_timer() -> bool {
+    timer::is_installed()
+}
+
 pub(crate) fn run(command: CronCommand, options: &Options) -> Ended {
     let state = spec::premises(options)?.state_dir();
     let store = CronStore::at(state.join("cron"));

@@ -10,17 +10,24 @@ use serde_json::Value;
 use crate::{
     args::DevCommand,
     output::{Ended, Failure},
+    reference_pages,
 };
 
 pub(crate) fn run(command: DevCommand) -> Ended {
     match command {
         DevCommand::Docs { dir } => {
-            for (name, page) in
-                [("tools.md", tools_page()?), ("terminal-keys.md", haft_terminal::keys_page())]
-            {
+            for (name, page) in [
+                ("tools.md", tools_page()?),
+                ("terminal-keys.md", haft_terminal::keys_page()),
+                ("flags.md", reference_pages::flags_page()),
+            ] {
                 let path = dir.join(name);
                 std::fs::write(&path, page).map_err(|err| format!("{}: {err}", path.display()))?;
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        DevCommand::Man { dir } => {
+            reference_pages::manual(&dir)?;
             Ok(ExitCode::SUCCESS)
         }
         DevCommand::MockModel(args) => crate::mock_model_command::run(&args),

@@ -13,29 +13,40 @@ mod agents_command;
 mod args;
 mod ask_server;
 mod ask_terminal;
+mod bug_command;
 mod context_command;
 mod cost_command;
 mod cron_command;
 mod demo_command;
 mod dev_command;
 mod diagnostic_log;
+mod doctor_command;
+mod first_files;
 mod ide_bridge;
+mod import_command;
+mod init_command;
 mod interactive;
 mod interrupt;
 mod listing;
 mod live_tail;
+mod local_servers;
+mod login_command;
 mod mcp_command;
 mod mock_model_command;
+mod models_command;
+mod new_command;
 mod output;
 mod permissions_command;
 mod person;
 mod plugins_command;
 mod print_command;
+mod reference_pages;
 mod replay_command;
 mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
 mod sessions_command;
+mod setup_args;
 mod show;
 mod spec;
 mod tasks_command;
@@ -45,6 +56,7 @@ mod triggers_command;
 mod trust_command;
 mod unattended;
 mod undo_command;
+mod update_command;
 mod view_command;
 mod watch;
 
@@ -111,6 +123,15 @@ fn main() -> ExitCode {
         Command::Cost { session } => cost_command::run(session.as_deref(), &args.options),
         Command::View(view) => view_command::run(&view, &args.options),
         Command::Reset => haft_terminal::shell::repair().map(|()| ExitCode::SUCCESS).map_err(Failure::from),
+        Command::Doctor(doctor) => doctor_command::run(&doctor, &args.options),
+        Command::Models(models) => models_command::run(&models, &args.options),
+        Command::Login(login) => login_command::login(&login, &args.options),
+        Command::Logout(logout) => login_command::logout(&logout, &args.options),
+        Command::Init(init) => init_command::run(&init, &args.options),
+        Command::Import(import) => import_command::run(&import, &args.options),
+        Command::New(new) => new_command::run(&new, &args.options),
+        Command::Bug(bug) => bug_command::run(&bug, &args.options),
+        Command::Update => update_command::run(&args.options),
         Command::Acp => acp_command::run(&args.run, &args.options),
         Command::Dev(command) => dev_command::run(command),
         Command::MediaWorker { task } => {

@@ -241,32 +241,53 @@ pub(crate) fn to_standard_error() -> EventSender {
 }
 
 /// Variables that hold the address of a provider.
-const BASE_URLS: [&str; 5] = [
+const BASE_URLS: [&str; 8] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_BEDROCK_BASE_URL",
     "ANTHROPIC_VERTEX_BASE_URL",
     "ANTHROPIC_FOUNDRY_BASE_URL",
     "OPENAI_BASE_URL",
+    "GEMINI_BASE_URL",
+    "OPENROUTER_BASE_URL",
+    "HAFT_LOCAL_URL",
 ];
 
 /// What `--provider` means in variables. A key of somebody else must not change
 /// who was named.
 fn variables_of(provider: ProviderName) -> Vec<(String, String)> {
     let on = match provider {
-        ProviderName::Anthropic => "",
+        ProviderName::Anthropic => "HAFT_USE_ANTHROPIC",
         ProviderName::Bedrock => "HAFT_USE_BEDROCK",
         ProviderName::Vertex => "HAFT_USE_VERTEX",
         ProviderName::Foundry => "HAFT_USE_FOUNDRY",
         ProviderName::Openai | ProviderName::OpenaiResponses => "HAFT_USE_OPENAI",
+        ProviderName::Gemini => "HAFT_USE_GEMINI",
+        ProviderName::Openrouter => "HAFT_USE_OPENROUTER",
+        ProviderName::Ollama | ProviderName::Lmstudio | ProviderName::Vllm | ProviderName::Llamacpp => "",
     };
-    let all = ["HAFT_USE_BEDROCK", "HAFT_USE_VERTEX", "HAFT_USE_FOUNDRY", "HAFT_USE_OPENAI"];
+    let all = [
+        "HAFT_USE_ANTHROPIC",
+        "HAFT_USE_BEDROCK",
+        "HAFT_USE_VERTEX",
+        "HAFT_USE_FOUNDRY",
+        "HAFT_USE_OPENAI",
+        "HAFT_USE_GEMINI",
+        "HAFT_USE_OPENROUTER",
+    ];
     let mut set: Vec<(&str, &str)> =
         all.map(|name| (name, if name == on { "1" } else { "0" })).into_iter().collect();
+    let local = match provider {
+        ProviderName::Ollama => "ollama",
+        ProviderName::Lmstudio => "lmstudio",
+        ProviderName::Vllm => "vllm",
+        ProviderName::Llamacpp => "llamacpp",
+        _ => "",
+    };
+    set.push(("HAFT_LOCAL", local));
     match provider {
         ProviderName::Openai => set.push(("HAFT_OPENAI_FORM", "chat")),
         ProviderName::OpenaiResponses => set.push(("HAFT_OPENAI_FORM", "responses")),
-        ProviderName::Anthropic => set.extend([("OPENAI_API_KEY", ""), ("OPENAI_BASE_URL", "")]),
-        ProviderName::Bedrock | ProviderName::Vertex | ProviderName::Foundry => (),
+        _ => (),
     }
     set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

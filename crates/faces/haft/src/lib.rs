@@ -1,5 +1,22 @@
 //! Haft for embedders: define a tool in ten lines, run an agent in ten more.
 //!
+//! A model asks for calls; Haft checks each one, asks whoever has to be asked,
+//! runs it, and gives the model what came of it. This crate is the whole of that
+//! for a program of your own:
+//!
+//! | you want | begin with | a program that does it |
+//! |---|---|---|
+//! | a tool of your own | [A tool](#a-tool), [`tool::Tool`] | `examples/word_count.rs` |
+//! | an agent | [An agent](#an-agent), [`Agent`] | `examples/agent.rs` |
+//! | to say who may do what | [Rules](#rules), [`AgentBuilder::allow`], [`AgentBuilder::ask`] | `examples/guarded.rs` |
+//! | another model than those there are | [`model::Provider`] | `examples/own_provider.rs` |
+//! | a face: an editor, a bot, a window | [`session::Session`] | `examples/own_face.rs` |
+//! | to test all that without a key | [`model::Scripted`], the crate `haft-testkit` | `examples/tested.rs` |
+//! | your tools in other agents | [`mcp::serve`] | [`mcp`] |
+//!
+//! `haft new tool NAME` writes a crate with a tool, its test and a server to
+//! start from.
+//!
 //! # A tool
 //!
 //! ```
@@ -63,6 +80,43 @@
 //! }
 //! let end = run.end().await;
 //! assert_eq!((end.reason, end.text.as_str()), (EndReason::Completed, "Done."));
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
+//! ```
+//!
+//! # Rules
+//!
+//! What a call may do is decided before it runs, in this order: hooks, rules that
+//! deny, rules that ask, the mode, rules that allow, and whoever
+//! [`AgentBuilder::ask`] names. What nobody decided does not run, and the model is
+//! told why.
+//!
+//! ```
+//! use haft::prelude::*;
+//! use haft::model::Scripted;
+//! use haft::types::{MessageBlock, ToolUse};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let call = |id: &str, command: &str| {
+//!     let input = json!({"command": command});
+//!     MessageBlock::ToolUse(ToolUse { id: id.into(), name: "Bash".into(), input })
+//! };
+//! let model = Scripted::new([
+//!     vec![call("1", "mkdir kept"), call("2", "rm -r kept")],
+//!     vec![MessageBlock::Text { text: "One of two.".into() }],
+//! ]);
+//! let mut agent = Agent::builder(model)
+//!     .cwd(dir.path())
+//!     .state_dir(dir.path().join(".state"))
+//!     .built_in_tools()
+//!     .allow("Bash(mkdir *)")
+//!     .deny("Bash(rm *)")
+//!     .build()?;
+//! let end = agent.run("Tidy up.").await;
+//! assert_eq!(end.denials.len(), 1);
+//! assert!(dir.path().join("kept").is_dir());
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();

@@ -26,6 +26,7 @@ const PROVIDERS: &[&str] = &[
     "BRAVE_API_KEY",
     "EXA_API_KEY",
     "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
     "KAGI_API_KEY",
     "OPENAI_API_KEY",
     "OPENROUTER_API_KEY",

@@ -122,6 +122,8 @@ pub struct ModelInfo {
     pub fast: bool,
     /// Whether it may write calls as text, which are then looked for.
     pub dialects: bool,
+    /// How tools are called.
+    pub tool_calls: ToolCalls,
     /// Beta features to ask for with every request.
     pub betas: Vec<String>,
 }
@@ -145,9 +147,22 @@ impl Default for ModelInfo {
             structured_output: false,
             fast: false,
             dialects: false,
+            tool_calls: ToolCalls::Native,
             betas: Vec::new(),
         }
     }
+}
+
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCalls {
+    /// As the form of its server has it.
+    #[default]
+    Native,
+    /// As text: the tools are described in the system prompt, and calls are
+    /// looked for in the answer. Only in the Chat Completions form.
+    Prompted,
 }
 
 /// How a model thinks.

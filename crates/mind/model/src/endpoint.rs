@@ -5,8 +5,19 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
     KeySource, ModelError,
-    wire::messages::{Purpose, wire_model},
+    wire::{
+        gemini::model_name,
+        messages::{Purpose, wire_model},
+    },
 };
+
+/// A name that stands in a path, whatever is in it.
+fn path_segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
 
 /// Where requests go.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,6 +33,8 @@ pub(crate) enum Target {
     Chat { base: String },
     /// `{base}/responses`.
     Responses { base: String },
+    /// `{base}/v1beta/models/MODEL:streamGenerateContent?alt=sse`.
+    Gemini { base: String },
 }
 
 impl Target {
@@ -56,6 +69,15 @@ impl Target {
             }
             Self::Chat { base } => format!("{}/chat/completions", base.trim_end_matches('/')),
             Self::Responses { base } => format!("{}/responses", base.trim_end_matches('/')),
+            Self::Gemini { base } => {
+                let base = base.trim_end_matches('/');
+                let base = if base.ends_with("/v1beta") { base.to_owned() } else { format!("{base}/v1beta") };
+                let verb = match purpose {
+                    Purpose::Answer => "streamGenerateContent?alt=sse",
+                    Purpose::Count => "countTokens",
+                };
+                format!("{base}/models/{}:{verb}", path_segment(model_name(model)))
+            }
         }
     }
 
@@ -64,7 +86,8 @@ impl Target {
             Self::Messages { base }
             | Self::Vertex { base, .. }
             | Self::Chat { base }
-            | Self::Responses { base } => base,
+            | Self::Responses { base }
+            | Self::Gemini { base } => base,
             #[cfg(feature = "bedrock")]
             Self::Bedrock { base } => base,
         }

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::{
     Catalog, Event, ModelError, ModelInfo, Patience, Repair, RepairKind, Request, Retry, RetryPolicy,
+    ToolCalls,
     endpoint::{Auth, Target},
     failure,
     http::LazyClient,
@@ -29,6 +30,8 @@ use crate::{
         Calibration, Decoder, Encoded, MessageCache, Meter, chat,
         chat_events::{ChatDecoder, Dialects},
         framing::Framing,
+        gemini,
+        gemini_events::GeminiDecoder,
         messages::{self, FeatureBetas, Host, Purpose},
         messages_events::MessagesDecoder,
         openai::ChatOptions,
@@ -53,6 +56,7 @@ pub(crate) enum Form {
     Messages(Host),
     Chat(ChatOptions),
     Responses,
+    Gemini,
 }
 
 /// Everything an answer needs.
@@ -80,6 +84,8 @@ pub(crate) struct ToldLimits {
     answer: Option<u64>,
     /// The most tokens of input and answer together.
     window: Option<u64>,
+    /// Whether it knows no calls.
+    no_calls: bool,
 }
 
 /// An attempt that did not bring the whole answer.
@@ -119,8 +125,11 @@ impl Engine {
                 ModelInfo { window: self.told(model).window.unwrap_or(claude.window), ..claude }
             }
             Form::Messages(_) => info,
+            Form::Chat(_) if self.told(model).no_calls => {
+                ModelInfo { tool_calls: ToolCalls::Prompted, tool_references: false, ..info }
+            }
             // No reference is followed here, whatever the model knows.
-            Form::Chat(_) | Form::Responses => ModelInfo { tool_references: false, ..info },
+            Form::Chat(_) | Form::Responses | Form::Gemini => ModelInfo { tool_references: false, ..info },
         }
     }
 
@@ -132,6 +141,7 @@ impl Engine {
             }
             Form::Chat(_) => LintRules::chat(),
             Form::Responses => LintRules::responses(),
+            Form::Gemini => LintRules::gemini(),
         }
     }
 
@@ -144,6 +154,7 @@ impl Engine {
             }
             Form::Chat(options) => chat::Encoder { options, info, cache, meter }.encode(linted),
             Form::Responses => responses::Encoder { info, cache, meter }.encode(linted),
+            Form::Gemini => gemini::Encoder { info, cache, meter }.encode(linted, purpose),
         }
     }
 
@@ -152,10 +163,13 @@ impl Engine {
         match self.form {
             Form::Messages(_) => Decoder::Messages(MessagesDecoder::new(model, tools)),
             Form::Chat(_) => {
-                let dialects = if self.info(model).dialects { Dialects::Looked } else { Dialects::Ignored };
+                let info = self.info(model);
+                let written = info.dialects || info.tool_calls == ToolCalls::Prompted;
+                let dialects = if written { Dialects::Looked } else { Dialects::Ignored };
                 Decoder::Chat(ChatDecoder::new(model, tools, dialects))
             }
             Form::Responses => Decoder::Responses(ResponsesDecoder::new(model, tools)),
+            Form::Gemini => Decoder::Gemini(GeminiDecoder::new(model, tools)),
         }
     }
 
@@ -206,6 +220,9 @@ impl Engine {
                         max_tokens = Some(limit);
                         self.tell_limits(&request.model, &cure);
                     }
+                    if cure == Cure::PromptTools {
+                        self.tell_limits(&request.model, &cure);
+                    }
                     continue 'lint;
                 }
                 let is_auth = matches!(failed.error, ModelError::Auth { .. });
@@ -233,6 +250,7 @@ impl Engine {
         match *cure {
             Cure::MaxTokens(limit) => limits.answer = Some(limit),
             Cure::Room { window, .. } => limits.window = Some(window),
+            Cure::PromptTools => limits.no_calls = true,
             _ => (),
         }
     }
@@ -269,6 +287,13 @@ impl Engine {
                 kind: RepairKind::MaxTokens,
                 place: "max_tokens".to_owned(),
                 detail: format!("the provider takes at most {limit}"),
+            },
+            Cure::PromptTools if self.told(&linted.request.model).no_calls => return None,
+            Cure::PromptTools if !matches!(self.form, Form::Chat(_)) => return None,
+            Cure::PromptTools => Repair {
+                kind: RepairKind::Setting,
+                place: format!("tools for {}", linted.request.model),
+                detail: "described in words: the server knows no calls for this model".to_owned(),
             },
             _ => self.linter.refuse(linted, &cure, message)?,
         };
@@ -371,8 +396,9 @@ impl Engine {
         if response.status().is_success() {
             return Ok(response);
         }
-        let hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
+        let mut hint = Hint::of(|name| response.headers().get(name)?.to_str().ok(), SystemTime::now());
         let body = tokio::time::timeout(limit, body_head(response)).await.unwrap_or_default();
+        hint.after = hint.after.or_else(|| failure::retry_delay(&body));
         Err(Failed { error: failure::of_status(status, &body), hint })
     }
 
@@ -429,7 +455,7 @@ impl Engine {
     /// Counts the tokens of a request at the provider; estimates them where it
     /// cannot count.
     pub(crate) async fn count(self: Arc<Self>, request: Request) -> Result<u64, ModelError> {
-        if !matches!(self.form, Form::Messages(_)) {
+        if !matches!(self.form, Form::Messages(_) | Form::Gemini) {
             return Ok(request.estimate_tokens());
         }
         let info = self.info(&request.model);
@@ -440,7 +466,8 @@ impl Engine {
         let body: Bytes = response.bytes().await.map_err(network)?;
         let body: Value =
             serde_json::from_slice(&body).map_err(|err| ModelError::protocol(err.to_string()))?;
-        let count = body["input_tokens"].as_u64().or(body["inputTokens"].as_u64());
+        let count =
+            ["input_tokens", "inputTokens", "totalTokens"].iter().find_map(|name| body[*name].as_u64());
         count.ok_or_else(|| ModelError::protocol("the count has no number"))
     }
 

@@ -5,12 +5,59 @@ use std::time::Duration;
 use haft_types::Variables;
 
 use crate::{
-    AnthropicLogin, ChatOptions, Common, FoundryLogin, HttpProvider, KeySource, ModelError, VertexLogin,
-    VertexPlace, key::HELPER_TTL,
+    AnthropicLogin, ChatOptions, Common, FoundryLogin, HttpProvider, KeySource, ModelError, StoredKey,
+    StoredKeys, VertexLogin, VertexPlace, key::HELPER_TTL,
 };
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
+const GEMINI: &str = "https://generativelanguage.googleapis.com";
+const OPENROUTER: &str = "https://openrouter.ai/api/v1";
+
+/// A server of models on this machine that speaks Chat Completions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LocalServer {
+    /// How it is called on the command line.
+    pub name: &'static str,
+    /// The port it listens on when nobody says another.
+    pub port: u16,
+    /// The variable that says where it listens.
+    pub variable: &'static str,
+}
+
+impl LocalServer {
+    /// The servers people run.
+    pub const ALL: [Self; 4] = [
+        Self { name: "ollama", port: 11434, variable: "OLLAMA_HOST" },
+        Self { name: "lmstudio", port: 1234, variable: "LMSTUDIO_BASE_URL" },
+        Self { name: "vllm", port: 8000, variable: "VLLM_BASE_URL" },
+        Self { name: "llamacpp", port: 8080, variable: "LLAMACPP_BASE_URL" },
+    ];
+
+    /// Where it listens, without a slash at the end: what its variable says
+    /// (an address, `host:port` or a port), else its usual port of this machine.
+    pub fn base_url(&self, env: &dyn Fn(&str) -> Option<String>) -> String {
+        let said = env(self.variable).map(|it| it.trim().trim_end_matches('/').to_owned());
+        let said = said.filter(|it| !it.is_empty());
+        let root = match said {
+            None => format!("http://127.0.0.1:{}", self.port),
+            Some(url) if url.contains("://") => url,
+            Some(port) if port.parse::<u16>().is_ok() => format!("http://127.0.0.1:{port}"),
+            // What a server listens on everywhere is reached at this machine.
+            Some(place) => {
+                let place = place.replace("0.0.0.0", "127.0.0.1");
+                let has_port = place.rsplit_once(':').is_some_and(|(_, it)| it.parse::<u16>().is_ok());
+                if has_port { format!("http://{place}") } else { format!("http://{place}:{}", self.port) }
+            }
+        };
+        root.strip_suffix("/v1").map(str::to_owned).unwrap_or(root)
+    }
+
+    /// The server of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|server| server.name == name)
+    }
+}
 
 /// What settings say about providers besides the environment.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +69,8 @@ pub struct KeySettings {
     /// The variables the command sees, but for keys; those of this process when
     /// nobody says.
     pub variables: Option<Variables>,
+    /// Keys that a login has kept.
+    pub stored: StoredKeys,
 }
 
 /// A provider that can be built.
@@ -73,6 +122,13 @@ pub enum ProviderChoice {
         /// Key, if it wants one.
         key: Option<KeySource>,
     },
+    /// Google's Gemini API.
+    Gemini {
+        /// The address that paths are appended to.
+        base_url: String,
+        /// Key, if it wants one.
+        key: Option<KeySource>,
+    },
 }
 
 impl ProviderChoice {
@@ -94,10 +150,40 @@ impl ProviderChoice {
             || vars.get("ANTHROPIC_BASE_URL").is_some()
             || keys.helper.is_some();
         let has_openai = vars.get("OPENAI_API_KEY").is_some() || vars.get("OPENAI_BASE_URL").is_some();
-        if vars.is_on("USE_OPENAI") || (has_openai && !has_anthropic) {
-            return openai(&vars);
+        if vars.is_on("USE_ANTHROPIC") {
+            return Ok(anthropic(&vars, keys));
         }
-        Ok(anthropic(&vars, keys))
+        if let Some(name) = vars.get("HAFT_LOCAL") {
+            return local(&vars, &name);
+        }
+        if vars.is_on("USE_OPENAI") {
+            return openai(&vars, keys);
+        }
+        if vars.is_on("USE_GEMINI") {
+            return gemini(&vars, keys);
+        }
+        if vars.is_on("USE_OPENROUTER") {
+            return openrouter(&vars, keys);
+        }
+        let has = |names: &[&str]| names.iter().any(|name| vars.get(name).is_some());
+        if has_anthropic {
+            return Ok(anthropic(&vars, keys));
+        }
+        if has_openai {
+            return openai(&vars, keys);
+        }
+        if has(&GEMINI_KEYS) || has(&GEMINI_ADDRESSES) {
+            return gemini(&vars, keys);
+        }
+        if has(&["OPENROUTER_API_KEY"]) {
+            return openrouter(&vars, keys);
+        }
+        match keys.stored.default.as_deref() {
+            Some("openai") => openai(&vars, keys),
+            Some("gemini") => gemini(&vars, keys),
+            Some("openrouter") => openrouter(&vars, keys),
+            _ => Ok(anthropic(&vars, keys)),
+        }
     }
 
     /// Makes the provider. Nothing is sent, and no key is asked for yet.
@@ -114,6 +200,7 @@ impl ProviderChoice {
                 HttpProvider::openai_chat(&base_url, key, ChatOptions::for_server(&base_url), common)
             }
             Self::OpenAiResponses { base_url, key } => HttpProvider::openai_responses(&base_url, key, common),
+            Self::Gemini { base_url, key } => HttpProvider::gemini(&base_url, key, common),
         }
     }
 }
@@ -172,6 +259,42 @@ impl Vars<'_> {
         names.iter().find_map(|name| self.get(name)).map(KeySource::value)
     }
 
+    /// The command of `apiKeyHelper`.
+    fn helper(&self, keys: &KeySettings) -> Option<KeySource> {
+        let command = keys.helper.as_ref()?;
+        let millis = self.ours("API_KEY_HELPER_TTL_MS").and_then(|text| text.parse().ok());
+        let ttl = millis.map(Duration::from_millis).or(keys.helper_ttl);
+        Some(KeySource::helper_of(command, ttl.unwrap_or(HELPER_TTL), self.variables(keys)))
+    }
+
+    fn variables(&self, keys: &KeySettings) -> Variables {
+        keys.variables.clone().unwrap_or_else(Variables::of_process)
+    }
+
+    /// The key a login has kept for a provider.
+    fn stored(&self, provider: &str, keys: &KeySettings) -> Option<KeySource> {
+        Some(match keys.stored.get(provider)? {
+            StoredKey::Key(key) => KeySource::value(key),
+            StoredKey::Command(command) => KeySource::helper_of(command, HELPER_TTL, self.variables(keys)),
+        })
+    }
+
+    /// A key for a provider that was named: a variable, the helper command, or
+    /// what a login has kept. The last two go to the vendor only: another
+    /// address gets what its own variable says.
+    fn any_key(
+        &self,
+        names: &[&str],
+        provider: &str,
+        own: Option<&str>,
+        keys: &KeySettings,
+    ) -> Option<KeySource> {
+        let at_vendor = |key: Option<KeySource>| key.filter(|_| own.is_none());
+        self.key(names)
+            .or_else(|| at_vendor(self.stored(provider, keys)))
+            .or_else(|| at_vendor(self.helper(keys)))
+    }
+
     fn needed(&self, names: &[&str], what: &str) -> Result<String, ModelError> {
         let found = names.iter().find_map(|name| self.get(name));
         found.ok_or_else(|| ModelError::config(format!("{what} is not known: set {}", names.join(" or "))))
@@ -180,15 +303,13 @@ impl Vars<'_> {
 
 fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
     let own = vars.get("ANTHROPIC_BASE_URL");
-    let helper = keys.helper.as_ref().map(|command| {
-        let millis = vars.ours("API_KEY_HELPER_TTL_MS").and_then(|text| text.parse().ok());
-        let ttl = millis.map(Duration::from_millis).or(keys.helper_ttl);
-        let variables = keys.variables.clone().unwrap_or_else(Variables::of_process);
-        KeySource::helper_of(command, ttl.unwrap_or(HELPER_TTL), variables)
-    });
+    let helper = vars.helper(keys);
     let login = if let Some(token) = vars.key(&["ANTHROPIC_AUTH_TOKEN"]) {
         AnthropicLogin::Bearer(token)
     } else if let Some(key) = helper.or_else(|| vars.key(&["ANTHROPIC_API_KEY"])) {
+        AnthropicLogin::ApiKey(key)
+    } else if let Some(key) = vars.stored("anthropic", keys).filter(|_| own.is_none()) {
+        // A key that was kept goes to the vendor and nowhere else.
         AnthropicLogin::ApiKey(key)
     } else if own.is_some() {
         AnthropicLogin::None
@@ -199,9 +320,9 @@ fn anthropic(vars: &Vars<'_>, keys: &KeySettings) -> ProviderChoice {
     ProviderChoice::Anthropic { base_url: own.unwrap_or_else(|| ANTHROPIC.to_owned()), login }
 }
 
-fn openai(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
+fn openai(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
     let own = vars.get("OPENAI_BASE_URL");
-    let key = vars.key(&["OPENAI_API_KEY"]);
+    let key = vars.any_key(&["OPENAI_API_KEY"], "openai", own.as_deref(), keys);
     if own.is_none() && key.is_none() {
         return Err(ModelError::config(
             "there is no key: set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs none",
@@ -215,6 +336,43 @@ fn openai(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
             Err(ModelError::config(format!("HAFT_OPENAI_FORM is {other:?}; it can be chat or responses")))
         }
     }
+}
+
+/// Variables with a key of the Gemini API.
+const GEMINI_KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+/// Variables with its address.
+const GEMINI_ADDRESSES: [&str; 2] = ["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
+
+fn gemini(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+    let own = GEMINI_ADDRESSES.iter().find_map(|name| vars.get(name));
+    let key = vars.any_key(&GEMINI_KEYS, "gemini", own.as_deref(), keys);
+    if own.is_none() && key.is_none() {
+        return Err(ModelError::config(
+            "there is no key: set GEMINI_API_KEY, or GEMINI_BASE_URL to a server that needs none",
+        ));
+    }
+    Ok(ProviderChoice::Gemini { base_url: own.unwrap_or_else(|| GEMINI.to_owned()), key })
+}
+
+fn openrouter(vars: &Vars<'_>, keys: &KeySettings) -> Result<ProviderChoice, ModelError> {
+    let own = vars.get("OPENROUTER_BASE_URL");
+    let key = vars.any_key(&["OPENROUTER_API_KEY"], "openrouter", own.as_deref(), keys);
+    if own.is_none() && key.is_none() {
+        return Err(ModelError::config("there is no key: set OPENROUTER_API_KEY"));
+    }
+    Ok(ProviderChoice::OpenAiChat { base_url: own.unwrap_or_else(|| OPENROUTER.to_owned()), key })
+}
+
+/// A server on this machine. Keys of others do not go there.
+fn local(vars: &Vars<'_>, name: &str) -> Result<ProviderChoice, ModelError> {
+    let Some(server) = LocalServer::named(name) else {
+        let names = LocalServer::ALL.map(|server| server.name).join(", ");
+        return Err(ModelError::config(format!("HAFT_LOCAL is {name:?}; it can be {names}")));
+    };
+    let root = vars.get("HAFT_LOCAL_URL").unwrap_or_else(|| server.base_url(vars.0));
+    let root = root.trim_end_matches('/');
+    let base_url = if root.ends_with("/v1") { root.to_owned() } else { format!("{root}/v1") };
+    Ok(ProviderChoice::OpenAiChat { base_url, key: None })
 }
 
 fn foundry(vars: &Vars<'_>) -> Result<ProviderChoice, ModelError> {
@@ -325,8 +483,51 @@ mod tests {
             let got = chosen(&vars, &none);
             assert!(got.contains(want), "{vars:?}: {got}");
         }
-        let helper = KeySettings { helper: Some("print-key".to_owned()), helper_ttl: None, variables: None };
+        let helper = KeySettings { helper: Some("print-key".to_owned()), ..KeySettings::default() };
         assert!(chosen(&[("ANTHROPIC_API_KEY", "k")], &helper).contains("Helper"));
+        assert!(chosen(&[("HAFT_USE_OPENAI", "1")], &helper).contains("Helper"));
+        // A helper's key goes to the vendor, not to an address somebody named.
+        let elsewhere = [("HAFT_USE_OPENAI", "1"), ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")];
+        assert!(chosen(&elsewhere, &helper).contains("key: None"));
+    }
+
+    #[test]
+    fn what_people_have_is_chosen() {
+        let none = KeySettings::default();
+        let mut kept = KeySettings::default();
+        kept.stored.put("anthropic", StoredKey::Key("k".to_owned()));
+        kept.stored.put("gemini", StoredKey::Key("k".to_owned()));
+        for (vars, keys, want) in [
+            (vec![("GEMINI_API_KEY", "k")], &none, "Gemini { base_url: \"https://generativelanguage"),
+            (
+                vec![("GOOGLE_API_KEY", "k"), ("GEMINI_BASE_URL", "http://x")],
+                &none,
+                "Gemini { base_url: \"http://x\"",
+            ),
+            (vec![("GEMINI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")], &none, "Anthropic {"),
+            (vec![("HAFT_USE_GEMINI", "1")], &none, "set GEMINI_API_KEY"),
+            (vec![("HAFT_USE_GEMINI", "1"), ("GEMINI_BASE_URL", "http://x")], &kept, "key: None"),
+            (
+                vec![("OPENROUTER_API_KEY", "k")],
+                &none,
+                "OpenAiChat { base_url: \"https://openrouter.ai/api/v1\"",
+            ),
+            (
+                vec![("HAFT_LOCAL", "ollama")],
+                &none,
+                "OpenAiChat { base_url: \"http://127.0.0.1:11434/v1\", key: None",
+            ),
+            (vec![("HAFT_LOCAL", "ollama"), ("OLLAMA_HOST", "0.0.0.0:9")], &none, "http://127.0.0.1:9/v1"),
+            (vec![("HAFT_LOCAL", "vllm"), ("VLLM_BASE_URL", "http://h:1/v1/")], &none, "\"http://h:1/v1\""),
+            (vec![("HAFT_LOCAL", "ollama"), ("HAFT_LOCAL_URL", "http://h:1")], &none, "\"http://h:1/v1\""),
+            (vec![("HAFT_LOCAL", "toaster")], &none, "it can be ollama, lmstudio, vllm, llamacpp"),
+            (vec![], &kept, "Gemini {"),
+            (vec![("OPENAI_API_KEY", "k")], &kept, "OpenAiChat {"),
+            (vec![("ANTHROPIC_BASE_URL", "http://x")], &kept, "login: None"),
+        ] {
+            let got = chosen(&vars, keys);
+            assert!(got.contains(want), "{vars:?}: {got}");
+        }
     }
 
     #[cfg(feature = "bedrock")]

@@ -1,6 +1,6 @@
 //! What an HTTP error means.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use regex::Regex;
 use serde_json::Value;
@@ -13,6 +13,8 @@ pub(crate) const SHOWN: usize = 2000;
 /// The error of a status and its body, in any provider's form.
 pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
     let message = message_of(body);
+    // Google says of a wrong key that the request is wrong.
+    let status = if status == 400 && message.starts_with("API key ") { 401 } else { status };
     match status {
         401 | 403 => {
             ModelError::Auth { message: format!("the provider refused the key ({status}): {message}") }
@@ -34,6 +36,15 @@ pub(crate) fn of_status(status: u16, body: &[u8]) -> ModelError {
 fn code_of(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     [&value["error"]["code"], &value["code"]].into_iter().find_map(Value::as_str).map(str::to_owned)
+}
+
+/// How long a body says to wait, as Google's errors do (`"retryDelay": "34.5s"`).
+pub(crate) fn retry_delay(body: &[u8]) -> Option<Duration> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let details = value["error"]["details"].as_array()?;
+    let text = details.iter().find_map(|it| it["retryDelay"].as_str())?;
+    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// A refusal of the request itself.
@@ -219,5 +230,11 @@ mod tests {
         assert_eq!(message_of(br#"{"message":"aws"}"#), "aws");
         assert_eq!(message_of(b"plain"), "plain");
         assert_eq!(message_of(b""), "no message");
+        let google =
+            br#"{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}"#;
+        assert!(matches!(of_status(400, google), ModelError::Auth { .. }));
+        let busy = br#"{"error": {"code": 429, "details": [{"@type": "q"}, {"retryDelay": "34.5s"}]}}"#;
+        assert_eq!(retry_delay(busy), Some(Duration::from_millis(34_500)));
+        assert_eq!(retry_delay(br#"{"error": {"details": [{"retryDelay": "-1s"}]}}"#), None);
     }
 }

@@ -40,15 +40,16 @@ mod retry;
 mod schema;
 mod scripted;
 mod secret;
+mod stored;
 mod stream;
 mod tools;
 mod wire;
 
 pub use answer::Answer;
-pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport};
+pub use catalog::{Catalog, ModelInfo, Price, PriceAbove, ThinkingSupport, ToolCalls};
 #[cfg(feature = "bedrock")]
 pub use cloud::aws::AwsLogin;
-pub use env::{KeySettings, ProviderChoice};
+pub use env::{KeySettings, LocalServer, ProviderChoice};
 pub use error::ModelError;
 pub use event::{BadCall, CallProblem, Event, EventStream, Retry, StopReason};
 pub use key::{KeyHelper, KeySource};
@@ -67,5 +68,6 @@ pub use retry::{Patience, RetryPolicy};
 pub use schema::{WireSchema, wire_schema};
 pub use scripted::Scripted;
 pub use secret::Secret;
+pub use stored::{StoredKey, StoredKeys};
 pub use tools::{ToolDef, ToolLoading, ToolOrigin, ToolSet};
 pub use wire::{messages::FeatureBetas, openai::ChatOptions};

@@ -190,6 +190,13 @@ impl HttpProvider {
         let target = Target::Responses { base: base_url.to_owned() };
         Self::new("openai", Form::Responses, target, bearer(key), common)
     }
+
+    /// Google's Gemini API, or anything that speaks its form at `base_url`.
+    pub fn gemini(base_url: &str, key: Option<KeySource>, common: Common) -> Result<Self, ModelError> {
+        let auth = key.map_or(Auth::None, |key| Auth::Header { name: "x-goog-api-key", key });
+        let target = Target::Gemini { base: base_url.to_owned() };
+        Self::new("gemini", Form::Gemini, target, auth, common)
+    }
 }
 
 fn bearer(key: Option<KeySource>) -> Auth {

@@ -16,7 +16,7 @@ use self::{
 use crate::run;
 
 /// Written by the program from its own definitions.
-const GENERATED: &[&str] = &["docs/tools.md"];
+const GENERATED: &[&str] = &["docs/tools.md", "docs/flags.md"];
 
 /// Beginnings of environment variables that the program reads.
 const VARIABLES: &[&str] = &["HAFT_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "BASH_", "MCP_"];

@@ -2,6 +2,7 @@
 
 pub(crate) mod bedrock;
 pub(crate) mod chat;
+pub(crate) mod gemini;
 pub(crate) mod messages;
 pub(crate) mod responses;
 

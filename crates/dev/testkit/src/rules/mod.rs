@@ -2,6 +2,7 @@
 
 mod blocks;
 mod force;
+mod gemini;
 mod media;
 mod messages;
 mod openai;
@@ -83,6 +84,13 @@ impl RequestJudge<'_> {
                 let count = tokens::of_request(body, per_token);
                 if self.script.strict {
                     openai::check_chat(self.script, body, count)?;
+                }
+                Ok(count)
+            }
+            Form::Gemini => {
+                let count = tokens::of_request(body, per_token);
+                if self.script.strict {
+                    gemini::check(self.script, self.issued, model, body, count)?;
                 }
                 Ok(count)
             }

@@ -283,7 +283,7 @@ async fn turns_are_chosen_by_place_and_by_text() {
 #[tokio::test]
 async fn the_same_turn_has_the_same_bytes() {
     let turn = Turn::of([Piece::thinking("t"), Piece::text("x"), Piece::tool("Read", json!({"a": 1}))]);
-    for form in [Form::Messages, Form::Bedrock, Form::Chat, Form::Responses] {
+    for form in [Form::Messages, Form::Bedrock, Form::Chat, Form::Responses, Form::Gemini] {
         assert_eq!(turn.bytes(form, MODEL), turn.bytes(form, MODEL));
         assert!(!turn.bytes(form, MODEL).is_empty());
     }

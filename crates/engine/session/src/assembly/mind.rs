@@ -7,7 +7,7 @@ use haft_agent::{
     Restored,
     cassette::{Tape, TapeHeader},
 };
-use haft_model::{Catalog, Effort, Thinking};
+use haft_model::{Effort, Thinking};
 use haft_runtime::CallSession;
 use haft_tool::ContextChange;
 use haft_types::{Message, PermissionMode};
@@ -77,7 +77,7 @@ pub(super) fn agent(
             (header.settings.clone(), header.prompt.clone(), header.output_schema.clone())
         }
         None => {
-            let settings = agent_settings(premises, spec, model, &chosen.catalog);
+            let settings = agent_settings(premises, spec, model, chosen);
             (settings, prompt(premises, spec, model, &calls, told), model.output_schema.clone())
         }
     };
@@ -99,22 +99,24 @@ pub(super) fn agent(
 }
 
 /// The model that spec, variables and settings name.
-pub(crate) fn model_of(premises: &Premises, spec: &ModelSpec, catalog: &Catalog) -> String {
+pub(crate) fn model_of(premises: &Premises, spec: &ModelSpec, chosen: &ChosenProvider) -> String {
     let from_settings = || premises.loaded().settings.model.as_ref().map(|model| model.value.clone());
-    let names = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL"];
+    let names = ["HAFT_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL", "GEMINI_MODEL"];
     let from_env =
         || names.iter().find_map(|name| premises.variable(name).filter(|it| !it.trim().is_empty()));
     let model = spec.model.clone().or_else(from_env).or_else(from_settings);
-    catalog.resolve(model.as_deref().unwrap_or(DEFAULT_MODEL)).to_owned()
+    let default = if chosen.provider.name() == "gemini" { "gemini" } else { DEFAULT_MODEL };
+    chosen.catalog.resolve(model.as_deref().unwrap_or(default)).to_owned()
 }
 
 fn agent_settings(
     premises: &Premises,
     spec: &SessionSpec,
     model: &ModelSpec,
-    catalog: &Catalog,
+    chosen: &ChosenProvider,
 ) -> AgentSettings {
-    let mut settings = AgentSettings::new(model_of(premises, model, catalog));
+    let catalog = &chosen.catalog;
+    let mut settings = AgentSettings::new(model_of(premises, model, chosen));
     let fallback = model.fallback.clone().or_else(|| fallback_model(premises));
     settings.fallback_model = fallback.map(|name| catalog.resolve(&name).to_owned());
     settings.limits = model.limits;

@@ -1,6 +1,7 @@
 //! Puts a session together: settings → services → rules → tools → gate → agent.
 //! Each step takes what the steps before it made; the end is a finished value.
 
+mod classifier;
 mod keep;
 mod lsp;
 mod mind;
@@ -36,7 +37,7 @@ pub(crate) use self::{
 };
 pub use services::described_tools;
 
-use self::{keep::KeepInSettings, seen::restore_seen};
+use self::{classifier::ModelClassifier, keep::KeepInSettings, seen::restore_seen};
 use crate::{
     Asking, EventSender, Happening, OpenError, ServerStart, SessionSpec,
     agents::{
@@ -107,6 +108,11 @@ impl Assembly {
             Some(model) => Some(ChosenProvider::of(&premises, model)?),
             None => None,
         };
+        let classifier = ModelClassifier::of(&premises, chosen.as_ref());
+        if let Some(classifier) = &classifier {
+            let port: Arc<dyn haft_permission::Classifier> = Arc::clone(classifier) as _;
+            premises.classifier.set(port).ok();
+        }
         let memories = match &spec.model {
             Some(_) => Some(Memories::recall(&premises, &spec.log, &choice)?),
             None => None,
@@ -189,6 +195,9 @@ impl Assembly {
                 skills.serve(ParentCalls::of(&agent.tools), agent.orders.clone());
                 servers.sampler.answer_with(Arc::clone(&chosen.provider), &agent.settings.model);
                 servers.sampler.charge_to(&agent.ledger);
+                if let Some(classifier) = &classifier {
+                    classifier.charge_to(&agent.ledger);
+                }
                 if let Some(services) = &services {
                     services.charge_to(&agent);
                     services.tell_news_to(&agent);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_model::{
     AnthropicLogin, Catalog, Common, ImageLimit, KeySettings, KeySource, MediaPort, Provider, ProviderChoice,
-    ShrunkImage,
+    ShrunkImage, StoredKeys,
 };
 use haft_tools::read::MediaWork;
 use tokio::runtime::RuntimeFlavor;
@@ -43,12 +43,13 @@ impl ChosenProvider {
             helper: premises.text_setting("apiKeyHelper"),
             helper_ttl: None::<Duration>,
             variables: Some(premises.variables.clone()),
+            stored: stored_keys(premises)?,
         };
         let failed = |err: &dyn std::fmt::Display| OpenError::Start(err.to_string());
         let choice = ProviderChoice::from_env(&env, &keys).map_err(|err| failed(&err))?;
         if let ProviderChoice::Anthropic { login: AnthropicLogin::ApiKey(KeySource::Env(_)), .. } = choice {
-            let help = "there is no key: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, or choose with --provider), \
-                        or ANTHROPIC_BASE_URL to a server that needs none; `haft demo` needs nothing";
+            let help = "there is no key: run `haft login`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, \
+                        or choose with --provider: `haft models` shows servers on this machine), or ANTHROPIC_BASE_URL to a server that needs none; `haft demo` needs nothing";
             return Err(OpenError::NoKey(help.to_owned()));
         }
         check_address(premises, overrides, &choice)?;
@@ -59,6 +60,29 @@ impl ChosenProvider {
         let common = Common { catalog: Arc::clone(&catalog), media: Some(media), ..Common::from_env(&env) };
         let provider = choice.build(common).map_err(|err| failed(&err))?;
         Ok(Self { provider: Arc::new(provider), catalog, key_source, searches_at })
+    }
+}
+
+/// Variables that say where a server of the Chat Completions form is.
+const OPENAI_ADDRESSES: [&str; 7] = [
+    "OPENAI_BASE_URL",
+    "OPENROUTER_BASE_URL",
+    "HAFT_LOCAL_URL",
+    "OLLAMA_HOST",
+    "LMSTUDIO_BASE_URL",
+    "VLLM_BASE_URL",
+    "LLAMACPP_BASE_URL",
+];
+
+/// The keys that `haft login` has kept.
+fn stored_keys(premises: &Premises) -> Result<StoredKeys, OpenError> {
+    let path = premises.state_dir().join("credentials.json");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            StoredKeys::parse(&text).map_err(|err| OpenError::Spec(format!("{}: {err}", path.display())))
+        }
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(StoredKeys::default()),
+        Err(err) => Err(OpenError::Spec(format!("{}: {err}", path.display()))),
     }
 }
 
@@ -80,7 +104,10 @@ fn check_address(
             &["ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_API_KEY"],
         ),
         ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
-            (&["OPENAI_BASE_URL"], &["OPENAI_API_KEY"])
+            (&OPENAI_ADDRESSES, &["OPENAI_API_KEY", "OPENROUTER_API_KEY"])
+        }
+        ProviderChoice::Gemini { .. } => {
+            (&["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"], &["GEMINI_API_KEY", "GOOGLE_API_KEY"])
         }
         ProviderChoice::Vertex { .. } => (&["ANTHROPIC_VERTEX_BASE_URL"], &["ANTHROPIC_VERTEX_ACCESS_TOKEN"]),
         _ => (&["ANTHROPIC_BEDROCK_BASE_URL"], &["AWS_BEARER_TOKEN_BEDROCK"]),
@@ -96,6 +123,7 @@ fn check_address(
             | ProviderChoice::Foundry { .. }
             | ProviderChoice::OpenAiChat { .. }
             | ProviderChoice::OpenAiResponses { .. }
+            | ProviderChoice::Gemini { .. }
     );
     let helper = premises.is_foreign_setting("apiKeyHelper").then_some("apiKeyHelper");
     let login =
@@ -153,8 +181,9 @@ fn key_source(choice: &ProviderChoice, env: &dyn Fn(&str) -> Option<String>, key
             named(&["ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_API_KEY"])
         }
         ProviderChoice::OpenAiChat { .. } | ProviderChoice::OpenAiResponses { .. } => {
-            named(&["OPENAI_API_KEY"])
+            named(&["OPENAI_API_KEY", "OPENROUTER_API_KEY"])
         }
+        ProviderChoice::Gemini { .. } => named(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
         ProviderChoice::Vertex { .. } => String::from("google"),
         _ => String::from("aws"),
     }

@@ -10,7 +10,7 @@ mod walls;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use haft_agent::{MaskedResults, Masker, cassette::TapePlaces};
@@ -19,7 +19,7 @@ use haft_config::{
     TrustMode,
 };
 use haft_model::Catalog;
-use haft_permission::Policy;
+use haft_permission::{Classifier, Policy};
 use haft_process::Leftover;
 use haft_runtime::Features;
 use haft_shell::run::Shell;
@@ -65,6 +65,8 @@ pub struct Premises {
     /// Knows the secrets of the session: those of its variables, and those that
     /// calls come across.
     pub(crate) masker: Masker,
+    /// Who answers in the person's place in auto mode, once somebody does.
+    pub(crate) classifier: OnceLock<Arc<dyn Classifier>>,
 }
 
 impl Premises {
@@ -103,6 +105,7 @@ impl Premises {
             permissions: spec.permissions.clone(),
             settings_spec: Mutex::new(spec.settings.clone()),
             masker,
+            classifier: OnceLock::new(),
         })
     }
 

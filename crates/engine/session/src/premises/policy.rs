@@ -76,6 +76,9 @@ pub(super) fn policy(premises: &Premises) -> Result<Policy, OpenError> {
     if permissions.block_writes_outside_working_directories {
         builder = builder.writes_outside(Boundary::Deny);
     }
+    if let Some(classifier) = premises.classifier.get() {
+        builder = builder.classifier(Arc::clone(classifier));
+    }
     let policy = builder.build();
     if spec.origin == RuleOrigin::Program
         && let Some(warning) = policy.warnings().iter().find(|it| it.rule.origin.label == origin.label)

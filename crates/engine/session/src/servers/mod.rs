@@ -317,7 +317,7 @@ impl SessionServers {
             let spec = ModelSpec::default();
             match ChosenProvider::of(&self.premises, &spec) {
                 Ok(chosen) => {
-                    let model = model_of(&self.premises, &spec, &chosen.catalog);
+                    let model = model_of(&self.premises, &spec, &chosen);
                     self.sampler.answer_with(chosen.provider, &model);
                 }
                 Err(why) => self.premises.events.notice(format!("MCP servers cannot ask a model: {why}")),

@@ -17,8 +17,10 @@ pub(super) fn what_to_do(problem: &str) -> Vec<String> {
     }
     vec![
         String::from("There is no key for a model yet. One of these, then start haft again:"),
-        String::from("  export ANTHROPIC_API_KEY=…   or   export OPENAI_API_KEY=…"),
-        String::from("  export ANTHROPIC_BASE_URL=http://localhost:…   a server that needs no key"),
+        String::from(
+            "  haft login   keeps a key; or export ANTHROPIC_API_KEY=… (OPENAI_…, GEMINI_…, OPENROUTER_…)",
+        ),
+        String::from("  haft models   shows servers on this machine: haft --provider ollama needs no key"),
         String::from("  haft demo   shows a recorded model at work: no key, no network"),
     ]
 }

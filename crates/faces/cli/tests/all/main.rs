@@ -14,6 +14,7 @@ mod acp_clients;
 mod acp_questions;
 mod acp_random;
 mod agents;
+mod auto_mode;
 mod common;
 mod corpora;
 mod cost;
@@ -27,12 +28,14 @@ mod editor_kits;
 mod faces;
 mod file_rows;
 mod files;
+mod first_hour;
 #[path = "common/flapping.rs"]
 mod flapping;
 mod headless;
 #[path = "common/hosts.rs"]
 mod hosts;
 mod ide_bridge;
+mod import;
 mod log_lines;
 mod lsp;
 mod mcp;

@@ -66,6 +66,12 @@ impl LintRules {
         }
     }
 
+    /// The rules of Google's Gemini API. What was thought is not sent back, but
+    /// what it was signed with is.
+    pub fn gemini() -> Self {
+        Self { thinking: ThinkingRule::All, ..Self::chat() }
+    }
+
     /// The rules of OpenAI's Responses.
     pub fn responses() -> Self {
         Self { thinking: ThinkingRule::Signed, ..Self::chat() }
@@ -308,6 +314,8 @@ impl LintState {
             // Only the wire knows what an item is; it has been looked up.
             Cure::Item(_) => None,
             Cure::MaxTokens(_) | Cure::Room { .. } => Some("max_tokens".to_owned()),
+            // The engine remembers it of the model.
+            Cure::PromptTools => None,
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Cure {
     Tool(usize),
     /// Leave out a field the provider does not know.
     Field(String),
+    /// Describe the tools in words: the server or the model knows no calls.
+    PromptTools,
     /// Do not ask for a beta feature; an empty name means all of them.
     Beta(String),
     /// Ask for a shorter answer: the model writes no longer ones.
@@ -77,7 +79,7 @@ static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
     Some(Patterns {
         place: Regex::new(r"messages[.\[]+(\d+)\]?\.content[.\[]+(\d+)").ok()?,
         inner: Regex::new(r"^\]?\.tool_result\.content[.\[]+(\d+)").ok()?,
-        item: Regex::new(r"(?:messages|input)[.\[]+(\d+)\]").ok()?,
+        item: Regex::new(r"(?:messages|input|contents)[.\[]+(\d+)\]").ok()?,
         tool: Regex::new(r"tools[.\[]+(\d+)\]?\.").ok()?,
         beta: Regex::new(
             r"Unexpected value\(s\) `([^`]+)` for the `anthropic-beta` header|invalid beta flag",
@@ -104,6 +106,9 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
     if is_about_thinking(message) {
         return Some(Cure::Thinking);
     }
+    if is_about_calls(message) {
+        return Some(Cure::PromptTools);
+    }
     if let Some(field) = unknown_field(message) {
         return Some(Cure::Field(field));
     }
@@ -121,6 +126,19 @@ pub(crate) fn diagnose(message: &str) -> Option<Cure> {
     }
     let found = patterns.item.captures(message)?;
     Some(Cure::Item(found[1].parse().ok()?))
+}
+
+/// What servers of local models say when a model, or how they were started,
+/// knows no calls.
+fn is_about_calls(message: &str) -> bool {
+    [
+        "does not support tools",
+        "tools param requires --jinja",
+        "--enable-auto-tool-choice",
+        "tool use is not supported",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
 }
 
 fn is_about_thinking(message: &str) -> bool {

@@ -9,10 +9,13 @@ use serde_json::{Map, Value, json};
 use super::{
     Encoded, MessageCache, Meter, Size,
     cache::BodyPiece,
+    chat_prompted,
     messages_content::WireMedia,
     openai::{ChatOptions, append_fields, append_raw, data_url, split_result, system_text, tools},
 };
-use crate::{ModelInfo, Request, ThinkingSupport, ToolChoice, lint::Linted, tools::WireTool};
+use crate::{
+    ModelInfo, Request, Thinking, ThinkingSupport, ToolCalls, ToolChoice, lint::Linted, tools::WireTool,
+};
 
 /// Everything the encoder needs besides the request.
 pub(crate) struct Encoder<'a> {
@@ -29,9 +32,11 @@ impl Encoder<'_> {
         let mut out = Vec::with_capacity(64 * 1024);
         out.push(b'{');
         append_raw(&mut out, "model", json!(request.model).to_string().as_bytes());
-        let tools = tools(linted, "chat", tool_value).unwrap_or_default();
+        let prompted = self.info.tool_calls == ToolCalls::Prompted;
+        let tools = if prompted { None } else { tools(linted, "chat", tool_value) };
+        let tools = tools.unwrap_or_default();
         let mut size = Size { text: out.len() + tools.len(), media: 0 };
-        let origins = self.messages(&mut out, request, &mut size);
+        let origins = self.messages(&mut out, linted, &mut size);
         if !tools.is_empty() {
             // Behind the conversation: they may grow, and it does not change.
             append_raw(&mut out, "tools", &tools);
@@ -42,11 +47,16 @@ impl Encoder<'_> {
         Encoded { body: Bytes::from(out), betas: Vec::new(), size, origins }
     }
 
-    fn messages(&self, out: &mut Vec<u8>, request: &Request, size: &mut Size) -> Vec<(usize, Option<usize>)> {
+    fn messages(&self, out: &mut Vec<u8>, linted: &Linted, size: &mut Size) -> Vec<(usize, Option<usize>)> {
         self.cache.sweep();
+        let request = &linted.request;
+        let prompted = self.info.tool_calls == ToolCalls::Prompted;
         let mut origins = Vec::new();
         append_raw(out, "messages", b"[");
-        let system = system_text(request);
+        let system = match prompted {
+            true => chat_prompted::system(linted, &system_text(request)),
+            false => system_text(request),
+        };
         if !system.is_empty() {
             let message = json!({"role": self.options.system_role, "content": system});
             size.text += system.len();
@@ -54,7 +64,11 @@ impl Encoder<'_> {
             origins.push((usize::MAX, None));
         }
         for (at, message) in request.messages.iter().enumerate() {
-            let piece = self.cache.get(message, || encode_message(message, self.options));
+            // The cache holds the server's own form.
+            let piece = match prompted {
+                true => prompted_message(message),
+                false => self.cache.get(message, || encode_message(message, self.options)),
+            };
             if !piece.bytes.is_empty() {
                 if out.last() != Some(&b'[') {
                     out.push(b',');
@@ -73,7 +87,7 @@ impl Encoder<'_> {
         let request = &linted.request;
         let mut fields = Map::new();
         let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        if !linted.sent_tools().is_empty() {
+        if !linted.sent_tools().is_empty() && self.info.tool_calls == ToolCalls::Native {
             match &request.tool_choice {
                 ToolChoice::Auto => {}
                 ToolChoice::Any => {
@@ -87,7 +101,11 @@ impl Encoder<'_> {
                 }
             }
         }
-        if let (Some(effort), ThinkingSupport::Effort) = (request.effort, self.info.thinking) {
+        if self.options.reasoning_object {
+            if let Some(reasoning) = reasoning_object(request, self.info) {
+                set("reasoning", reasoning);
+            }
+        } else if let (Some(effort), ThinkingSupport::Effort) = (request.effort, self.info.thinking) {
             set("reasoning_effort", json!(effort.as_str()));
         }
         if let Some(schema) = &request.output_schema {
@@ -114,6 +132,24 @@ impl Encoder<'_> {
         fields.extend(request.extra.clone());
         fields
     }
+}
+
+/// What a router of many providers is told about thinking, whoever answers.
+fn reasoning_object(request: &Request, info: &ModelInfo) -> Option<Value> {
+    match (request.thinking, request.effort) {
+        (_, Some(effort)) => Some(json!({"effort": effort.as_str()})),
+        (Thinking::Budget { tokens }, None) => Some(json!({"max_tokens": tokens})),
+        (Thinking::Adaptive, None) => Some(json!({"enabled": true})),
+        (Thinking::Off, None) if info.thinking != ThinkingSupport::Always => Some(json!({"enabled": false})),
+        _ => None,
+    }
+}
+
+fn prompted_message(message: &Message) -> BodyPiece {
+    let mut media = WireMedia::default();
+    let bytes = chat_prompted::message(message, &mut media).to_string();
+    let size = Size { text: bytes.len().saturating_sub(media.bytes), media: media.tokens };
+    BodyPiece { bytes: Bytes::from(bytes), size, items: Arc::from([None]) }
 }
 
 fn tool_value(tool: &WireTool) -> Value {

@@ -1,7 +1,8 @@
 use serde_json::Value;
 
 use super::{
-    Assembler, chat_events::ChatDecoder, messages_events::MessagesDecoder, responses_events::ResponsesDecoder,
+    Assembler, chat_events::ChatDecoder, gemini_events::GeminiDecoder, messages_events::MessagesDecoder,
+    responses_events::ResponsesDecoder,
 };
 use crate::{Event, ModelError};
 
@@ -10,6 +11,7 @@ pub(crate) enum Decoder {
     Messages(MessagesDecoder),
     Chat(ChatDecoder),
     Responses(ResponsesDecoder),
+    Gemini(GeminiDecoder),
 }
 
 impl Decoder {
@@ -19,6 +21,7 @@ impl Decoder {
             Self::Messages(decoder) => decoder.feed(data),
             Self::Chat(decoder) => decoder.feed(data),
             Self::Responses(decoder) => decoder.feed(data),
+            Self::Gemini(decoder) => decoder.feed(data),
         }
     }
 
@@ -28,6 +31,7 @@ impl Decoder {
             Self::Messages(decoder) => decoder.end(),
             Self::Chat(decoder) => decoder.end(),
             Self::Responses(decoder) => decoder.end(),
+            Self::Gemini(decoder) => decoder.end(),
         }
     }
 
@@ -37,6 +41,7 @@ impl Decoder {
             Self::Messages(decoder) => decoder.whole(body),
             Self::Chat(decoder) => decoder.whole(body),
             Self::Responses(decoder) => decoder.whole(body),
+            Self::Gemini(decoder) => decoder.whole(body),
         }
     }
 
@@ -45,6 +50,7 @@ impl Decoder {
             Self::Messages(decoder) => decoder.assembler(),
             Self::Chat(decoder) => decoder.assembler(),
             Self::Responses(decoder) => decoder.assembler(),
+            Self::Gemini(decoder) => decoder.assembler(),
         }
     }
 }

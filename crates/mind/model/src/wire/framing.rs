@@ -28,7 +28,9 @@ impl Framing {
         match form {
             #[cfg(feature = "bedrock")]
             Form::Messages(Host::Bedrock) => Self::event_stream(),
-            Form::Messages(_) | Form::Chat(_) | Form::Responses => Self::Sse(SseParser::default()),
+            Form::Messages(_) | Form::Chat(_) | Form::Responses | Form::Gemini => {
+                Self::Sse(SseParser::default())
+            }
         }
     }
 

@@ -20,6 +20,9 @@ pub struct ChatOptions {
     pub stream_usage: bool,
     /// Whether to send reasoning back, for servers that want it.
     pub send_reasoning: bool,
+    /// Whether thinking is asked for with an object (`reasoning`), as routers of
+    /// many providers want it, instead of `reasoning_effort`.
+    pub reasoning_object: bool,
 }
 
 impl Default for ChatOptions {
@@ -29,6 +32,7 @@ impl Default for ChatOptions {
             system_role: "system".to_owned(),
             stream_usage: true,
             send_reasoning: false,
+            reasoning_object: false,
         }
     }
 }
@@ -40,6 +44,7 @@ impl ChatOptions {
         if base_url.contains("api.openai.com") {
             "max_completion_tokens".clone_into(&mut options.limit_field);
         }
+        options.reasoning_object = base_url.contains("openrouter.ai");
         options
     }
 }

@@ -10,13 +10,14 @@ use super::{
     Decoder,
     chat_events::{ChatDecoder, Dialects},
     framing::Framing,
+    gemini_events::GeminiDecoder,
     messages_events::MessagesDecoder,
     responses_events::ResponsesDecoder,
     sse::SseParser,
 };
 use crate::{Answer, Event, ModelError, StopReason, ToolSet};
 
-const FORMS: [Form; 3] = [Form::Messages, Form::Chat, Form::Responses];
+const FORMS: [Form; 4] = [Form::Messages, Form::Chat, Form::Responses, Form::Gemini];
 
 fn reader(form: Form) -> (Framing, Decoder) {
     let tools = Arc::new(ToolSet::default());
@@ -25,6 +26,7 @@ fn reader(form: Form) -> (Framing, Decoder) {
         Form::Messages => (sse, Decoder::Messages(MessagesDecoder::new("m", tools))),
         Form::Chat => (sse, Decoder::Chat(ChatDecoder::new("m", tools, Dialects::Ignored))),
         Form::Responses => (sse, Decoder::Responses(ResponsesDecoder::new("m", tools))),
+        Form::Gemini => (sse, Decoder::Gemini(GeminiDecoder::new("m", tools))),
         #[cfg(feature = "bedrock")]
         Form::Bedrock => (Framing::event_stream(), Decoder::Messages(MessagesDecoder::new("m", tools))),
         #[cfg(not(feature = "bedrock"))]

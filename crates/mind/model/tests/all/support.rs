@@ -42,6 +42,10 @@ pub fn responses(mock: &MockModel, common: Common) -> HttpProvider {
         .unwrap()
 }
 
+pub fn gemini(mock: &MockModel, common: Common) -> HttpProvider {
+    HttpProvider::gemini(&mock.url(), Some(KeySource::value("sk-test")), common).unwrap()
+}
+
 pub fn foundry(mock: &MockModel, common: Common) -> HttpProvider {
     let login = haft_model::FoundryLogin::ApiKey(KeySource::value("sk-test"));
     HttpProvider::foundry(&format!("{}/anthropic", mock.url()), login, common).unwrap()
@@ -78,6 +82,8 @@ pub fn forms() -> Vec<(&'static str, &'static str, Make)> {
         ("bedrock", "us.anthropic.claude-opus-4-6-v1:0", bedrock),
         ("chat", "gpt-5", chat),
         ("responses", "gpt-5", responses),
+        ("gemini", "gemini-3.1-pro-preview", gemini),
+        ("gemini", "gemini-2.5-flash", gemini),
     ]
 }
 

@@ -1,0 +1,173 @@
+//! What the machine offers.
+
+use std::{
+    io::IsTerminal as _,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use haft_session::{CallLimits, Premises, WallDemand};
+
+use super::Finding;
+use crate::{login_command::found_in, update_command::InstallChannel};
+
+pub(super) fn program() -> Finding {
+    let (channel, program) = InstallChannel::here();
+    let from = format!("haft {} from {} ({})", env!("CARGO_PKG_VERSION"), channel.name, program.display());
+    Finding::ok("program", from)
+}
+
+/// Other programs of our name in the search path: the first one is what people
+/// start.
+pub(super) fn twins() -> Option<Finding> {
+    let own = std::env::current_exe().and_then(|it| it.canonicalize()).ok()?;
+    let path = std::env::var_os("PATH")?;
+    let mut others: Vec<PathBuf> = std::env::split_paths(&path)
+        .map(|dir| dir.join("haft"))
+        .filter(|it| it.is_file())
+        .filter_map(|it| it.canonicalize().ok())
+        .filter(|it| *it != own)
+        .collect();
+    others.dedup();
+    let first = others.first()?;
+    let found = format!("another program named haft is in PATH: {}", first.display());
+    Some(Finding::warn("twins", found, "remove one of them, or start this one by its path"))
+}
+
+/// Whether what Haft keeps can be written, and by nobody else.
+pub(super) fn home(premises: &Premises) -> Finding {
+    const NAME: &str = "home";
+    let state = premises.state_dir();
+    if premises.home.is_none() && premises.variable("HAFT_CONFIG_DIR").is_none() {
+        let found = format!("HOME is not set; sessions are kept in {}", state.display());
+        return Finding::warn(NAME, found, "set HOME or HAFT_CONFIG_DIR to keep sessions, trust and keys");
+    }
+    let mut there: &Path = &state;
+    while !there.exists() {
+        match there.parent() {
+            Some(parent) => there = parent,
+            None => break,
+        }
+    }
+    let probe = there.join(format!(".haft-doctor-{}", std::process::id()));
+    if let Err(err) = std::fs::write(&probe, b"") {
+        let found = format!("{} cannot be written: {err}", there.display());
+        let remedy =
+            "make it writable, or set HAFT_CONFIG_DIR to a directory that is; until then nothing is kept";
+        return Finding::fail(NAME, found, remedy);
+    }
+    let _ = std::fs::remove_file(&probe);
+    let mode = std::fs::metadata(&state).map(|it| it.mode() & 0o777).unwrap_or(0o700);
+    if mode & 0o022 != 0 {
+        let found = format!("{} can be written by others (mode {mode:o})", state.display());
+        return Finding::fail(NAME, found, format!("chmod go-w {}", state.display()));
+    }
+    Finding::ok(NAME, format!("{} can be written", state.display()))
+}
+
+/// What a program prints about itself.
+fn version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let text = String::from_utf8_lossy(&output.ok()?.stdout).into_owned();
+    text.lines().next().map(str::to_owned)
+}
+
+fn found(premises: &Premises, name: &str) -> Option<PathBuf> {
+    found_in(premises.variables.os_text("PATH").as_deref(), name)
+}
+
+pub(super) fn shell(premises: &Premises) -> Finding {
+    let shells = ["bash", "zsh", "sh"];
+    match shells.iter().find_map(|name| Some((*name, found(premises, name)?))) {
+        Some(("sh", path)) => Finding::warn(
+            "shell",
+            format!("only {}", path.display()),
+            "install bash: models write commands for it",
+        ),
+        Some((_, path)) => Finding::ok("shell", path.display().to_string()),
+        None => Finding::fail("shell", "neither bash, zsh nor sh is in PATH", "install bash, or repair PATH"),
+    }
+}
+
+pub(super) fn git(premises: &Premises) -> Finding {
+    match found(premises, "git") {
+        Some(path) => Finding::ok("git", version(&path).unwrap_or_else(|| path.display().to_string())),
+        None => Finding::warn(
+            "git",
+            "not in PATH",
+            "install git: without it there are no worktrees, reviews and no state of the repository",
+        ),
+    }
+}
+
+pub(super) fn sandbox(premises: &Premises) -> Finding {
+    const NAME: &str = "sandbox";
+    let walls = &premises.walls;
+    let looked = || -> Result<(bool, String), String> {
+        let rules = premises.policy().map_err(|err| err.to_string())?;
+        let fence = || rules.fence(&premises.cwd, premises.home.as_deref());
+        let limits =
+            CallLimits { wanted: WallDemand::ByName, read_only: rules.forbids_changes(), fence: &fence };
+        let report = walls.report(&walls.policy(&limits)?)?;
+        let backend = report.backend.map(|it| format!("{it:?}").to_lowercase());
+        let state = if walls.is_wanted() { "on" } else { "off (sandbox.enabled)" };
+        Ok(match backend {
+            Some(backend) => (true, format!("{state}; works with {backend}")),
+            None => (false, format!("{state}; nothing here can hold commands")),
+        })
+    };
+    match looked() {
+        Ok((true, found)) => Finding::ok(NAME, found),
+        Ok((false, found)) if walls.is_wanted() => {
+            Finding::fail(NAME, found, "`haft sandbox check` says why")
+        }
+        Ok((false, found)) => {
+            Finding::warn(NAME, found, "`haft sandbox check` says why; installing bubblewrap often helps")
+        }
+        Err(why) => Finding::warn(NAME, why, "`haft sandbox check` says more"),
+    }
+}
+
+/// Where systems keep the certificates that servers are told by.
+const CERTIFICATES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+];
+
+pub(super) fn certificates() -> Finding {
+    let said = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().find_map(std::env::var_os).map(PathBuf::from);
+    let there = said.into_iter().chain(CERTIFICATES.map(PathBuf::from)).find(|it| it.exists());
+    match there {
+        Some(path) => Finding::ok("certificates", path.display().to_string()),
+        None if cfg!(target_os = "macos") => Finding::ok("certificates", "the system's"),
+        None => Finding::warn(
+            "certificates",
+            "this system has none, so no https server can be trusted",
+            "install ca-certificates, or set SSL_CERT_FILE",
+        ),
+    }
+}
+
+pub(super) fn terminal() -> Finding {
+    const NAME: &str = "terminal";
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Finding::ok(NAME, "none here: haft -p works without one");
+    }
+    let kind = std::env::var("TERM").unwrap_or_default();
+    if kind.is_empty() || kind == "dumb" {
+        let remedy = "set TERM to what your terminal is, for example xterm-256color";
+        return Finding::warn(NAME, format!("TERM is {kind:?}: no colours, no full screen"), remedy);
+    }
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.iter().find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
+    let locale = locale.unwrap_or_default();
+    if !locale.to_ascii_lowercase().replace('-', "").contains("utf8") {
+        let remedy = "set LANG to a UTF-8 locale, for example C.UTF-8";
+        return Finding::warn(NAME, format!("{kind}; the locale {locale:?} is not UTF-8"), remedy);
+    }
+    Finding::ok(NAME, format!("{kind}, {locale}"))
+}

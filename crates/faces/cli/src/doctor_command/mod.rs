@@ -1,0 +1,132 @@
+//! `haft doctor`: whether it works here, and what to do where it does not.
+//!
+//! Nothing is sent anywhere unless somebody says `--online`, no key ever is,
+//! and nothing is written but a file that is made and removed to see whether
+//! that is possible, and what the sandbox keeps for itself.
+
+mod machine;
+mod setup;
+
+use std::{process::ExitCode, time::Instant};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    args::Options,
+    models_command::columns,
+    output::{Ended, print_bytes, print_line},
+    setup_args::DoctorArgs,
+    show, spec,
+    update_command::InstallChannel,
+};
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Health {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) name: &'static str,
+    pub(crate) health: Health,
+    /// What was found.
+    pub(crate) found: String,
+    /// What to do about it; empty where there is nothing to do.
+    #[serde(rename = "do")]
+    pub(crate) remedy: String,
+}
+
+impl Finding {
+    pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, health: Health::Ok, found: found.into(), remedy: String::new() }
+    }
+
+    pub(crate) fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, health: Health::Warn, found: found.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, health: Health::Fail, found: found.into(), remedy: remedy.into() }
+    }
+}
+
+pub(crate) fn run(args: &DoctorArgs, options: &Options) -> Ended {
+    let (_, program) = InstallChannel::here();
+    if args.binary {
+        print_line(&program.display().to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let began = Instant::now();
+    let findings = findings(options, args.online);
+    let took = began.elapsed().as_millis();
+    let worst = |health: Health| findings.iter().any(|it| it.health == health);
+    if options.json {
+        let line = json!({"ok": !worst(Health::Fail), "checks": findings, "took_ms": took});
+        print_line(&line.to_string())?;
+    } else {
+        print_bytes(show::clean(&text(&findings)).as_bytes())?;
+        print_line(match (worst(Health::Fail), worst(Health::Warn)) {
+            (true, _) => "\nIt does not work yet: see the lines with ✗.",
+            (false, true) => "\nIt works; the lines with ! say what could be better.",
+            (false, false) => "\nIt works.",
+        })?;
+    }
+    Ok(ExitCode::from(u8::from(worst(Health::Fail))))
+}
+
+/// Everything that is looked at.
+pub(crate) fn findings(options: &Options, online: bool) -> Vec<Finding> {
+    let mut out = vec![machine::program()];
+    out.extend(machine::twins());
+    match spec::premises(options) {
+        Ok(premises) => {
+            out.push(setup::key(&premises));
+            out.push(machine::home(&premises));
+            out.extend(setup::settings(&premises));
+            out.push(setup::mcp(&premises));
+            out.push(machine::shell(&premises));
+            out.push(machine::git(&premises));
+            out.push(machine::sandbox(&premises));
+            out.push(setup::timer(&premises));
+            out.push(setup::web_search(&premises));
+            if online {
+                out.extend(setup::reach(&premises));
+            }
+        }
+        Err(failure) => {
+            let why = match failure {
+                crate::output::Failure::Message(text) => text,
+                crate::output::Failure::ClosedPipe => String::from("standard output is closed"),
+            };
+            out.push(Finding::fail("settings", why, "repair this first; the rest was not looked at"));
+        }
+    }
+    out.push(Finding::ok("search", "built in; ripgrep is not needed"));
+    out.push(machine::certificates());
+    out.push(machine::terminal());
+    out
+}
+
+fn text(findings: &[Finding]) -> String {
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for it in findings {
+        let mark = match it.health {
+            Health::Ok => "✓",
+            Health::Warn => "!",
+            Health::Fail => "✗",
+        };
+        let mut lines = it.found.lines();
+        rows.push([mark.to_owned(), it.name.to_owned(), lines.next().unwrap_or_default().to_owned()]);
+        rows.extend(lines.map(|line| [String::new(), String::new(), line.to_owned()]));
+        if !it.remedy.is_empty() {
+            rows.push([String::new(), String::new(), format!("→ {}", it.remedy)]);
+        }
+    }
+    columns(&rows)
+}

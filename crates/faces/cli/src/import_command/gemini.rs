@@ -1,0 +1,237 @@
+//! The Gemini CLI: `settings.json`, `GEMINI.md`, commands, agents, skills.
+
+use std::path::Path;
+
+use haft_config::{McpScope, Scope};
+use serde_json::{Map, Value, json};
+
+use super::{ImportPlaces, dirs_with, files_in, jsonc, plan::ImportPlan, rules, text_of};
+
+pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+    let user = places.home.join(".gemini");
+    let project = places.project.join(".gemini");
+    let ours = places.project.join(".haft");
+    settings(&user.join("settings.json"), Scope::User, McpScope::User, plan);
+    settings(&project.join("settings.json"), Scope::Project, McpScope::Project, plan);
+    for (from, to) in [(&user, plan.state.clone()), (&project, ours)] {
+        commands(&from.join("commands"), &to.join("commands"), "", plan);
+        for path in files_in(&from.join("agents"), "md") {
+            if let (Some(text), Some(name)) = (text_of(&path), path.file_name()) {
+                plan.file(path.display().to_string(), to.join("agents").join(name), text);
+            }
+        }
+        for dir in dirs_with(&from.join("skills"), "SKILL.md") {
+            if let Some(name) = dir.file_name() {
+                let target = to.join("skills").join(name);
+                plan.tree(dir, target);
+            }
+        }
+        if from.join("extensions").is_dir() {
+            plan.not_taken(
+                from.join("extensions").display().to_string(),
+                "an extension is a program of its own; `haft mcp add` takes its server",
+            );
+        }
+    }
+    memory(&user.join("GEMINI.md"), &plan.state.join("AGENTS.md"), plan);
+    memory(&places.project.join("GEMINI.md"), &places.project.join("AGENTS.md"), plan);
+    for name in ["oauth_creds.json", ".env"] {
+        let path = user.join(name);
+        if path.is_file() {
+            plan.not_taken(
+                path.display().to_string(),
+                "a login is not copied; `haft login gemini` keeps a key",
+            );
+        }
+    }
+}
+
+/// What every session should know, where Haft has nothing yet.
+fn memory(from: &Path, to: &Path, plan: &mut ImportPlan) {
+    let Some(text) = text_of(from) else { return };
+    let dir = to.parent().unwrap_or(to);
+    if dir.join("CLAUDE.md").is_file() {
+        return plan.not_taken(
+            from.display().to_string(),
+            format!("{} is read instead", dir.join("CLAUDE.md").display()),
+        );
+    }
+    plan.file(from.display().to_string(), to.to_owned(), text);
+}
+
+/// Commands in TOML, also in directories, which name spaces are made of.
+fn commands(from: &Path, to: &Path, inside: &str, plan: &mut ImportPlan) {
+    for path in files_in(from, "toml") {
+        let theirs = path.display().to_string();
+        let Some(text) = text_of(&path) else { continue };
+        let Ok(command) = toml::from_str::<Map<String, Value>>(&text) else {
+            plan.not_taken(theirs, "it is broken");
+            continue;
+        };
+        let prompt = command.get("prompt").and_then(Value::as_str).unwrap_or_default();
+        if prompt.contains("!{") || prompt.contains("@{") {
+            plan.not_taken(
+                theirs,
+                "it runs commands or reads files while it is written; write it anew as a skill",
+            );
+            continue;
+        }
+        let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let about = command.get("description").and_then(Value::as_str).unwrap_or_default();
+        let head = if about.is_empty() {
+            String::new()
+        } else {
+            format!("---\ndescription: {}\n---\n", json!(about))
+        };
+        let text = format!("{head}{}\n", prompt.replace("{{args}}", "$ARGUMENTS"));
+        plan.file(theirs, to.join(inside).join(format!("{name}.md")), text);
+    }
+    let entries = std::fs::read_dir(from).into_iter().flatten().flatten();
+    for dir in entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())) {
+        let name = dir.file_name().to_string_lossy().into_owned();
+        if inside.is_empty() {
+            commands(&dir.path(), to, &name, plan);
+        }
+    }
+}
+
+fn settings(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
+    let Some(text) = text_of(path) else { return };
+    let file = path.display().to_string();
+    let settings = match jsonc::parse(&text) {
+        Ok(Value::Object(settings)) => settings,
+        Ok(_) => return plan.not_taken(file, "it is not an object"),
+        Err(why) => return plan.not_taken(file, format!("it is broken: {why}")),
+    };
+    for (name, value) in &settings {
+        let theirs = format!("{name} ({file})");
+        match (name.as_str(), value) {
+            ("mcpServers", Value::Object(list)) => {
+                for (name, server) in list {
+                    mcp_server(name, server, servers, &file, plan);
+                }
+            }
+            ("tools", Value::Object(tools)) => {
+                for (name, value) in tools {
+                    tool_lists(name, value, scope, &file, plan);
+                }
+            }
+            ("coreTools" | "excludeTools" | "allowedTools", value) => {
+                tool_lists(name, value, scope, &file, plan);
+            }
+            ("context", value) if value.get("fileName").is_some() => {
+                plan.not_taken(
+                    theirs,
+                    "Haft reads CLAUDE.md and AGENTS.md; rename the file, or import it there",
+                );
+            }
+            ("contextFileName", _) => {
+                plan.not_taken(
+                    theirs,
+                    "Haft reads CLAUDE.md and AGENTS.md; rename the file, or import it there",
+                );
+            }
+            ("model", value) => {
+                let model = value["name"].as_str().or(value.as_str()).unwrap_or("NAME");
+                plan.not_taken(
+                    theirs,
+                    format!("say --model {model} with --provider gemini, or set GEMINI_MODEL"),
+                );
+            }
+            ("security" | "selectedAuthType", _) => plan.not_taken(theirs, "`haft login gemini` keeps a key"),
+            ("hooks", _) => plan.not_taken(theirs, "events and answers differ: see docs/hooks.md"),
+            (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
+        }
+    }
+}
+
+fn tool_lists(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
+    let list = match name {
+        "allowed" | "allowedTools" => "allow",
+        "exclude" | "excludeTools" => "deny",
+        "core" | "coreTools" => {
+            return plan
+                .not_taken(format!("tools.{name} ({file})"), "say --tools for a run, or deny the others");
+        }
+        "sandbox" => {
+            let theirs = format!("tools.sandbox ({file})");
+            return match value {
+                Value::Bool(false) | Value::Null => plan.not_taken(theirs, "it is off there"),
+                _ => plan.setting(theirs, scope, "sandbox.enabled", json!(true)),
+            };
+        }
+        _ => return plan.not_taken(format!("tools.{name} ({file})"), "Haft has nothing of the kind"),
+    };
+    for text in value.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let theirs = format!("tools.{name}: {text} ({file})");
+        match rules::gemini_rule(text) {
+            Some(rule) => plan.rule(theirs, scope, list, rule),
+            None => plan.not_taken(theirs, "Haft has no such tool"),
+        }
+    }
+}
+
+fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mut ImportPlan) {
+    let theirs = format!("mcpServers.{name} ({file})");
+    let mut entry = Map::new();
+    let kind = if server["command"].is_string() {
+        "stdio"
+    } else if server["httpUrl"].is_string() {
+        "http"
+    } else if server["url"].is_string() {
+        server["type"].as_str().filter(|it| *it == "http").map_or("sse", |_| "http")
+    } else {
+        return plan.not_taken(theirs, "it has neither a command nor an address");
+    };
+    entry.insert("type".to_owned(), json!(kind));
+    for (from, to) in [
+        ("command", "command"),
+        ("args", "args"),
+        ("env", "env"),
+        ("cwd", "cwd"),
+        ("url", "url"),
+        ("httpUrl", "url"),
+        ("headers", "headers"),
+        ("timeout", "timeout"),
+    ] {
+        if let Some(value) = server.get(from) {
+            entry.insert(to.to_owned(), variables(value));
+        }
+    }
+    plan.server(theirs, scope, name, entry);
+    for text in server["excludeTools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let scope = if scope == McpScope::Project { Scope::Project } else { Scope::User };
+        plan.rule(
+            format!("mcpServers.{name}.excludeTools ({file})"),
+            scope,
+            "deny",
+            format!("mcp__{name}__{text}"),
+        );
+    }
+    if server["includeTools"].is_array() {
+        plan.not_taken(
+            format!("mcpServers.{name}.includeTools ({file})"),
+            "deny the others with `haft permissions deny`",
+        );
+    }
+    if server["trust"] == true {
+        plan.not_taken(
+            format!("mcpServers.{name}.trust ({file})"),
+            format!("allow it yourself: `haft permissions allow mcp__{name}`"),
+        );
+    }
+}
+
+/// `$NAME` there is `${NAME}` here.
+fn variables(value: &Value) -> Value {
+    match value {
+        Value::String(text) => {
+            let name = text
+                .strip_prefix('$')
+                .filter(|it| !it.is_empty() && it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'));
+            name.map_or_else(|| value.clone(), |name| json!(format!("${{{name}}}")))
+        }
+        Value::Object(fields) => fields.iter().map(|(key, it)| (key.clone(), variables(it))).collect(),
+        other => other.clone(),
+    }
+}

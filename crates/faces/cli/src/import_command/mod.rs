@@ -1,0 +1,163 @@
+//! `haft import`: what somebody has set up for another agent, for Haft.
+//!
+//! What can be taken is written into the person's own files (or the project's,
+//! where the other agent's file is the project's); a table says what came of
+//! everything that was found.
+//!
+//! **Invariant:** nothing is overwritten, a second run changes nothing, and no
+//! secret is copied: it is named, with the variable that should hold it.
+//!
+//! **Invariant:** a rule that allows something is taken only after a yes.
+
+mod claude;
+mod codex;
+mod gemini;
+mod jsonc;
+mod opencode;
+mod plan;
+mod rules;
+
+use std::{
+    io::{BufRead as _, IsTerminal as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use serde_json::json;
+
+use self::plan::{ImportPlan, PlannedStep, StepOutcome};
+use crate::{
+    args::Options,
+    models_command::columns,
+    output::{Ended, Failure, print_bytes, print_line},
+    setup_args::{ImportArgs, ImportFrom},
+    show, spec,
+};
+
+/// Where the files of other agents are.
+struct ImportPlaces {
+    home: PathBuf,
+    project: PathBuf,
+    /// `$XDG_CONFIG_HOME`, or what it stands for.
+    config: PathBuf,
+    /// A directory of the agent's own that a variable names.
+    own: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &ImportArgs, options: &Options) -> Ended {
+    let premises = spec::premises(options)?;
+    let home = premises.home.clone();
+    let home =
+        home.ok_or_else(|| String::from("there is no home directory to look for configurations in"))?;
+    let variable =
+        |name: &str| premises.variables.os_text(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let own = match args.from {
+        ImportFrom::Claude => variable("CLAUDE_CONFIG_DIR"),
+        ImportFrom::Codex => variable("CODEX_HOME"),
+        ImportFrom::Gemini => None,
+        ImportFrom::Opencode => variable("OPENCODE_CONFIG_DIR"),
+    };
+    let places = ImportPlaces {
+        config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+        project: premises.store.places().project.clone(),
+        home,
+        own,
+    };
+    let mut plan = ImportPlan::new(premises.state_dir());
+    match args.from {
+        ImportFrom::Claude => claude::plan(&places, &mut plan),
+        ImportFrom::Codex => codex::plan(&places, &mut plan),
+        ImportFrom::Gemini => gemini::plan(&places, &mut plan),
+        ImportFrom::Opencode => opencode::plan(&places, &mut plan),
+    }
+    if plan.steps.is_empty() {
+        let line = "There is nothing to bring along: no configuration of it was found.";
+        if options.json {
+            print_line(&json!({"steps": [], "dryRun": args.dry_run}).to_string())?;
+        } else {
+            print_line(line)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    for step in &mut plan.steps {
+        if step.is_done(&premises.store) {
+            step.outcome = StepOutcome::AlreadyThere;
+            continue;
+        }
+        let StepOutcome::Planned = step.outcome else { continue };
+        if args.dry_run {
+            continue;
+        }
+        if step.allows() && !args.yes && !(can_ask(options) && agreed(step)?) {
+            step.outcome = StepOutcome::NotTaken(String::from("it allows something: say --yes to take it"));
+            continue;
+        }
+        step.outcome = match step.apply(&premises.store) {
+            Ok(()) => StepOutcome::Taken,
+            Err(why) => StepOutcome::NotTaken(why),
+        };
+    }
+    print_table(&plan, args, options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn can_ask(options: &Options) -> bool {
+    !options.json && std::io::stdin().is_terminal()
+}
+
+fn agreed(step: &PlannedStep) -> Result<bool, Failure> {
+    print_line(&show::clean(&format!("{} would allow: {}. Take it? [y]es, [n]o", step.theirs, step.ours)))?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn print_table(plan: &ImportPlan, args: &ImportArgs, options: &Options) -> Result<(), Failure> {
+    if options.json {
+        let steps: Vec<_> = plan
+            .steps
+            .iter()
+            .map(|it| {
+                let (outcome, why) = it.outcome.words();
+                json!({"theirs": it.theirs, "ours": it.ours, "outcome": outcome, "why": why, "note": it.note})
+            })
+            .collect();
+        return print_line(&json!({"steps": steps, "dryRun": args.dry_run}).to_string());
+    }
+    let heads = ["", "THEIRS", "OURS", ""].map(str::to_owned);
+    let mut rows = vec![heads];
+    for it in &plan.steps {
+        let (outcome, why) = it.outcome.words();
+        let why = if why.is_empty() { it.note.clone() } else { why };
+        rows.push([outcome.to_owned(), it.theirs.clone(), it.ours.clone(), why]);
+    }
+    print_bytes(show::clean(&columns(&rows)).as_bytes())?;
+    if args.dry_run {
+        print_line("\nNothing was written (--dry-run).")?;
+    }
+    Ok(())
+}
+
+/// The text of a file of reasonable size.
+fn text_of(path: &Path) -> Option<String> {
+    const LARGEST: u64 = 8 * 1024 * 1024;
+    std::fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= LARGEST)?;
+    std::fs::read_to_string(path).ok()
+}
+
+/// Files in a directory with this ending, by name.
+fn files_in(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|has| has == ending)).collect();
+    files.sort();
+    files
+}
+
+/// Directories in a directory that hold a file of this name.
+fn dirs_with(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = entries.map(|it| it.path()).filter(|it| it.join(name).is_file()).collect();
+    dirs.sort();
+    dirs
+}

@@ -1,0 +1,189 @@
+//! opencode: `opencode.json` with comments, agents, commands, `AGENTS.md`.
+
+use std::path::{Path, PathBuf};
+
+use haft_config::{McpScope, Scope};
+use serde_json::{Map, Value, json};
+
+use super::{ImportPlaces, dirs_with, files_in, jsonc, plan::ImportPlan, rules, text_of};
+
+pub(super) fn plan(places: &ImportPlaces, plan: &mut ImportPlan) {
+    let user = places.own.clone().unwrap_or_else(|| places.config.join("opencode"));
+    let ours = places.project.join(".haft");
+    for name in ["opencode.json", "opencode.jsonc", "config.json"] {
+        config(&user.join(name), Scope::User, McpScope::User, plan);
+    }
+    for name in ["opencode.json", "opencode.jsonc", ".opencode/opencode.json"] {
+        config(&places.project.join(name), Scope::Project, McpScope::Project, plan);
+    }
+    for (from, to) in [(user.clone(), plan.state.clone()), (places.project.join(".opencode"), ours)] {
+        for name in ["agent", "agents"] {
+            for path in files_in(&from.join(name), "md") {
+                agent(&path, &to.join("agents"), plan);
+            }
+        }
+        for name in ["command", "commands"] {
+            for path in files_in(&from.join(name), "md") {
+                if let (Some(text), Some(file)) = (text_of(&path), path.file_name()) {
+                    plan.file(path.display().to_string(), to.join("commands").join(file), text);
+                }
+            }
+        }
+        for name in ["skill", "skills"] {
+            for dir in dirs_with(&from.join(name), "SKILL.md") {
+                if let Some(file) = dir.file_name() {
+                    let target = to.join("skills").join(file);
+                    plan.tree(dir, target);
+                }
+            }
+        }
+        for name in ["plugin", "plugins", "tool", "tools"] {
+            let dir = from.join(name);
+            if dir.is_dir() {
+                plan.not_taken(dir.display().to_string(), "programs in JavaScript; serve them by MCP");
+            }
+        }
+    }
+    let memory = user.join("AGENTS.md");
+    if let Some(text) = text_of(&memory) {
+        plan.file(memory.display().to_string(), plan.state.join("AGENTS.md"), text);
+    }
+    let login = places.home.join(".local/share/opencode/auth.json");
+    if login.is_file() {
+        plan.not_taken(login.display().to_string(), "logins are not copied; `haft login` keeps a key");
+    }
+}
+
+/// An agent: its front matter names no `name`, its file does.
+fn agent(path: &Path, to: &Path, plan: &mut ImportPlan) {
+    let Some(text) = text_of(path) else { return };
+    let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let theirs = path.display().to_string();
+    let Some(rest) = text.strip_prefix("---\n") else {
+        return plan.not_taken(theirs, "it has no front matter with a description");
+    };
+    let Some((front, body)) = rest.split_once("\n---") else {
+        return plan.not_taken(theirs, "its front matter has no end");
+    };
+    let about = front.lines().find_map(|line| line.strip_prefix("description:"));
+    let Some(about) = about.map(str::trim).filter(|it| !it.is_empty()) else {
+        return plan.not_taken(theirs, "it has no description");
+    };
+    let body = body.trim_start_matches(['-', '\n', '\r']);
+    let text = format!("---\nname: {name}\ndescription: {about}\n---\n\n{body}");
+    let target: PathBuf = to.join(format!("{name}.md"));
+    plan.file(theirs, target, text);
+}
+
+fn config(path: &Path, scope: Scope, servers: McpScope, plan: &mut ImportPlan) {
+    let Some(text) = text_of(path) else { return };
+    let file = path.display().to_string();
+    let config = match jsonc::parse(&text) {
+        Ok(Value::Object(config)) => config,
+        Ok(_) => return plan.not_taken(file, "it is not an object"),
+        Err(why) => return plan.not_taken(file, format!("it is broken: {why}")),
+    };
+    for (name, value) in &config {
+        let theirs = format!("{name} ({file})");
+        match (name.as_str(), value) {
+            ("$schema", _) => {}
+            ("mcp", Value::Object(list)) => {
+                for (name, server) in list {
+                    mcp_server(name, server, servers, &file, plan);
+                }
+            }
+            ("permission", Value::Object(list)) => {
+                for (name, value) in list {
+                    permission(name, value, scope, &file, plan);
+                }
+            }
+            ("model" | "small_model", Value::String(model)) => {
+                plan.not_taken(theirs, format!("say --model {model} with --provider, or set HAFT_MODEL"));
+            }
+            ("provider" | "disabled_providers" | "enabled_providers", _) => {
+                plan.not_taken(theirs, "set the provider's variables, or `haft login`; see docs/models.md");
+            }
+            ("instructions", _) => {
+                plan.not_taken(theirs, "name the files in AGENTS.md with @path: Haft reads them from there");
+            }
+            ("agent" | "command", _) => {
+                plan.not_taken(theirs, "write each as a file under .haft/agents or .haft/commands");
+            }
+            (_, _) => plan.not_taken(theirs, "Haft has nothing of the kind"),
+        }
+    }
+}
+
+fn permission(name: &str, value: &Value, scope: Scope, file: &str, plan: &mut ImportPlan) {
+    let Some(tools) = rules::opencode_tools(name) else {
+        return plan.not_taken(format!("permission.{name} ({file})"), "Haft has no such tool");
+    };
+    let pairs: Vec<(&str, &str)> = match value {
+        Value::String(word) => vec![("*", word)],
+        Value::Object(list) => {
+            list.iter().filter_map(|(it, word)| Some((it.as_str(), word.as_str()?))).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (pattern, word) in pairs {
+        let theirs = format!("permission.{name} {pattern} = {word} ({file})");
+        let Some(list) = rules::opencode_list(word) else {
+            plan.not_taken(theirs, "an unknown word");
+            continue;
+        };
+        let mut seen = Vec::new();
+        for tool in tools {
+            match rules::opencode_rule(tool, pattern) {
+                Some(rule) if seen.contains(&rule) => {}
+                Some(rule) => {
+                    seen.push(rule.clone());
+                    plan.rule(theirs.clone(), scope, list, rule);
+                }
+                None => plan.not_taken(theirs.clone(), "a pattern Haft has no rule for"),
+            }
+        }
+    }
+}
+
+fn mcp_server(name: &str, server: &Value, scope: McpScope, file: &str, plan: &mut ImportPlan) {
+    let theirs = format!("mcp.{name} ({file})");
+    if server["enabled"] == false {
+        return plan.not_taken(theirs, "it is turned off there");
+    }
+    let mut entry = Map::new();
+    if let Some(words) = server["command"].as_array().filter(|it| !it.is_empty()) {
+        entry.insert("type".to_owned(), json!("stdio"));
+        entry.insert("command".to_owned(), references(&words[0]));
+        entry.insert("args".to_owned(), words[1..].iter().map(references).collect());
+        if let Some(env) = server["environment"].as_object() {
+            let env: Map<String, Value> = env.iter().map(|(key, it)| (key.clone(), references(it))).collect();
+            entry.insert("env".to_owned(), Value::Object(env));
+        }
+    } else if server["url"].is_string() {
+        entry.insert("type".to_owned(), json!("http"));
+        entry.insert("url".to_owned(), references(&server["url"]));
+        if let Some(headers) = server["headers"].as_object() {
+            let headers: Map<String, Value> =
+                headers.iter().map(|(key, it)| (key.clone(), references(it))).collect();
+            entry.insert("headers".to_owned(), Value::Object(headers));
+        }
+    } else {
+        return plan.not_taken(theirs, "it has neither a command nor an address");
+    }
+    plan.server(theirs, scope, name, entry);
+}
+
+/// `{env:NAME}` there is `${NAME}` here.
+fn references(value: &Value) -> Value {
+    let Some(text) = value.as_str() else { return value.clone() };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{env:") {
+        let Some((name, tail)) = after.split_once('}') else { break };
+        out.push_str(before);
+        out.push_str(&format!("${{{name}}}"));
+        rest = tail;
+    }
+    out.push_str(rest);
+    json!(out)
+}

@@ -1,0 +1,261 @@
+//! What would be taken, and taking it.
+
+use std::path::{Path, PathBuf};
+
+use haft_config::{McpScope, Scope, SettingsStore};
+use haft_mcp_client::{Scope as ServerScope, declared_servers};
+use haft_types::secrets::is_secret_name;
+use serde_json::{Map, Value, json};
+
+/// Everything that was found.
+pub(super) struct ImportPlan {
+    /// Haft's own directory.
+    pub(super) state: PathBuf,
+    pub(super) steps: Vec<PlannedStep>,
+}
+
+/// One thing that was found, and what it becomes.
+pub(super) struct PlannedStep {
+    /// What it is called there.
+    pub(super) theirs: String,
+    /// What it is called here; empty where it becomes nothing.
+    pub(super) ours: String,
+    /// What the person should do or know besides.
+    pub(super) note: String,
+    pub(super) action: ImportAction,
+    pub(super) outcome: StepOutcome,
+}
+
+/// What is written.
+pub(super) enum ImportAction {
+    Nothing,
+    Server {
+        scope: McpScope,
+        name: String,
+        entry: Map<String, Value>,
+    },
+    Rule {
+        scope: Scope,
+        list: &'static str,
+        rule: String,
+    },
+    Setting {
+        scope: Scope,
+        name: &'static str,
+        value: Value,
+    },
+    /// A file with this text, where there is none yet.
+    File {
+        path: PathBuf,
+        text: String,
+    },
+    /// A directory with everything in it, where there is none yet.
+    Tree {
+        from: PathBuf,
+        to: PathBuf,
+    },
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum StepOutcome {
+    Planned,
+    Taken,
+    AlreadyThere,
+    /// Haft reads it where it is.
+    InPlace,
+    NotTaken(String),
+}
+
+impl StepOutcome {
+    pub(super) fn words(&self) -> (&'static str, String) {
+        match self {
+            Self::Planned => ("would take", String::new()),
+            Self::Taken => ("taken", String::new()),
+            Self::AlreadyThere => ("there", String::new()),
+            Self::InPlace => ("in place", String::new()),
+            Self::NotTaken(why) => ("not taken", why.clone()),
+        }
+    }
+}
+
+impl ImportPlan {
+    pub(super) fn new(state: PathBuf) -> Self {
+        Self { state, steps: Vec::new() }
+    }
+
+    fn push(&mut self, theirs: String, ours: String, note: String, action: ImportAction) {
+        self.steps.push(PlannedStep { theirs, ours, note, action, outcome: StepOutcome::Planned });
+    }
+
+    pub(super) fn not_taken(&mut self, theirs: impl Into<String>, why: impl Into<String>) {
+        self.steps.push(PlannedStep {
+            theirs: theirs.into(),
+            ours: String::new(),
+            note: String::new(),
+            action: ImportAction::Nothing,
+            outcome: StepOutcome::NotTaken(why.into()),
+        });
+    }
+
+    pub(super) fn in_place(&mut self, theirs: impl Into<String>, ours: impl Into<String>) {
+        self.steps.push(PlannedStep {
+            theirs: theirs.into(),
+            ours: ours.into(),
+            note: String::new(),
+            action: ImportAction::Nothing,
+            outcome: StepOutcome::InPlace,
+        });
+    }
+
+    pub(super) fn rule(&mut self, theirs: impl Into<String>, scope: Scope, list: &'static str, rule: String) {
+        let ours = format!("permissions.{list}: {rule}");
+        self.push(theirs.into(), ours, String::new(), ImportAction::Rule { scope, list, rule });
+    }
+
+    pub(super) fn setting(
+        &mut self,
+        theirs: impl Into<String>,
+        scope: Scope,
+        name: &'static str,
+        value: Value,
+    ) {
+        let ours = format!("{name} = {value}");
+        self.push(theirs.into(), ours, String::new(), ImportAction::Setting { scope, name, value });
+    }
+
+    pub(super) fn file(&mut self, theirs: impl Into<String>, path: PathBuf, text: String) {
+        let ours = path.display().to_string();
+        self.push(theirs.into(), ours, String::new(), ImportAction::File { path, text });
+    }
+
+    pub(super) fn tree(&mut self, from: PathBuf, to: PathBuf) {
+        let (theirs, ours) = (from.display().to_string(), to.display().to_string());
+        self.push(theirs, ours, String::new(), ImportAction::Tree { from, to });
+    }
+
+    /// A server. What looks secret in it becomes a reference to a variable.
+    pub(super) fn server(
+        &mut self,
+        theirs: impl Into<String>,
+        scope: McpScope,
+        name: &str,
+        mut entry: Map<String, Value>,
+    ) {
+        let mut named = Vec::new();
+        for part in ["env", "headers"] {
+            if let Some(Value::Object(fields)) = entry.get_mut(part) {
+                for (key, value) in fields {
+                    hide_secret(name, part, key, value, &mut named);
+                }
+            }
+        }
+        let note = match named.is_empty() {
+            true => String::new(),
+            false => format!("no secret was copied: set {} in your environment", named.join(", ")),
+        };
+        let name = name.to_owned();
+        let ours = format!("MCP server {name}");
+        self.push(theirs.into(), ours, note, ImportAction::Server { scope, name, entry });
+    }
+}
+
+/// Replaces a secret by the name of a variable that should hold it.
+fn hide_secret(server: &str, part: &str, key: &str, value: &mut Value, named: &mut Vec<String>) {
+    let Some(text) = value.as_str() else { return };
+    let is_reference = text.contains("${");
+    if is_reference || !(is_secret_name(key) || key.eq_ignore_ascii_case("authorization")) {
+        return;
+    }
+    let variable = match part {
+        "env" => key.to_owned(),
+        _ => {
+            let words = format!("{server}_{key}").to_uppercase();
+            words.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect()
+        }
+    };
+    let bearer = text.strip_prefix("Bearer ").map_or("", |_| "Bearer ");
+    *value = json!(format!("{bearer}${{{variable}}}"));
+    named.push(variable);
+}
+
+impl PlannedStep {
+    /// Whether it lets something happen without a question.
+    pub(super) fn allows(&self) -> bool {
+        matches!(&self.action, ImportAction::Rule { list, .. } if *list == "allow")
+    }
+
+    /// Whether nothing is left to do for it.
+    pub(super) fn is_done(&self, store: &SettingsStore) -> bool {
+        match &self.action {
+            ImportAction::Nothing => false,
+            ImportAction::Server { scope, name, .. } => {
+                store.names_server(*scope, name)
+                    || store.current().settings.mcp_servers.iter().any(|it| it.name == *name)
+            }
+            ImportAction::Rule { list, rule, .. } => {
+                let settings = &store.current().settings;
+                let path = format!("permissions.{list}");
+                settings.get(&path).is_some_and(|it| {
+                    it.value.as_array().is_some_and(|rules| rules.iter().any(|has| has == rule))
+                })
+            }
+            ImportAction::Setting { name, .. } => store.current().settings.get(name).is_some(),
+            ImportAction::File { path, .. } | ImportAction::Tree { to: path, .. } => path.exists(),
+        }
+    }
+
+    /// Does it, or says why it cannot be done.
+    pub(super) fn apply(&self, store: &SettingsStore) -> Result<(), String> {
+        match &self.action {
+            ImportAction::Nothing => Ok(()),
+            ImportAction::Server { scope, name, entry } => {
+                let (_, problems) =
+                    declared_servers(&json!({"mcpServers": {name: entry}}), ServerScope::User);
+                if let Some(problem) = problems.first() {
+                    return Err(problem.reason.clone());
+                }
+                store.add_server(*scope, name, entry).map(drop).map_err(|err| err.to_string())
+            }
+            ImportAction::Rule { scope, list, rule } => store
+                .add_to_list(*scope, &format!("permissions.{list}"), std::slice::from_ref(rule))
+                .map_err(|err| err.to_string()),
+            ImportAction::Setting { scope, name, value } => {
+                store.set(*scope, name, value).map_err(|err| err.to_string())
+            }
+            ImportAction::File { path, text } => create(path, text),
+            ImportAction::Tree { from, to } => copy_tree(from, to, 0),
+        }
+    }
+}
+
+fn create(path: &Path, text: &str) -> Result<(), String> {
+    use std::io::Write as _;
+    let failed = |err: std::io::Error| format!("{}: {err}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+/// Copies files and directories; links are left out, they lead elsewhere.
+fn copy_tree(from: &Path, to: &Path, depth: usize) -> Result<(), String> {
+    const DEEPEST: usize = 8;
+    let failed = |err: std::io::Error| format!("{}: {err}", from.display());
+    if depth > DEEPEST {
+        return Err(format!("{}: it is too deep", from.display()));
+    }
+    std::fs::create_dir_all(to).map_err(failed)?;
+    for entry in std::fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        let target = to.join(entry.file_name());
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &target, depth + 1)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), &target).map(drop).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Rules of other agents in our words.
+
+/// Our name of a tool of the Gemini CLI.
+pub(super) fn gemini_tool(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "run_shell_command" | "ShellTool" => "Bash",
+        "read_file" | "ReadFileTool" | "read_many_files" | "ReadManyFilesTool" => "Read",
+        "write_file" | "WriteFileTool" => "Write",
+        "replace" | "EditTool" => "Edit",
+        "glob" | "GlobTool" => "Glob",
+        "search_file_content" | "grep_search" | "GrepTool" => "Grep",
+        "list_directory" | "LSTool" => "LS",
+        "web_fetch" | "WebFetchTool" => "WebFetch",
+        "google_web_search" | "WebSearchTool" => "WebSearch",
+        _ => return None,
+    })
+}
+
+/// A rule such as `run_shell_command(git status)`; `None` for a tool we do not
+/// have. A command there means all that begins with it.
+pub(super) fn gemini_rule(text: &str) -> Option<String> {
+    let (name, inside) = match text.split_once('(') {
+        Some((name, rest)) => (name.trim(), rest.strip_suffix(')')?.trim()),
+        None => (text.trim(), ""),
+    };
+    let tool = gemini_tool(name)?;
+    match (tool, inside) {
+        (tool, "") => Some(tool.to_owned()),
+        ("Bash", command) => Some(format!("Bash({command}:*)")),
+        (_, _) => None,
+    }
+}
+
+/// What opencode's word about a tool becomes: the list, or nothing.
+pub(super) fn opencode_list(word: &str) -> Option<&'static str> {
+    match word {
+        "allow" => Some("allow"),
+        "ask" => Some("ask"),
+        "deny" => Some("deny"),
+        _ => None,
+    }
+}
+
+/// Our tools for what opencode calls a permission.
+pub(super) fn opencode_tools(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "edit" => &["Edit", "Write"],
+        "bash" => &["Bash"],
+        "webfetch" => &["WebFetch"],
+        "websearch" => &["WebSearch"],
+        "read" => &["Read"],
+        "glob" => &["Glob"],
+        "grep" => &["Grep"],
+        _ => return None,
+    })
+}
+
+/// A pattern of opencode for one of our tools. There a trailing ` *` is part of
+/// the words; here it means whatever follows.
+pub(super) fn opencode_rule(tool: &str, pattern: &str) -> Option<String> {
+    match (tool, pattern) {
+        (tool, "*") => Some(tool.to_owned()),
+        ("Bash", pattern) => Some(format!("Bash({pattern})")),
+        ("Edit" | "Write" | "Read", pattern) => {
+            Some(format!("{}({pattern})", if tool == "Write" { "Edit" } else { tool }))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_become_ours_or_nothing() {
+        for (theirs, want) in [
+            ("run_shell_command(git status)", Some("Bash(git status:*)")),
+            ("run_shell_command", Some("Bash")),
+            ("ShellTool(ls)", Some("Bash(ls:*)")),
+            ("read_file", Some("Read")),
+            ("read_file(x)", None),
+            ("save_memory", None),
+            ("run_shell_command(git", None),
+        ] {
+            assert_eq!(gemini_rule(theirs).as_deref(), want, "{theirs}");
+        }
+        assert_eq!(opencode_rule("Bash", "git log *").as_deref(), Some("Bash(git log *)"));
+        assert_eq!(opencode_rule("Write", "*").as_deref(), Some("Write"));
+        assert_eq!(opencode_rule("WebFetch", "x*"), None);
+    }
+}

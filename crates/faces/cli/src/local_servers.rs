@@ -1,0 +1,148 @@
+//! Servers of models on this machine: asked on loopback only, and briefly.
+
+use std::{net::IpAddr, time::Duration};
+
+use haft_model::LocalServer;
+use serde::Serialize;
+use serde_json::Value;
+
+/// How long a server may take to say which models it has.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// More than any list has.
+const LARGEST_LIST: usize = 4 * 1024 * 1024;
+
+/// What is known of a server after looking.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FoundServer {
+    /// How `--provider` calls it.
+    pub(crate) name: &'static str,
+    /// Where it is, or would be.
+    pub(crate) url: String,
+    /// What came of asking.
+    pub(crate) state: FoundState,
+    /// The models it has.
+    pub(crate) models: Vec<ServedModel>,
+}
+
+/// A model that a server has.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct ServedModel {
+    pub(crate) id: String,
+    /// Tokens it was started for, where the server says so.
+    pub(crate) window: Option<u64>,
+}
+
+/// What came of asking a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FoundState {
+    /// It answers.
+    Running,
+    /// Nobody listens, or it is somebody else.
+    NotThere,
+    /// It is not on this machine, so nobody asked.
+    Elsewhere,
+}
+
+/// Asks every server people run, all at the same time.
+pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<FoundServer> {
+    let asked = LocalServer::ALL.map(|server| {
+        let url = server.base_url(env);
+        async move {
+            if !is_loopback(&url) {
+                return FoundServer {
+                    name: server.name,
+                    url,
+                    state: FoundState::Elsewhere,
+                    models: Vec::new(),
+                };
+            }
+            match list(&url).await {
+                Some(models) if is_of(server.name, &models.1) => {
+                    FoundServer { name: server.name, url, state: FoundState::Running, models: models.0 }
+                }
+                _ => FoundServer { name: server.name, url, state: FoundState::NotThere, models: Vec::new() },
+            }
+        }
+    });
+    futures_util::future::join_all(asked).await
+}
+
+/// Whether an address is of this machine, whatever a resolver would say.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    let Ok(parsed) = url::Url::parse(url) else { return false };
+    match parsed.host() {
+        Some(url::Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(url::Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        None => false,
+    }
+}
+
+/// An error of the network with what lies behind it, without the address.
+pub(crate) fn with_causes(err: reqwest::Error) -> String {
+    let err = err.without_url();
+    let mut text = err.to_string();
+    let mut cause = std::error::Error::source(&err);
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
+/// The models a server lists, and who it says they belong to.
+async fn list(url: &str) -> Option<(Vec<ServedModel>, Vec<String>)> {
+    // Neither a proxy nor a redirect may lead the question off this machine.
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(PATIENCE)
+        .build()
+        .ok()?;
+    let response = client.get(format!("{url}/v1/models")).send().await.ok()?;
+    if !response.status().is_success() || response.content_length().is_some_and(|it| it > LARGEST_LIST as u64)
+    {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
+    let list = body["data"].as_array()?;
+    let models = list.iter().filter_map(|it| {
+        let window = it["max_model_len"].as_u64().or(it["meta"]["n_ctx"].as_u64());
+        Some(ServedModel { id: it["id"].as_str()?.to_owned(), window })
+    });
+    let owners = list.iter().filter_map(|it| it["owned_by"].as_str().map(str::to_owned));
+    Some((models.collect(), owners.collect()))
+}
+
+/// Whether a list is the server's own: on ports that many programs like, the
+/// owner of the models tells.
+fn is_of(name: &str, owners: &[String]) -> bool {
+    match name {
+        "vllm" => owners.iter().all(|owner| owner == "vllm"),
+        "llamacpp" => owners.iter().all(|owner| owner.starts_with("llama")),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_asked() {
+        for (url, want) in [
+            ("http://127.0.0.1:11434", true),
+            ("http://127.9.9.9:1", true),
+            ("http://[::1]:1", true),
+            ("http://localhost:1", true),
+            ("http://localhost.example.org:1", false),
+            ("http://127.0.0.1.example.org", false),
+            ("http://127.0.0.1@example.org", false),
+            ("http://192.168.0.2:1", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_loopback(url), want, "{url}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! `haft import`: what other agents have becomes ours, or is named with a reason.
+
+use crate::common::Haft;
+use serde_json::{Value, json};
+
+fn import(haft: &Haft, args: &[&str]) -> Vec<(String, String, String)> {
+    let mut all = vec!["import", "--json"];
+    all.extend(args);
+    let text = haft.ok(&all, "");
+    let said: Value = serde_json::from_str(&text).unwrap();
+    let word = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    let steps = said["steps"].as_array().unwrap().iter();
+    steps.map(|it| (word(it, "theirs"), word(it, "outcome"), word(it, "why") + &word(it, "note"))).collect()
+}
+
+/// The outcome of the step whose name begins so.
+fn outcome<'a>(steps: &'a [(String, String, String)], theirs: &str) -> (&'a str, &'a str) {
+    let found = steps.iter().find(|it| it.0.contains(theirs));
+    let found = found.unwrap_or_else(|| panic!("no {theirs}: {steps:#?}"));
+    (&found.1, &found.2)
+}
+
+/// A second run changes nothing: every byte of what is ours stays.
+fn second_run_changes_nothing(haft: &Haft, from: &str) {
+    let ours = |haft: &Haft| {
+        let mut all = Vec::new();
+        for root in [haft.home().join(".haft"), haft.ws().join(".haft"), haft.ws().join(".mcp.json")] {
+            files(&root, &mut all);
+        }
+        // What settings were when they were last good is kept when they are read.
+        all.retain(|(name, _): &(String, Vec<u8>)| !name.contains("/.haft/cache/"));
+        all
+    };
+    let before = ours(haft);
+    let steps = import(haft, &[from, "--yes"]);
+    assert!(steps.iter().all(|it| it.1 != "taken"), "{steps:#?}");
+    assert_eq!(ours(haft), before);
+}
+
+fn files(path: &std::path::Path, out: &mut Vec<(String, Vec<u8>)>) {
+    if path.is_file() {
+        out.push((path.display().to_string(), std::fs::read(path).unwrap()));
+    }
+    let mut inside: Vec<_> =
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|it| it.path()).collect();
+    inside.sort();
+    inside.iter().for_each(|it| files(it, out));
+}
+
+fn servers(haft: &Haft) -> Value {
+    let path = haft.home().join(".haft/mcp.json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("no {}", path.display()));
+    serde_json::from_str::<Value>(&text).unwrap()["mcpServers"].clone()
+}
+
+fn settings(haft: &Haft) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(haft.home().join(".haft/settings.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn codex() {
+    let haft = Haft::new();
+    haft.write_home(
+        ".codex/config.toml",
+        r#"
+model = "gpt-5.1-codex"
+model_reasoning_effort = "high"
+approval_policy = "never"
+sandbox_mode = "workspace-write"
+[tui]
+notifications = true
+[mcp_servers.docs]
+command = "npx"
+args = ["-y", "docs"]
+env = { DOCS_API_KEY = "sk-very-secret", MODE = "fast" }
+tool_timeout_sec = 12.5
+[mcp_servers.remote]
+url = "https://example.org/mcp"
+bearer_token_env_var = "REMOTE_TOKEN"
+[mcp_servers.off]
+command = "x"
+enabled = false
+[projects."/a"]
+trust_level = "trusted"
+"#,
+    );
+    haft.write_home(".codex/AGENTS.md", "Be brief.");
+    haft.write_home(".codex/prompts/fix.md", "Fix $ARGUMENTS");
+    haft.write_home(".codex/skills/deploy/SKILL.md", "---\nname: deploy\ndescription: d\n---\n");
+    haft.write_home(".codex/auth.json", r#"{"OPENAI_API_KEY": "sk-other-secret"}"#);
+    // Looking changes nothing.
+    let steps = import(&haft, &["codex", "--dry-run"]);
+    assert_eq!(outcome(&steps, "mcp_servers.docs").0, "would take");
+    assert!(!haft.home().join(".haft").exists());
+    let steps = import(&haft, &["codex"]);
+    assert_eq!(
+        outcome(&steps, "mcp_servers.docs"),
+        ("taken", "no secret was copied: set DOCS_API_KEY in your environment")
+    );
+    assert_eq!(outcome(&steps, "mcp_servers.off").0, "not taken");
+    assert_eq!(outcome(&steps, "sandbox_mode").0, "taken");
+    assert_eq!(outcome(&steps, "model_reasoning_effort").0, "taken");
+    for left in ["approval_policy", "model (", "tui", "projects", "auth.json"] {
+        let (how, why) = outcome(&steps, left);
+        assert!(how == "not taken" && !why.is_empty(), "{left}: {how} {why}");
+    }
+    let list = servers(&haft);
+    assert_eq!(list["docs"]["env"], json!({"DOCS_API_KEY": "${DOCS_API_KEY}", "MODE": "fast"}));
+    assert_eq!(list["docs"]["timeout"], json!(12_500.0));
+    assert_eq!(list["remote"]["headers"]["Authorization"], "Bearer ${REMOTE_TOKEN}");
+    assert_eq!(settings(&haft)["sandbox"]["enabled"], true);
+    assert_eq!(std::fs::read_to_string(haft.home().join(".haft/AGENTS.md")).unwrap(), "Be brief.");
+    assert!(haft.home().join(".haft/commands/fix.md").is_file());
+    assert!(haft.home().join(".haft/skills/deploy/SKILL.md").is_file());
+    let mut all = Vec::new();
+    files(&haft.home().join(".haft"), &mut all);
+    assert!(all.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("secret")));
+    second_run_changes_nothing(&haft, "codex");
+    // What was taken works: the list of servers and commands knows it.
+    assert!(haft.ok(&["skills"], "").contains("/fix"));
+}
+
+#[test]
+fn gemini() {
+    let haft = Haft::new();
+    haft.write_home(
+        ".gemini/settings.json",
+        r#"{ // mine
+  "theme": "GitHub",
+  "tools": {"allowed": ["run_shell_command(git status)", "save_memory"], "exclude": ["run_shell_command(rm)"], "sandbox": true,},
+  "mcpServers": {
+    "a": {"command": "node", "args": ["a.js"], "env": {"TOKEN": "$MY_TOKEN"}, "trust": true, "excludeTools": ["drop"]},
+    "b": {"httpUrl": "https://example.org/mcp", "headers": {"Authorization": "Bearer abcdef"}},
+    "c": {}
+  },
+}"#,
+    );
+    haft.write_home(".gemini/GEMINI.md", "Know this.");
+    haft.write_home(".gemini/commands/git/log.toml", "description = \"d: x\"\nprompt = \"Show {{args}}\"");
+    haft.write_home(".gemini/commands/run.toml", "prompt = \"!{ls}\"");
+    // A rule that allows is not taken without a yes.
+    let steps = import(&haft, &["gemini"]);
+    let (how, why) = outcome(&steps, "run_shell_command(git status)");
+    assert!(how == "not taken" && why.contains("--yes"), "{why}");
+    assert_eq!(outcome(&steps, "run_shell_command(rm)").0, "taken");
+    let steps = import(&haft, &["gemini", "--yes"]);
+    assert_eq!(outcome(&steps, "run_shell_command(git status)").0, "taken");
+    for left in ["theme", "save_memory", "mcpServers.c", "mcpServers.a.trust", "run.toml"] {
+        assert_eq!(outcome(&steps, left).0, "not taken", "{left}");
+    }
+    let list = servers(&haft);
+    assert_eq!(list["a"]["env"]["TOKEN"], "${MY_TOKEN}");
+    assert_eq!(
+        list["b"],
+        json!({"type": "http", "url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${B_AUTHORIZATION}"}})
+    );
+    let permissions = settings(&haft)["permissions"].clone();
+    assert_eq!(permissions["allow"], json!(["Bash(git status:*)"]));
+    assert_eq!(permissions["deny"], json!(["Bash(rm:*)", "mcp__a__drop"]));
+    let command = std::fs::read_to_string(haft.home().join(".haft/commands/git/log.md")).unwrap();
+    assert_eq!(command, "---\ndescription: \"d: x\"\n---\nShow $ARGUMENTS\n");
+    assert_eq!(std::fs::read_to_string(haft.home().join(".haft/AGENTS.md")).unwrap(), "Know this.");
+    second_run_changes_nothing(&haft, "gemini");
+}
+
+#[test]
+fn opencode() {
+    let haft = Haft::new();
+    haft.write_home(
+        ".config/opencode/opencode.jsonc",
+        r#"{
+  "$schema": "x", "model": "anthropic/claude-opus-5",
+  "permission": {"edit": "ask", "bash": {"git push *": "deny", "npm test": "allow"}, "webfetch": "deny", "doom_loop": "ask"},
+  "mcp": {
+    "l": {"type": "local", "command": ["bun", "x", "srv"], "environment": {"KEY": "{env:SRV_KEY}"}},
+    "r": {"type": "remote", "url": "https://example.org/mcp", "enabled": false}
+  }
+}"#,
+    );
+    haft.write_home(
+        ".config/opencode/agent/review.md",
+        "---\ndescription: Reviews\nmode: subagent\n---\nLook.",
+    );
+    haft.write_home(".config/opencode/command/go.md", "Go $ARGUMENTS");
+    haft.write("opencode.json", r#"{"mcp": {"p": {"type": "local", "command": ["srv"]}}}"#);
+    let steps = import(&haft, &["opencode", "--yes"]);
+    assert_eq!(outcome(&steps, "mcp.r").0, "not taken");
+    assert_eq!(outcome(&steps, "doom_loop").0, "not taken");
+    assert_eq!(
+        servers(&haft)["l"],
+        json!({"type": "stdio", "command": "bun", "args": ["x", "srv"], "env": {"KEY": "${SRV_KEY}"}})
+    );
+    let permissions = settings(&haft)["permissions"].clone();
+    assert_eq!(permissions["ask"], json!(["Edit", "Write"]));
+    assert_eq!(permissions["deny"], json!(["Bash(git push *)", "WebFetch"]));
+    assert_eq!(permissions["allow"], json!(["Bash(npm test)"]));
+    // What is the project's stays the project's.
+    let project: Value =
+        serde_json::from_str(&std::fs::read_to_string(haft.ws().join(".mcp.json")).unwrap()).unwrap();
+    assert_eq!(project["mcpServers"]["p"]["command"], "srv");
+    second_run_changes_nothing(&haft, "opencode");
+    let agents: Value = serde_json::from_str(&haft.ok(&["agents", "--json"], "")).unwrap();
+    assert!(agents["agents"].as_array().unwrap().iter().any(|it| it["name"] == "review"), "{agents}");
+}
+
+#[test]
+fn claude_is_read_where_it_is() {
+    let haft = Haft::new();
+    haft.write_home(".claude/settings.json", r#"{"permissions": {"allow": ["Bash(ls *)"]}}"#);
+    haft.write_home(".claude/agents/a.md", "---\nname: a\ndescription: d\n---\n");
+    haft.write_home(".claude.json", r#"{"mcpServers": {"x": {"command": "x"}}}"#);
+    haft.write_home(".claude/.credentials.json", "{}");
+    haft.write("CLAUDE.md", "know");
+    let steps = import(&haft, &["claude", "--yes"]);
+    for there in ["settings.json", "agents", ".claude.json", "CLAUDE.md"] {
+        assert_eq!(outcome(&steps, there).0, "in place", "{there}");
+    }
+    assert_eq!(outcome(&steps, ".credentials.json").0, "not taken");
+    assert!(!haft.home().join(".haft/settings.json").exists());
+}
+
+#[test]
+fn what_is_broken_or_not_there_is_said() {
+    let haft = Haft::new();
+    for from in ["claude", "codex", "gemini", "opencode"] {
+        assert_eq!(import(&haft, &[from]), []);
+    }
+    assert!(haft.ok(&["import", "codex"], "").contains("nothing to bring along"));
+    haft.write_home(".codex/config.toml", "a = = 1");
+    haft.write_home(".gemini/settings.json", "{");
+    haft.write_home(".config/opencode/opencode.json", "[]");
+    for from in ["codex", "gemini", "opencode"] {
+        let steps = import(&haft, &[from, "--yes"]);
+        assert!(steps[0].1 == "not taken" && !steps[0].2.is_empty(), "{from}: {steps:?}");
+    }
+    let table = haft.ok(&["import", "codex"], "");
+    assert!(
+        table.contains("THEIRS") && table.contains("not taken") && table.contains("it is broken"),
+        "{table}"
+    );
+}

@@ -1,0 +1,121 @@
+//! Keys that `haft login` has kept.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelError, Secret};
+
+/// The providers a key can be kept for, and the variable that would hold it.
+const PROVIDERS: [(&str, &str); 4] = [
+    ("anthropic", "ANTHROPIC_API_KEY"),
+    ("openai", "OPENAI_API_KEY"),
+    ("gemini", "GEMINI_API_KEY"),
+    ("openrouter", "OPENROUTER_API_KEY"),
+];
+
+/// Keys by provider, as they stand in `~/.haft/credentials.json`.
+///
+/// **Invariant:** neither `Debug` nor an error shows a key.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct StoredKeys {
+    /// Who answers when the environment names nobody: the last login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    keys: BTreeMap<String, StoredKey>,
+}
+
+/// A key, or where it is kept.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoredKey {
+    /// The key itself.
+    Key(String),
+    /// A command that prints it: the login of a keyring.
+    Command(String),
+}
+
+impl std::fmt::Debug for StoredKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Key(_) => "Key(…)",
+            Self::Command(_) => "Command(…)",
+        })
+    }
+}
+
+impl StoredKeys {
+    /// Reads the file's text.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        serde_json::from_str(text).map_err(|err| {
+            // The words of a parser may hold a piece of what it read.
+            let (line, column) = (err.line(), err.column());
+            ModelError::config(format!("not a list of keys (line {line}, column {column}); log in again"))
+        })
+    }
+
+    /// The names of providers a key can be kept for.
+    pub fn providers() -> impl Iterator<Item = &'static str> {
+        PROVIDERS.iter().map(|(name, _)| *name)
+    }
+
+    /// The variable that would hold the key of a provider.
+    pub fn variable(provider: &str) -> Option<&'static str> {
+        PROVIDERS.iter().find(|(name, _)| *name == provider).map(|(_, variable)| *variable)
+    }
+
+    /// The key of a provider.
+    pub fn get(&self, provider: &str) -> Option<&StoredKey> {
+        self.keys.get(provider)
+    }
+
+    /// The providers there are keys for.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
+    /// Keeps a key; its provider answers from now on when nobody is named.
+    pub fn put(&mut self, provider: &str, key: StoredKey) {
+        self.keys.insert(provider.to_owned(), key);
+        self.default = Some(provider.to_owned());
+    }
+
+    /// Forgets a key. Says whether there was one.
+    pub fn remove(&mut self, provider: &str) -> bool {
+        let removed = self.keys.remove(provider).is_some();
+        if self.default.as_deref() == Some(provider) {
+            self.default = self.keys.keys().next().cloned();
+        }
+        removed
+    }
+
+    /// The key as it goes into a header, where it is at hand.
+    pub fn secret(key: &StoredKey) -> Option<Secret> {
+        match key {
+            StoredKey::Key(text) => Some(Secret::new(text)),
+            StoredKey::Command(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_and_never_shown() {
+        let mut keys = StoredKeys::default();
+        keys.put("openai", StoredKey::Key("sk-one".to_owned()));
+        keys.put("gemini", StoredKey::Command("print it".to_owned()));
+        let text = serde_json::to_string(&keys).unwrap();
+        let read = StoredKeys::parse(&text).unwrap();
+        assert_eq!((read.default.as_deref(), read.names().count()), (Some("gemini"), 2));
+        assert!(!format!("{read:?}").contains("sk-one"));
+        let wrong = StoredKeys::parse(r#"{"keys": {"openai": "sk-two"}}"#).unwrap_err();
+        assert!(!wrong.to_string().contains("sk-two"), "{wrong}");
+        let mut read = read;
+        assert!(read.remove("gemini") && !read.remove("gemini"));
+        assert_eq!(read.default.as_deref(), Some("openai"));
+    }
+}

@@ -1,0 +1,212 @@
+//! Google's Gemini API.
+
+use std::sync::Arc;
+
+use haft_model::{Effort, ModelError, Provider as _, Request, StopReason, Thinking, ToolChoice};
+use haft_testkit::{MockModel, Piece, Script, Turn};
+use haft_types::{Block, Content, Message, MessageBlock, Role, ToolUse};
+use serde_json::{Value, json};
+
+use crate::{
+    lint::{base64, png},
+    support::{ask, gemini, mock, quick, request, say, start},
+};
+
+const NEWER: &str = "gemini-3.1-pro-preview";
+const OLDER: &str = "gemini-2.5-flash";
+
+fn body(mock: &MockModel, at: usize) -> Value {
+    mock.requests()[at].json()
+}
+
+fn result(id: &str) -> MessageBlock {
+    MessageBlock::ToolResult {
+        tool_use_id: id.into(),
+        content: Content(vec![Block::text("no"), Block::image("image/png", base64(&png(2, 2)))]),
+        is_error: false,
+    }
+}
+
+fn conversation() -> Vec<Message> {
+    let call = ToolUse { id: "c1".into(), name: "Read".to_owned(), input: json!({"a": 1}) };
+    let content = vec![result("c1"), MessageBlock::Text { text: "and now".to_owned() }];
+    vec![
+        Message::user("look"),
+        Message::assistant(vec![MessageBlock::ToolUse(call)]),
+        Message { role: Role::User, content },
+    ]
+}
+
+#[tokio::test]
+async fn the_body_has_everything_in_its_place() {
+    let mock = mock([Turn::text("x").always()]).await;
+    let mut asked = request(conversation());
+    asked.model = NEWER.to_owned();
+    asked.system = vec!["a".into(), "b".into()];
+    asked.effort = Some(Effort::Max);
+    asked.temperature = Some(0.5);
+    asked.tool_choice = ToolChoice::Tool { name: "Read".to_owned() };
+    asked.output_schema = Some(json!({"type": "object"}));
+    ask(&gemini(&mock, quick()), asked.clone()).await.unwrap();
+    let sent = body(&mock, 0);
+    assert_eq!(mock.requests()[0].path, format!("/v1beta/models/{NEWER}:streamGenerateContent"));
+    assert_eq!(mock.requests()[0].header("x-goog-api-key"), Some("sk-test"));
+    assert_eq!(sent["systemInstruction"]["parts"][0]["text"], "a\n\nb");
+    let call = &sent["contents"][1]["parts"][0];
+    assert_eq!(call["functionCall"], json!({"id": "c1", "name": "Read", "args": {"a": 1}}));
+    // Another model made the call, so nothing of this one's signs it.
+    assert_eq!(call["thoughtSignature"], "skip_thought_signature_validator");
+    let answer = &sent["contents"][2]["parts"][0]["functionResponse"];
+    assert_eq!((&answer["name"], &answer["response"]["output"]), (&json!("Read"), &json!("no")));
+    assert_eq!(answer["parts"][0]["inlineData"]["mimeType"], "image/png");
+    assert_eq!(sent["contents"][2]["parts"][1]["text"], "and now");
+    let config = &sent["generationConfig"];
+    assert_eq!(config["thinkingConfig"], json!({"includeThoughts": true, "thinkingLevel": "high"}));
+    assert_eq!((&config["maxOutputTokens"], &config["temperature"]), (&json!(4096), &json!(0.5)));
+    assert_eq!(config["responseMimeType"], "application/json");
+    let choice = &sent["toolConfig"]["functionCallingConfig"];
+    assert_eq!(choice, &json!({"mode": "ANY", "allowedFunctionNames": ["Read"]}));
+    assert_eq!(sent["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"]["type"], "object");
+    // An older model: pictures beside the result, budgets instead of levels, no signature.
+    asked.model = OLDER.to_owned();
+    ask(&gemini(&mock, quick()), asked).await.unwrap();
+    let sent = body(&mock, 1);
+    assert!(sent["contents"][1]["parts"][0].get("thoughtSignature").is_none());
+    assert!(sent["contents"][2]["parts"][1].get("inlineData").is_some());
+    assert_eq!(sent["generationConfig"]["thinkingConfig"]["thinkingBudget"], 24_576);
+    assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn thinking_becomes_what_the_model_takes() {
+    let budget = |tokens: i64| json!({"includeThoughts": tokens != 0, "thinkingBudget": tokens});
+    let plain = json!({"includeThoughts": true});
+    for (model, thinking, effort, want) in [
+        (OLDER, Thinking::Budget { tokens: 5000 }, None, budget(5000)),
+        (OLDER, Thinking::Adaptive, None, budget(-1)),
+        (OLDER, Thinking::Off, None, budget(0)),
+        (OLDER, Thinking::Default, Some(Effort::Low), budget(1024)),
+        (OLDER, Thinking::Default, None, plain.clone()),
+        // It cannot be turned off.
+        ("gemini-2.5-pro", Thinking::Off, None, plain.clone()),
+        (NEWER, Thinking::Budget { tokens: 5000 }, None, plain.clone()),
+        (
+            NEWER,
+            Thinking::Off,
+            Some(Effort::Medium),
+            json!({"includeThoughts": true, "thinkingLevel": "medium"}),
+        ),
+        ("gemini-2.0-flash", Thinking::Adaptive, Some(Effort::High), Value::Null),
+    ] {
+        let mock = mock([Turn::text("x")]).await;
+        let asked = Request { model: model.to_owned(), thinking, effort, ..say("go") };
+        ask(&gemini(&mock, quick()), asked).await.unwrap();
+        let sent = body(&mock, 0)["generationConfig"]["thinkingConfig"].clone();
+        assert_eq!(sent, want, "{model} {thinking:?} {effort:?}");
+        assert_eq!(mock.refusals(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn what_a_call_was_signed_with_goes_back() {
+    let turn = Turn::of([
+        Piece::thinking("why"),
+        Piece::text("I look."),
+        Piece::tool("Read", json!({})),
+        Piece::tool("Bash", json!({})),
+    ]);
+    let mock = mock([turn, Turn::text("x").always()]).await;
+    let provider = gemini(&mock, quick());
+    let mut asked = Request { model: NEWER.to_owned(), ..say("go") };
+    let answer = ask(&provider, asked.clone()).await.unwrap();
+    assert_eq!((answer.calls().len(), answer.text().as_str()), (2, "I look."));
+    let results = answer.calls().into_iter().map(|call| MessageBlock::ToolResult {
+        tool_use_id: call.id.clone(),
+        content: "ok".into(),
+        is_error: true,
+    });
+    let results = results.collect();
+    asked.messages.push(Arc::new(answer.message()));
+    asked.messages.push(Arc::new(Message { role: Role::User, content: results }));
+    ask(&provider, asked.clone()).await.unwrap();
+    let parts = body(&mock, 1)["contents"][1]["parts"].clone();
+    let signature = parts[1]["thoughtSignature"].as_str().unwrap();
+    assert!(signature.starts_with("sig-"), "{parts}");
+    // Of calls made together only the first is signed; what was thought stays here.
+    assert!(parts[2].get("thoughtSignature").is_none() && !parts.to_string().contains("why"), "{parts}");
+    let answered = body(&mock, 1)["contents"][2]["parts"][1]["functionResponse"]["response"].clone();
+    assert_eq!(answered, json!({"error": "Error: ok"}));
+    // Another model does not get it.
+    ask(&provider, Request { model: "gemini-3.6-flash".to_owned(), ..asked }).await.unwrap();
+    let parts = body(&mock, 2)["contents"][1]["parts"].clone();
+    assert_eq!(parts[1]["thoughtSignature"], "skip_thought_signature_validator");
+    assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn tokens_are_counted_by_the_service() {
+    let mock = mock([]).await;
+    let asked = Request { model: NEWER.to_owned(), ..say("how many?") };
+    let count = gemini(&mock, quick()).count_tokens(asked).await.unwrap();
+    assert!(count > 10, "{count}");
+    assert!(mock.requests()[0].path.ends_with(":countTokens"));
+    assert_eq!(mock.refusals(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn errors_say_what_they_are() {
+    let asked = || Request { model: NEWER.to_owned(), ..say("go") };
+    let locked = start(Script { api_key: Some("other".to_owned()), ..Script::default() }).await;
+    let error = ask(&gemini(&locked, quick()), asked()).await.unwrap_err();
+    assert!(matches!(error, ModelError::Auth { .. }), "{error:?}");
+    let small = start(Script { window: 10, ..Script::of([Turn::text("x")]) }).await;
+    let error = ask(&gemini(&small, quick()), asked()).await.unwrap_err();
+    assert!(matches!(error, ModelError::TooLong { window: Some(10), .. }), "{error:?}");
+    let overloaded = Turn::of([
+        Piece::text("a"),
+        Piece::Error(haft_testkit::ErrorReply {
+            status: 503,
+            kind: "overloaded_error".to_owned(),
+            message: "busy".to_owned(),
+            headers: Default::default(),
+        }),
+    ]);
+    let mock = mock([overloaded, Turn::text("there")]).await;
+    let answer = ask(&gemini(&mock, quick()), asked()).await.unwrap();
+    assert_eq!((answer.text().as_str(), answer.retries.len()), ("there", 1));
+}
+
+#[tokio::test]
+async fn answers_may_be_odd() {
+    let chunk = |candidate: Value| format!("data: {}\n\n", json!({"candidates": [candidate]}));
+    let part = |part: Value| json!({"content": {"parts": [part]}});
+    let stop = |reason: &str| chunk(json!({"finishReason": reason}));
+    let call = json!({"functionCall": {"name": "Read", "args": {"a": 1}}});
+    for (raw, text, calls, want) in [
+        // No ids, no usage: two calls of the same name stay apart.
+        (chunk(part(call.clone())) + &chunk(part(call.clone())) + &stop("STOP"), "", 2, StopReason::ToolUse),
+        (chunk(part(json!({"functionCall": {"name": "Read"}}))) + &stop("STOP"), "", 1, StopReason::ToolUse),
+        (chunk(part(json!({"text": "hi"}))) + &stop("SAFETY"), "hi", 0, StopReason::Refusal),
+        (chunk(part(json!({"text": "hi"}))) + &stop("MAX_TOKENS"), "hi", 0, StopReason::MaxTokens),
+        (
+            "data: {\"promptFeedback\": {\"blockReason\": \"OTHER\"}, \"usageMetadata\": {\"promptTokenCount\": 1}}\n\n".to_owned(),
+            "",
+            0,
+            StopReason::Refusal,
+        ),
+    ] {
+        let mock = mock([Turn { raw: Some(raw.clone()), ..Turn::default() }]).await;
+        let asked = Request { model: NEWER.to_owned(), ..say("go") };
+        let answer = ask(&gemini(&mock, quick()), asked).await.unwrap();
+        assert_eq!((answer.text().as_str(), answer.calls().len()), (text, calls), "{raw}");
+        assert_eq!(answer.stop, Some(want), "{raw}");
+        let ids: std::collections::HashSet<_> = answer.calls().iter().map(|call| call.id.clone()).collect();
+        assert_eq!(ids.len(), calls);
+    }
+    // A call the service could not read is asked for again.
+    let broken = Turn { raw: Some(stop("MALFORMED_FUNCTION_CALL")), ..Turn::default() };
+    let mock = mock([broken, Turn::text("better")]).await;
+    let asked = Request { model: NEWER.to_owned(), ..say("go") };
+    let answer = ask(&gemini(&mock, quick()), asked).await.unwrap();
+    assert_eq!((answer.text().as_str(), answer.retries.len()), ("better", 1));
+}

@@ -1,0 +1,26 @@
+class Haft < Formula
+  desc "Tools for language-model agents: call them, judge them, run a model with them"
+  homepage "@RELEASES@"
+  version "@VERSION@"
+  license any_of: ["MIT", "Apache-2.0"]
+
+  on_linux do
+    on_intel do
+      url "@RELEASES@/@ARCHIVE@"
+      sha256 "@SHA256@"
+    end
+  end
+
+  def install
+    bin.install "haft"
+    man1.install Dir["man/*.1"]
+    bash_completion.install "completions/haft"
+    zsh_completion.install "completions/_haft"
+    fish_completion.install "completions/haft.fish"
+  end
+
+  test do
+    assert_match version.to_s, shell_output("#{bin}/haft --version")
+    system bin/"haft", "demo", "--fast"
+  end
+end

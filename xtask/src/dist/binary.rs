@@ -1,0 +1,108 @@
+//! The binary that is packaged: how it is built, and what it needs.
+
+use std::{fmt, fs, path::Path, path::PathBuf};
+
+use crate::{run, tidy};
+
+/// What a binary needs of the system it runs on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum SystemNeeds {
+    /// Nothing.
+    Nothing,
+    /// The C library of GNU, at least of this version.
+    Glibc(u32, u32),
+}
+
+impl SystemNeeds {
+    /// Reads it from the binary itself, not from how it was built.
+    pub(crate) fn of(binary: &Path) -> Result<Self, String> {
+        let bytes = fs::read(binary).map_err(|err| format!("{}: {err}", binary.display()))?;
+        if !bytes.starts_with(b"\x7fELF") {
+            return Err(format!("{} is no program for Linux", binary.display()));
+        }
+        Ok(if has_interpreter(&bytes) { newest_glibc(&bytes) } else { Self::Nothing })
+    }
+
+    /// The name of the target in the names of archives.
+    pub(crate) fn target(&self) -> &'static str {
+        match self {
+            Self::Nothing => "x86_64-linux-static",
+            Self::Glibc(..) => "x86_64-linux-gnu",
+        }
+    }
+}
+
+impl fmt::Display for SystemNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("needs no library of the system"),
+            Self::Glibc(major, minor) => write!(f, "needs glibc {major}.{minor} or newer"),
+        }
+    }
+}
+
+/// Whether a 64-bit ELF file asks for a loader (segment type 3).
+fn has_interpreter(bytes: &[u8]) -> bool {
+    let number = |at: usize, length: usize| -> usize {
+        let slice = bytes.get(at..at + length).unwrap_or_default();
+        slice.iter().rev().fold(0, |sum, byte| (sum << 8) | usize::from(*byte))
+    };
+    let (table, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    (0..count).any(|index| number(table + index * size, 4) == 3)
+}
+
+/// The newest version of the C library that a symbol is asked from.
+fn newest_glibc(bytes: &[u8]) -> SystemNeeds {
+    const MARK: &[u8] = b"GLIBC_2.";
+    let mut newest = 0;
+    for at in 0..bytes.len().saturating_sub(MARK.len()) {
+        if bytes[at] == b'G' && bytes[at..].starts_with(MARK) {
+            let digits: String = bytes[at + MARK.len()..]
+                .iter()
+                .take(3)
+                .take_while(|it| it.is_ascii_digit())
+                .map(|it| char::from(*it))
+                .collect();
+            newest = newest.max(digits.parse().unwrap_or(0));
+        }
+    }
+    SystemNeeds::Glibc(2, newest)
+}
+
+/// Flags that keep the directories of this machine out of the binary, so that
+/// it is the same wherever it is built.
+fn flags(more: &str) -> String {
+    let home =
+        std::env::var("CARGO_HOME").ok().or_else(|| Some(format!("{}/.cargo", std::env::var("HOME").ok()?)));
+    let mut flags = format!("--remap-path-prefix={}=/haft", tidy::root().display());
+    if let Some(home) = home {
+        flags.push_str(&format!(" --remap-path-prefix={home}=/cargo"));
+    }
+    format!("{flags} {more}").trim().to_owned()
+}
+
+/// Builds it as it is shipped.
+pub(crate) fn build() -> Result<PathBuf, String> {
+    let args = ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft"];
+    run::cargo_with(&args, &[("RUSTFLAGS", &flags("")), ("SOURCE_DATE_EPOCH", "0")])?;
+    Ok(run::target_dir()?.join("dist/haft"))
+}
+
+/// Builds one without libraries: with musl where its Rust is installed, else
+/// with the C library of GNU inside.
+pub(crate) fn build_static() -> Result<PathBuf, String> {
+    let installed = run::output("rustc", &["--print", "sysroot"])?;
+    let musl = "x86_64-unknown-linux-musl";
+    let has_musl = Path::new(installed.trim()).join("lib/rustlib").join(musl).exists();
+    let (target, more) = match has_musl {
+        true => (musl, ""),
+        false => ("x86_64-unknown-linux-gnu", "-C target-feature=+crt-static"),
+    };
+    if !has_musl {
+        println!("Rust for {musl} is not installed: glibc goes into the binary instead");
+    }
+    let args =
+        ["build", "--locked", "--profile", "dist", "-p", "haft-cli", "--bin", "haft", "--target", target];
+    run::cargo_with(&args, &[("RUSTFLAGS", &flags(more)), ("SOURCE_DATE_EPOCH", "0")])?;
+    Ok(run::target_dir()?.join(target).join("dist/haft"))
+}

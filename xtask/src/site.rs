@@ -1,0 +1,40 @@
+//! `cargo xtask site`: the documents as a book.
+
+use std::fs;
+
+use crate::{run, tidy};
+
+/// Builds the book with mdBook, after looking that no page is missing in it.
+pub(crate) fn build() -> Result<(), String> {
+    let missing = missing_pages()?;
+    if !missing.is_empty() {
+        return Err(format!("docs/SUMMARY.md does not name {}", missing.join(", ")));
+    }
+    if run::output("mdbook", &["--version"]).is_err() {
+        return Err(String::from("mdbook is not installed: cargo install mdbook --locked"));
+    }
+    run::command("mdbook", &["build", &tidy::root().display().to_string()])
+}
+
+/// Pages that the table of contents leaves out.
+pub(crate) fn missing_pages() -> Result<Vec<String>, String> {
+    let docs = tidy::root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).map_err(|err| format!("SUMMARY.md: {err}"))?;
+    let mut missing = Vec::new();
+    for entry in fs::read_dir(&docs).map_err(|err| err.to_string())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") && name != "SUMMARY.md" && !summary.contains(&format!("({name})")) {
+            missing.push(name);
+        }
+    }
+    missing.sort();
+    Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_page_is_in_the_book() {
+        assert_eq!(super::missing_pages(), Ok(Vec::new()));
+    }
+}
