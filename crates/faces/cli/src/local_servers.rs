@@ -6,8 +6,9 @@ use haft_model::LocalServer;
 use serde::Serialize;
 use serde_json::Value;
 
-/// How long a server may take to say which models it has.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// How long a server may take to say which models it has, when
+/// `HAFT_LOCAL_PATIENCE_MS` does not say it.
+const PATIENCE: Duration = Duration::from_millis(1000);
 /// More than any list has.
 const LARGEST_LIST: usize = 4 * 1024 * 1024;
 
@@ -46,6 +47,8 @@ pub(crate) enum FoundState {
 
 /// Asks every server people run, all at the same time.
 pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<FoundServer> {
+    let said = env("HAFT_LOCAL_PATIENCE_MS").and_then(|it| it.trim().parse().ok());
+    let patience = said.map_or(PATIENCE, Duration::from_millis);
     let asked = LocalServer::ALL.map(|server| {
         let url = server.base_url(env);
         async move {
@@ -57,7 +60,7 @@ pub(crate) async fn find(env: &(dyn Fn(&str) -> Option<String> + Sync)) -> Vec<F
                     models: Vec::new(),
                 };
             }
-            match list(&url).await {
+            match list(&url, patience).await {
                 Some(models) if is_of(server.name, &models.1) => {
                     FoundServer { name: server.name, url, state: FoundState::Running, models: models.0 }
                 }
@@ -92,12 +95,12 @@ pub(crate) fn with_causes(err: reqwest::Error) -> String {
 }
 
 /// The models a server lists, and who it says they belong to.
-async fn list(url: &str) -> Option<(Vec<ServedModel>, Vec<String>)> {
+async fn list(url: &str, patience: Duration) -> Option<(Vec<ServedModel>, Vec<String>)> {
     // Neither a proxy nor a redirect may lead the question off this machine.
     let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        .timeout(PATIENCE)
+        .timeout(patience)
         .build()
         .ok()?;
     let response = client.get(format!("{url}/v1/models")).send().await.ok()?;

@@ -12,6 +12,8 @@ use crate::{
     setup_args::NewCommand,
 };
 
+/// Templates. Those in Rust are a crate with the name `template-tool`, which is
+/// compiled and tested beside the library.
 const MANIFEST: &str = include_str!("new_command/Cargo.toml.txt");
 const TOOL: &str = include_str!("new_command/tool.rs.txt");
 const SERVER: &str = include_str!("new_command/server.rs.txt");
@@ -35,9 +37,9 @@ pub(crate) fn run(command: &NewCommand, options: &Options) -> Ended {
         None => format!("{:?}", env!("CARGO_PKG_VERSION")),
     };
     let filled = |text: &str| {
-        text.replace("@PACKAGE@", &names.package)
-            .replace("@CRATE@", &names.package.replace('-', "_"))
-            .replace("@TOOL@", &names.tool)
+        text.replace("template-tool", &names.package)
+            .replace("template_tool", &names.package.replace('-', "_"))
+            .replace("TemplateTool", &names.tool)
             .replace("@HAFT@", &dependency)
     };
     for (place, text) in

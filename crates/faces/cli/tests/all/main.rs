@@ -57,6 +57,7 @@ mod prefix;
 mod print;
 mod readme;
 mod replay;
+mod review_action;
 mod sandbox;
 mod scarce;
 mod sdk;
