@@ -9,6 +9,7 @@
 //! never panics.
 
 mod acp_command;
+mod agent_tree;
 mod agents_command;
 mod args;
 mod ask_server;
@@ -43,6 +44,7 @@ mod trust_command;
 mod undo_command;
 mod view_command;
 mod watch;
+mod worktrees_command;
 
 use std::process::ExitCode;
 
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Tasks { command } => tasks_command::run(command, &args.options),
         Command::Agents => agents_command::agents(&args.options),
         Command::Skills => agents_command::skills(&args.options),
+        Command::Worktrees { command } => worktrees_command::run(command, &args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Mcp(command) => mcp_command::run(command, &args.options),

@@ -19,11 +19,15 @@ mod child;
 mod delivery;
 mod desk;
 mod facts;
+mod isolate;
 mod kind;
+mod logged;
 mod nursery;
 mod post;
 mod record;
+mod recover;
 mod rights;
+mod roster;
 mod shelf;
 mod tasks;
 mod tree;
@@ -39,5 +43,6 @@ pub(crate) use self::{
 pub use self::{
     facts::{ChildFacts, ChildProgress},
     kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
+    logged::{LoggedAgent, logged_agents},
 };
 pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent};

@@ -35,6 +35,8 @@ pub(crate) struct AgentWorld {
     pub(crate) masker: Masker,
     /// Skills that definitions may begin with.
     pub(crate) skills: Vec<SlashCommand>,
+    /// Where agents that are kept apart work.
+    pub(crate) worktrees: Option<Arc<crate::worktrees::WorktreeDesk>>,
 }
 
 /// What the calls of an agent pass through, and those of the agents it starts.
@@ -77,6 +79,8 @@ pub(crate) struct Birth {
     pub(super) cwd: Arc<Path>,
     pub(super) inbox: Inbox,
     pub(super) from: BirthFrom,
+    /// Where it is kept apart, once it is.
+    pub(super) isolation: Option<super::isolate::AgentIsolation>,
 }
 
 /// What an agent begins with.
@@ -95,7 +99,8 @@ impl Birth {
         order: SpawnOrder,
         cwd: Arc<Path>,
     ) -> Self {
-        Self { facts, kind, order, cwd, inbox: Inbox::default(), from: BirthFrom::Nothing }
+        let (inbox, from, isolation) = (Inbox::default(), BirthFrom::Nothing, None);
+        Self { facts, kind, order, cwd, inbox, from, isolation }
     }
 }
 

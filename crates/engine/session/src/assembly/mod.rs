@@ -148,6 +148,11 @@ impl Assembly {
             None => gate,
         };
         let calls = call_session(&premises, spec, gate, tools, search, events);
+        if let Some(services) = &services {
+            services.late.set(&calls.pipeline);
+            services.voice.logged_at(choice.path.clone());
+            services.worktrees.begin();
+        }
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
             servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
@@ -236,6 +241,7 @@ impl BegunAgent<'_> {
             questions: Arc::clone(questions),
             masker: self.premises.masker.clone(),
             skills: self.extensions.skills(None),
+            worktrees: self.services.map(|it| Arc::clone(&it.worktrees)),
         };
         start_nursery(world, Arc::clone(agents), births);
         if let Some(path) = &self.choice.path {

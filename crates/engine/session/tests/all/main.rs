@@ -8,8 +8,11 @@
     reason = "test code"
 )]
 
+mod agent_endings;
 mod agent_talk;
 mod agents;
+mod boards;
 mod commands;
 mod many;
 mod rig;
+mod worktrees;

@@ -10,6 +10,7 @@
 
 mod acp;
 mod acp_clients;
+mod agent_kills;
 mod agents;
 mod common;
 mod corpora;
@@ -63,3 +64,4 @@ mod tool;
 mod trust_and_keys;
 mod undo_commands;
 mod view;
+mod worktree_commands;
