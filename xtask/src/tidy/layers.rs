@@ -9,7 +9,21 @@ use std::{fs, path::Path};
 /// stands elsewhere, or nowhere here, fails: a new one is always a decision.
 const FLOORS: &[(&str, &[&str])] = &[
     ("ground", &["types", "paths", "process", "net"]),
-    ("hands", &["workspace", "search", "command", "sandbox", "shell", "git", "schedule", "lsp", "triggers"]),
+    (
+        "hands",
+        &[
+            "workspace",
+            "search",
+            "command",
+            "sandbox",
+            "shell",
+            "git",
+            "schedule",
+            "lsp",
+            "triggers",
+            "worktree",
+        ],
+    ),
     ("call", &["tool", "hooks", "permission", "runtime"]),
     ("kit", &["tools"]),
     ("mind", &["model", "agent"]),

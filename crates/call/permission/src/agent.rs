@@ -1,4 +1,8 @@
-use std::{fmt::Write, sync::Arc};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use haft_types::{AgentId, PermissionMode};
 
@@ -22,8 +26,26 @@ pub struct AgentRights {
     pub tools: Option<Vec<String>>,
     /// What it may pass on but not use.
     pub delegations: Vec<Delegation>,
+    /// Files it may not change, whatever anybody allows.
+    pub kept_out: Option<KeptOut>,
     /// Where the definition stands.
     pub origin: Origin,
+}
+
+/// A place whose files an agent may not change, but for another place in it: a
+/// checkout, for one that works in a worktree of its own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeptOut {
+    /// The place.
+    pub of: PathBuf,
+    /// The place in it that is not meant.
+    pub but: PathBuf,
+}
+
+impl KeptOut {
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        path.starts_with(&self.of) && !path.starts_with(&self.but)
+    }
 }
 
 /// A right that may be passed on but not used.
@@ -51,6 +73,8 @@ pub(crate) struct AgentLevel {
     pub(crate) received: RuleSet,
     /// The tools the definition lists, if it lists any.
     only: Option<Vec<NamePattern>>,
+    /// Files it may not change.
+    pub(crate) kept_out: Option<KeptOut>,
 }
 
 impl Policy {
@@ -77,8 +101,13 @@ impl Policy {
         let passed =
             self.inner.blueprint.delegations.iter().filter(|it| *it.to == *rights.name || &*it.to == "*");
         let (received, _) = RuleSet::new(passed.map(|it| it.entry(Behavior::Allow)).collect(), names);
-        let level =
-            AgentLevel { name: Arc::clone(&rights.name), parent: self.lifted(rights), received, only };
+        let level = AgentLevel {
+            name: Arc::clone(&rights.name),
+            parent: self.lifted(rights),
+            received,
+            only,
+            kept_out: rights.kept_out.clone(),
+        };
         Self::assemble(blueprint, Some(level))
     }
 
@@ -105,6 +134,18 @@ impl Policy {
     /// Whose rights these are.
     pub fn agent_name(&self) -> &str {
         self.inner.agent.as_ref().map_or(AgentId::Main.as_str(), |agent| &agent.name)
+    }
+
+    /// Why files at a path are not the agent's to change, if they are not.
+    pub(crate) fn keeps_out_of(&self, path: &Path) -> Option<String> {
+        let kept_out = self.inner.agent.as_ref()?.kept_out.as_ref()?;
+        kept_out.covers(path).then(|| {
+            format!(
+                "the agent works in a worktree of its own, {}: other files of {} are not its to change",
+                kept_out.but.display(),
+                kept_out.of.display()
+            )
+        })
     }
 
     /// The agent whose definition leaves a tool out.

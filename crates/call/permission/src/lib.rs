@@ -46,7 +46,7 @@ mod shown;
 mod suggest;
 mod update;
 
-pub use agent::{AgentRights, Delegation};
+pub use agent::{AgentRights, Delegation, KeptOut};
 pub use auto::{Classifier, ClassifierAnswer, ClassifierRequest};
 pub use builder::PolicyBuilder;
 pub use command::ShellCommands;

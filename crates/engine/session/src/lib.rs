@@ -41,6 +41,7 @@ mod failure;
 mod handle;
 mod hooks;
 mod judging;
+mod late;
 mod logs;
 mod memory;
 mod owner;
@@ -49,13 +50,17 @@ mod prompt;
 mod questions;
 mod servers;
 mod spec;
+mod task_hooks;
+mod teams;
 mod telemetry;
 mod usage;
+mod voice;
 mod watch;
+mod worktrees;
 
 pub use agents::{
     AgentKind, AgentMemory, AgentProblem, AgentReport, AgentSource, AgentStatus, ChildFacts, ChildProgress,
-    DeniedToAgent,
+    DeniedToAgent, LoggedAgent, logged_agents,
 };
 pub use assembly::{SETTINGS_TOOL, described_tools};
 pub use background::TaskTail;
@@ -90,3 +95,4 @@ pub use spec::{
     SessionSpec, SettingsSpec, ToolChoice,
 };
 pub use usage::{ContextPart, ContextUsage};
+pub use worktrees::worktree_keeper;

@@ -265,6 +265,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<PluginsCommand>,
     },
+    /// List worktrees that sessions made here, keep what is in them, remove them.
+    Worktrees {
+        #[command(subcommand)]
+        command: Option<WorktreesCommand>,
+    },
     /// See what holds commands on this machine, and try it out.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -404,6 +409,9 @@ pub(crate) enum PermissionsCommand {
         /// Input: JSON, `@file`, or `-` for standard input.
         #[arg(value_name = "JSON")]
         input: Option<String>,
+        /// Decide for an agent of this kind, and show what every level above it says.
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
     },
     /// List the rules in force and where each comes from.
     List,
@@ -447,6 +455,22 @@ pub(crate) enum RuleScope {
     Project,
     /// Yours, everywhere.
     User,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorktreesCommand {
+    /// List them, and what is only in them.
+    List,
+    /// Keep what is changed in one as commits with a name; the worktree stays as it is.
+    Rescue {
+        /// Its name.
+        name: String,
+    },
+    /// Remove one. What is only in it is kept first, and where is said.
+    Remove {
+        /// Its name.
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,13 +22,18 @@ pub(crate) fn run(session: Option<&str>, options: &Options) -> Ended {
     let id = sessions_command::named_or_newest(&logs, session)?;
     let path = logs.path(&id);
     let cost = cost::of_log(&path).map_err(|err| format!("{}: {err}", path.display()))?;
+    let agents = haft_session::logged_agents(&path);
     if options.json {
         let mut json = serde_json::to_value(&cost).map_err(|err| Failure::Message(err.to_string()))?;
         json["session"] = json!(id);
         json["tokens_billed_again"] = json!(cost.billed_again());
+        json["agents"] = agents.iter().map(haft_session::LoggedAgent::to_json).collect();
+        let of_agents: f64 = agents.iter().filter_map(|it| it.cost.as_ref()).map(|it| it.usd).sum();
+        json["usd_with_agents"] = json!(cost.usd + of_agents);
         return print_bytes(format!("{json}\n").as_bytes());
     }
-    print_bytes(for_people(&id, &cost).as_bytes())
+    print_bytes(for_people(&id, &cost).as_bytes())?;
+    print_bytes(crate::agent_tree::costs(&cost, &agents).as_bytes())
 }
 
 fn for_people(id: &str, cost: &SessionCost) -> String {

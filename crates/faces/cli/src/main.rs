@@ -9,6 +9,7 @@
 //! never panics.
 
 mod acp_command;
+mod agent_tree;
 mod agents_command;
 mod args;
 mod ask_server;
@@ -59,6 +60,7 @@ mod undo_command;
 mod update_command;
 mod view_command;
 mod watch;
+mod worktrees_command;
 
 use std::process::ExitCode;
 
@@ -113,6 +115,7 @@ fn main() -> ExitCode {
         Command::Agents => agents_command::agents(&args.options),
         Command::Skills => agents_command::skills(&args.options),
         Command::Plugins { command } => plugins_command::run(command, &args.options),
+        Command::Worktrees { command } => worktrees_command::run(command, &args.options),
         Command::Sandbox(command) => sandbox_command::run(command, &args.options),
         Command::Trust { yes, revoke } => trust_command::run(yes, revoke, &args.options),
         Command::Mcp(command) => mcp_command::run(command, &args.options),

@@ -8,6 +8,7 @@ use haft_types::{MessageBlock, Role, text};
 use serde_json::json;
 
 use crate::{
+    agent_tree,
     args::{Options, SessionsCommand},
     output::{Ended, Failure, complain, print_line},
     show::{clean, colours, painted},
@@ -112,6 +113,7 @@ fn show(logs: &SessionLogs, id: &str, options: &Options) -> Ended {
     });
     let report = read.map_err(|err| format!("{}: {err}", path.display()))?;
     ended?;
+    agent_tree::show(&path, options)?;
     if 0 < report.unreadable {
         complain(&format!("{} lines of the log cannot be read and were left out", report.unreadable));
     }

@@ -15,6 +15,7 @@ use haft_workspace::Files;
 pub mod agent;
 pub mod ask_user_question;
 pub mod bash;
+pub mod brief;
 pub mod config;
 pub mod cron;
 pub mod edit;
@@ -38,12 +39,16 @@ pub mod repl;
 pub mod search;
 pub mod send_message;
 pub mod sleep;
+pub mod suggest_background_pr;
 pub mod task_input;
+pub mod task_list;
 pub mod task_output;
 pub mod task_stop;
+pub mod team;
 pub mod todo_write;
 pub mod web_fetch;
 pub mod web_search;
+pub mod worktree;
 pub mod write;
 
 pub use files::{
@@ -97,6 +102,16 @@ pub struct Services {
     pub post: Arc<dyn send_message::AgentPost>,
     /// Tasks that are no commands: agents that work.
     pub other_tasks: Arc<dyn task_output::OtherTasks>,
+    /// Lists of tasks.
+    pub task_lists: task_list::TaskServices,
+    /// Makes and ends teams.
+    pub teams: Arc<dyn team::Teams>,
+    /// Speaks to the person.
+    pub user: Arc<dyn brief::TellUser>,
+    /// Where suggested pull requests are written down.
+    pub suggestions: std::path::PathBuf,
+    /// Makes and removes worktrees.
+    pub worktrees: Arc<dyn worktree::Worktrees>,
 }
 
 /// Every built-in tool there is. The single source of truth: help, search,
@@ -161,5 +176,11 @@ pub fn base(services: &Services) -> Vec<Arc<dyn DynTool>> {
         ),
     ];
     all.extend(cron::tools(&services.schedule, tasks()));
+    all.extend(task_list::tools(&services.task_lists));
+    all.extend(team::tools(&services.teams));
+    all.extend(worktree::tools(&services.worktrees));
+    all.push(erase(brief::Brief::new(Arc::clone(&services.user))));
+    all.push(erase(brief::SendUserMessage::new(Arc::clone(&services.user))));
+    all.push(erase(suggest_background_pr::SuggestBackgroundPr::new(services.suggestions.clone())));
     all
 }

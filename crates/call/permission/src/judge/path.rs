@@ -71,6 +71,10 @@ impl Level<'_> {
         if using == PathUse::Write && self.policy.mode == PermissionMode::Plan {
             return Some(Ruling::denied(Why::Plan(action(using, located))));
         }
+        let kept_out = |path: &Path| self.policy.keeps_out_of(path).filter(|_| using == PathUse::Write);
+        if let Some(why) = kept_out(&located.lexical).or_else(|| kept_out(&located.real)) {
+            return Some(Ruling::denied(Why::Tool(why)));
+        }
         hit(Behavior::Ask).map(Ruling::firm)
     }
 

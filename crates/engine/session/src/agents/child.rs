@@ -19,6 +19,7 @@ use super::{
     AgentDesk, AgentKind, AgentMemory, AgentWorld, ChildFacts, ParentCalls,
     builtin::NOTES,
     fork::{begin_like, first_words, fork_calls, fork_settings, inherit},
+    isolate::{isolate, settle},
     nursery::{Birth, BirthFrom},
     record::{AgentLogs, AgentMeta},
     rights::MayStart,
@@ -59,7 +60,7 @@ pub(super) async fn live(world: Arc<AgentWorld>, desk: Arc<AgentDesk>, birth: Bi
 async fn lived(
     world: Arc<AgentWorld>,
     desk: Arc<AgentDesk>,
-    birth: Birth,
+    mut birth: Birth,
     watch: Arc<ChildWatch>,
     cancel: CancellationToken,
 ) -> AgentReport {
@@ -76,15 +77,23 @@ async fn lived(
         }
         () = cancel.cancelled() => return stopped(&stopped_words(&desk, &facts)),
     }
+    let failed =
+        |why: String| AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) };
+    if let Err(why) = isolate(&world, &desk, &mut birth).await {
+        return failed(why);
+    }
     let mut child = match Child::begin(&world, &desk, &birth, &watch).await {
         Ok(child) => child,
         Err(why) => {
-            return AgentReport { why: Some(why), ..empty_report(&facts, &watch, AgentStatus::Failed) };
+            let mut report = failed(why);
+            settle(&world, &birth, &mut report).await;
+            return report;
         }
     };
     let first = child.first_input(&world, &birth, &cancel).await;
-    let report = child.work(&world, first, &cancel).await;
+    let mut report = child.work(&world, first, &cancel).await;
     world.cannot_fork(&facts.id);
+    settle(&world, &birth, &mut report).await;
     child.finish(report).await
 }
 
@@ -170,6 +179,10 @@ impl Child {
         }
         let mut meta = AgentMeta::of(facts, kind.source.is_built_in(), &birth.cwd);
         meta.tools = calls.pool.get().names().map(str::to_owned).collect();
+        if let Some(isolation) = &birth.isolation {
+            meta.worktree_path = Some(isolation.path().to_owned());
+            meta.worktree_branch = isolation.branch().map(str::to_owned);
+        }
         if let Some(earlier) = earlier {
             meta.prompt = earlier.prompt;
             meta.cwd = earlier.cwd;
@@ -295,7 +308,11 @@ impl Child {
                     () = self.desk.child_news(&self.facts.id, &self.agent.inbox) => (),
                     () = cancel.cancelled() => (),
                 }
-                let slot = Arc::clone(&self.desk.slots).acquire_owned().await.ok();
+                // One that was stopped does not wait for a place to end.
+                let slot = tokio::select! {
+                    slot = Arc::clone(&self.desk.slots).acquire_owned() => slot.ok(),
+                    () = cancel.cancelled() => None,
+                };
                 if let Some(node) = self.desk.tree().nodes.get_mut(&self.facts.id) {
                     node.slot = slot;
                 }
@@ -462,7 +479,8 @@ fn calls(
         desk.tell(facts, Happening::Detail(text));
     }
     let may_bypass = world.premises.may_bypass();
-    let rights = kind.rights(&pool.get(), parent.pipeline.gate.mode(), may_bypass);
+    let mut rights = kind.rights(&pool.get(), parent.pipeline.gate.mode(), may_bypass);
+    rights.kept_out = birth.isolation.as_ref().and_then(super::isolate::AgentIsolation::kept_out);
     let mut calls = parent.session(&birth.cwd).child(facts.id.clone(), rights.clone());
     calls.pool = pool;
     if !kind.hooks.is_empty() {

@@ -44,6 +44,7 @@ pub(crate) struct AgentDesk {
     news: Notify,
     /// An agent has ended.
     ended: Notify,
+    pub(super) roster: super::roster::AgentRoster,
 }
 
 /// Which models agents have.
@@ -101,6 +102,7 @@ impl AgentDesk {
             nursery_closed: CancellationToken::new(),
             news: Notify::new(),
             ended: Notify::new(),
+            roster: super::roster::AgentRoster::default(),
         };
         (Arc::new(desk), receiver)
     }
@@ -196,6 +198,13 @@ impl AgentDesk {
     pub(super) fn keep_for(&self, id: &AgentId, letter: &Letter) {
         if let Some(node) = self.tree().nodes.get(id) {
             node.inbox.push(letter.input());
+        }
+    }
+
+    /// The same with something else it is to hear.
+    pub(super) fn keep_input_for(&self, id: &AgentId, input: UserInput) {
+        if let Some(node) = self.tree().nodes.get(id) {
+            node.inbox.push(input);
         }
     }
 
@@ -318,6 +327,8 @@ impl AgentDesk {
         let facts = Arc::clone(&node.facts);
         let waiter = node.waiter;
         let signal = node.signal.clone();
+        // Something was said to it while it ended: it is not lost.
+        let is_called = !node.inbox.is_empty() && node.stopped_by.is_none();
         if matches!(waiter, ReportWaiter::Mail | ReportWaiter::Mention) {
             let what = MailBody::Report(Arc::clone(&report), facts.call.clone());
             let item = MailItem { waiter, what };
@@ -338,6 +349,9 @@ impl AgentDesk {
         }
         signal.send_replace(ChildSignal::Ended(report));
         self.tell_news();
+        if is_called {
+            self.go_on_with_mail(&facts);
+        }
     }
 
     /// Waits until something may have changed for an agent whose own agents
@@ -364,10 +378,6 @@ impl AgentDesk {
                 known.join(", ")
             )));
         };
-        if order.worktree || kind.worktree {
-            let why = "agents with a worktree of their own are not there yet: start it without isolation, or in another checkout";
-            return Err(SpawnRefusal(why.to_owned()));
-        }
         if self.tree().nodes.get(&cx.agent_id).is_some_and(|it| it.facts.kind == FORK) {
             let why = "a fork does its work itself: it starts no agents";
             return Err(SpawnRefusal(why.to_owned()));
@@ -476,6 +486,7 @@ impl AgentDesk {
         if facts.in_background {
             self.tell_running();
         }
+        self.tell_begun(facts);
         self.tell(facts, Happening::ChildStarted(Arc::clone(facts)));
         // A nursery that is gone closes the session, and every agent with it.
         self.births.send(birth).ok();

@@ -20,12 +20,16 @@ mod delivery;
 mod desk;
 mod facts;
 mod fork;
+mod isolate;
 mod kind;
 mod lineage;
+mod logged;
 mod nursery;
 mod post;
 mod record;
+mod recover;
 mod rights;
+mod roster;
 mod shelf;
 mod tasks;
 mod tree;
@@ -42,5 +46,6 @@ pub(crate) use self::{
 pub use self::{
     facts::{ChildFacts, ChildProgress},
     kind::{AgentKind, AgentMemory, AgentProblem, AgentSource},
+    logged::{LoggedAgent, logged_agents},
 };
 pub use haft_tools::agent::{AgentReport, AgentStatus, DeniedToAgent};

@@ -42,6 +42,8 @@ pub(crate) struct AgentWorld {
     pub(crate) forks: Mutex<HashMap<AgentId, ForkPoint>>,
     /// Skills that definitions may begin with.
     pub(crate) skills: Arc<SkillShelf>,
+    /// Where agents that are kept apart work.
+    pub(crate) worktrees: Option<Arc<crate::worktrees::WorktreeDesk>>,
 }
 
 /// What the calls of an agent pass through, and those of the agents it starts.
@@ -87,6 +89,8 @@ pub(crate) struct Birth {
     pub(super) cwd: Arc<Path>,
     pub(super) inbox: Inbox,
     pub(super) from: BirthFrom,
+    /// Where it is kept apart, once it is.
+    pub(super) isolation: Option<super::isolate::AgentIsolation>,
 }
 
 /// What an agent begins with.
@@ -125,7 +129,7 @@ impl Birth {
         cwd: Arc<Path>,
     ) -> Self {
         let from = if kind.is_fork() { BirthFrom::Parent } else { BirthFrom::Nothing };
-        Self { facts, kind, order, cwd, inbox: Inbox::default(), from }
+        Self { facts, kind, order, cwd, inbox: Inbox::default(), from, isolation: None }
     }
 }
 

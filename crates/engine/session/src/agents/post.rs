@@ -120,6 +120,35 @@ impl AgentDesk {
         Receipt { success: true, message, resumed: Some(facts.id.to_string()) }
     }
 
+    /// An agent that ended while something was said to it goes on with that. What
+    /// it cannot go on with waits until it does.
+    pub(super) fn go_on_with_mail(&self, facts: &ChildFacts) {
+        let Some(kind) = self.shelf().find(&facts.kind).cloned() else { return };
+        if facts.log.as_ref().is_none_or(|log| !log.is_file()) {
+            return;
+        }
+        let inbox = {
+            let mut tree = self.tree();
+            if tree.admit(&facts.parent, &kind.name, self.limits).is_err() {
+                return;
+            }
+            match tree.nodes.get(&facts.id) {
+                Some(node) => node.inbox.clone(),
+                None => return,
+            }
+        };
+        let mut said = inbox.take().into_iter();
+        let Some(first) = said.next() else { return };
+        said.for_each(|input| inbox.push(input));
+        let run_id = uuid::Uuid::new_v4().to_string();
+        let facts = Arc::new(ChildFacts { run_id, in_background: true, ..facts.clone() });
+        let cwd = Arc::from(facts.log.as_deref().and_then(Path::parent).unwrap_or_else(|| Path::new("/")));
+        let mut birth = Birth::new(Arc::clone(&facts), Arc::clone(&kind), SpawnOrder::default(), cwd);
+        birth.from = BirthFrom::ItsLog(Box::new(first));
+        birth.inbox = inbox;
+        self.begin(&facts, &kind, birth);
+    }
+
     /// An agent has a moment for its last words, and then ends.
     async fn shut_down(&self, to: &str, reason: Option<String>, cx: &CallContext) -> Receipt {
         let Some(id) = self.tree().find(to) else {
@@ -171,6 +200,8 @@ impl AgentPost for AgentDesk {
             match letter {
                 LetterText::Text(body) => self.deliver(to, body, cx).await,
                 LetterText::Request(request) => self.shut_down(to, request.reason, cx).await,
+                // Carried out by whoever reads it: a yes changes no right and no mode.
+                LetterText::Answer(answer) => self.deliver(to, answer.words(), cx).await,
             }
         })
     }

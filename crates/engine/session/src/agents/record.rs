@@ -3,30 +3,25 @@
 //! expect them.
 
 use std::{
-    collections::HashSet,
-    fs::{File, OpenOptions},
-    io::{self, BufRead as _, BufReader, Write as _},
+    fs::OpenOptions,
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use haft_agent::{
-    Conversation, Masker, Restored,
-    log::{Entry, LogFile, State},
-};
+use haft_agent::{Conversation, Masker, Restored, log::LogFile};
 use haft_paths::{Durability, ReplacedMode, replace_file};
-use haft_tools::agent::{AgentReport, AgentStatus};
-use haft_types::{AgentId, CallId, Message, MessageBlock, Role, SessionId};
+use haft_tools::agent::AgentStatus;
+use haft_types::{AgentId, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{AgentDesk, ChildFacts, delivery::Letter};
+use super::{ChildFacts, delivery::Letter};
 
 /// Where the agents of a session are logged.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentLogs {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// What every line says beside the rest.
     pub(crate) stamp: Map<String, Value>,
     pub(crate) session: SessionId,
@@ -52,6 +47,11 @@ pub(super) struct AgentMeta {
     pub(super) prompt: String,
     pub(super) in_background: bool,
     pub(super) cwd: PathBuf,
+    /// Its worktree, if it has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worktree_path: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worktree_branch: Option<String>,
     /// Names of the tools it has.
     pub(super) tools: Vec<String>,
     pub(super) finished: bool,
@@ -74,6 +74,8 @@ impl AgentMeta {
             prompt: facts.prompt.clone(),
             in_background: facts.in_background,
             cwd: cwd.to_owned(),
+            worktree_path: None,
+            worktree_branch: None,
             tools: Vec::new(),
             finished: false,
             status: None,
@@ -92,7 +94,7 @@ impl AgentLogs {
         self.dir.join(format!("agent-{id}.jsonl"))
     }
 
-    fn meta_path(&self, id: &AgentId) -> PathBuf {
+    pub(super) fn meta_path(&self, id: &AgentId) -> PathBuf {
         self.dir.join(format!("agent-{id}.meta.json"))
     }
 
@@ -120,7 +122,7 @@ impl AgentLogs {
     }
 
     /// Messages of this session, as far as they can be read.
-    fn letters(&self) -> Vec<Letter> {
+    pub(super) fn letters(&self) -> Vec<Letter> {
         let text = std::fs::read_to_string(self.dir.join("mail.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
@@ -173,143 +175,4 @@ impl AgentLogs {
             conversation.mirror();
         }
     }
-
-    /// Agents of an earlier process: what each was, and the report of its last
-    /// run; one that did not end gets one that says so.
-    pub(super) fn left(&self) -> Vec<(AgentId, AgentMeta, AgentReport)> {
-        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let mut ids: Vec<AgentId> = entries
-            .filter_map(|entry| {
-                let name = entry.file_name().to_str()?.to_owned();
-                Some(AgentId::new(name.strip_prefix("agent-")?.strip_suffix(".meta.json")?))
-            })
-            .collect();
-        ids.sort();
-        ids.into_iter().filter_map(|id| self.left_one(id)).collect()
-    }
-
-    fn left_one(&self, id: AgentId) -> Option<(AgentId, AgentMeta, AgentReport)> {
-        let mut meta = self.meta(&id)?;
-        let path = self.path(&id);
-        let mut found = LastRun::default();
-        haft_agent::log::read(&path, |entry| found.take(entry)).ok();
-        // The log is the truth: the small file may be of the run before.
-        if let Some(run) = &found.run {
-            meta.run_id.clone_from(run);
-        }
-        let report = found.report.unwrap_or_else(|| AgentReport {
-            status: AgentStatus::Interrupted,
-            why: Some(String::from("the process it ran in ended before it did")),
-            text: found.text,
-            ..AgentReport::default()
-        });
-        let report = AgentReport {
-            agent_id: id.to_string(),
-            run_id: meta.run_id.clone(),
-            kind: meta.agent_type.clone(),
-            name: meta.name.clone(),
-            description: meta.description.clone(),
-            prompt: meta.prompt.clone(),
-            model: meta.model.clone(),
-            log: Some(path),
-            ..report
-        };
-        Some((id, meta, report))
-    }
-}
-
-/// The last run in the log of an agent.
-#[derive(Default)]
-struct LastRun {
-    run: Option<String>,
-    report: Option<AgentReport>,
-    text: String,
-}
-
-impl LastRun {
-    fn take(&mut self, entry: Entry) {
-        match entry {
-            Entry::Haft(State::RunBegan { run }) => {
-                *self = Self { run: Some(run), ..Self::default() };
-            }
-            Entry::Haft(State::RunEnded { report, .. }) => {
-                self.report = serde_json::from_value(report).ok();
-            }
-            Entry::Assistant(line) => {
-                let text = text_of(&line.message.message);
-                if !text.trim().is_empty() {
-                    self.text = text;
-                }
-            }
-            _ => (),
-        }
-    }
-}
-
-fn text_of(message: &Message) -> String {
-    let texts = message.content.iter().filter_map(|block| match block {
-        MessageBlock::Text { text } if message.role == Role::Assistant => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("")
-}
-
-impl AgentDesk {
-    /// Knows the agents of an earlier process again. Reports that the main agent
-    /// has not heard, as its log says, come with its next request.
-    pub(crate) fn recover(&self, main_log: &Path) {
-        let Some(logs) = self.logs() else { return };
-        let left = logs.left();
-        if left.is_empty() {
-            return;
-        }
-        let told = told_runs(main_log);
-        for (id, meta, report) in left {
-            let is_told = told.contains(&report.run_id) || told.contains(id.as_str());
-            let is_of_main = meta.parent_agent_id.is_none();
-            let was_stopped = meta.status == Some(AgentStatus::Interrupted) && meta.finished;
-            let report = Arc::new(report);
-            let call = CallId::from(meta.tool_use_id.as_str());
-            if is_of_main && !is_told && !was_stopped {
-                self.mention(Arc::clone(&report), call);
-            }
-            self.remember(id, &meta, report);
-        }
-        for letter in logs.letters() {
-            let reader = AgentId::new(letter.to.as_str());
-            match reader.child() {
-                None if !told.contains(&letter.id) => self.mention_letter(letter),
-                Some(_) if !told_runs(&logs.path(&reader)).contains(&letter.id) => {
-                    self.keep_for(&reader, &letter);
-                }
-                _ => (),
-            }
-        }
-    }
-}
-
-/// Runs whose reports are in a log, and agents whose end a call was told.
-fn told_runs(log: &Path) -> HashSet<String> {
-    let mut told = HashSet::new();
-    let Ok(file) = File::open(log) else { return told };
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).is_ok_and(|read| 0 < read) {
-        let names_some = [&b"runId"[..], b"messageIds", b"task_id", b"taskId"]
-            .iter()
-            .any(|mark| line.windows(mark.len()).any(|part| part == *mark));
-        if names_some && let Ok(entry) = serde_json::from_slice::<Value>(&line) {
-            let runs = entry["origin"]["runIds"].as_array().into_iter().flatten();
-            let letters = entry["origin"]["messageIds"].as_array().into_iter().flatten();
-            told.extend(runs.chain(letters).filter_map(|it| it.as_str().map(str::to_owned)));
-            let result = &entry["toolUseResult"];
-            let is_launch = result["status"] == "async_launched";
-            let by_call = [&result["runId"]].into_iter().filter(|_| !is_launch);
-            let ended = result["status"] != "running";
-            let by_id = [&result["taskId"], &result["task_id"]].into_iter().filter(|_| ended);
-            told.extend(by_call.chain(by_id).filter_map(|it| it.as_str().map(str::to_owned)));
-        }
-        line.clear();
-    }
-    told
 }

@@ -10,8 +10,8 @@ use haft_types::PermissionMode;
 use super::{AgentKind, AgentSource};
 
 /// Tools of the main agent alone: they speak with the person.
-pub(super) const OF_MAIN: [&str; 4] =
-    ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR"];
+pub(super) const OF_MAIN: [&str; 6] =
+    ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "SuggestBackgroundPR", "TeamCreate", "TeamDelete"];
 
 /// Tools that start agents, which the deepest ones do not have.
 const STARTING: [&str; 2] = ["Agent", "Explore"];
@@ -54,6 +54,7 @@ impl AgentKind {
             rules: self.disallowed.iter().map(|text| (Behavior::Deny, Arc::from(text.as_str()))).collect(),
             tools: self.tools.as_ref().map(|_| pool.names().map(str::to_owned).collect()),
             delegations: Vec::new(),
+            kept_out: None,
             origin: Origin { label: Arc::from(label.as_str()), ..Origin::default() },
         }
     }

@@ -162,6 +162,11 @@ impl Assembly {
             None => gate,
         };
         let calls = call_session(&premises, spec, gate, tools, search, events);
+        if let Some(services) = &services {
+            services.late.set(&calls.pipeline);
+            services.voice.logged_at(choice.path.clone());
+            services.worktrees.begin();
+        }
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
             servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));
@@ -275,6 +280,7 @@ impl BegunAgent<'_> {
                 .collect::<std::collections::HashMap<_, _>>()
                 .into(),
             skills: Arc::clone(self.skills),
+            worktrees: self.services.map(|it| Arc::clone(&it.worktrees)),
         };
         start_nursery(world, Arc::clone(agents), births);
         if let Some(path) = &self.choice.path {

@@ -25,6 +25,7 @@ use haft_tools::{
     cron::ScheduleServices,
     read::{MediaWork, MediaWorker, ReadLimits},
     remote_trigger::TriggerServices,
+    task_list::TaskServices,
 };
 use haft_triggers::TriggerStore;
 use haft_types::Variables;
@@ -42,7 +43,12 @@ use super::{
 use crate::{
     EventSender, OpenError,
     agents::{AgentDesk, AgentShelf},
+    late::LatePipeline,
     premises::{MCP_RESULTS, Premises, TOOL_RESULTS},
+    task_hooks::{TaskHooks, task_lists},
+    teams::TeamDesk,
+    voice::SessionVoice,
+    worktrees::WorktreeDesk,
 };
 
 /// The files and commands of a session, and the built-in tools that use them.
@@ -61,6 +67,12 @@ pub(crate) struct SessionServices {
     pub(crate) model_search: Option<Arc<ModelSearch>>,
     /// Asks language servers.
     lsp: Arc<haft_tools::lsp::LspDesk>,
+    /// Hooks and rules, once they are there.
+    pub(crate) late: Arc<LatePipeline>,
+    /// Speaks to the person.
+    pub(crate) voice: Arc<SessionVoice>,
+    /// Where agents that are kept apart work.
+    pub(crate) worktrees: Arc<WorktreeDesk>,
 }
 
 /// Tools that look, for whoever is not the model.
@@ -109,11 +121,32 @@ impl SessionServices {
         let (home, limits) = (premises.home.clone(), SnapshotLimits::default());
         let small_model = SmallModel::of(premises, chosen);
         let model_search = ModelSearch::of(premises, chosen);
+        let read = haft_tools::read::Read::new(Arc::clone(&files), ReadLimits::from(get));
+        let readers = Readers {
+            read: erase(read.with_media(media_work(premises.program.as_ref()))),
+            list: erase(haft_tools::ls::Ls::new(FindSettings::from_env(get))),
+        };
+        let late = Arc::new(LatePipeline::default());
+        let lists = task_lists(premises);
+        let watch =
+            TaskHooks { late: Arc::clone(&late), agents: Arc::clone(agents), lists: Arc::clone(&lists) };
+        let teams = TeamDesk::open(agents, &lists, &premises.state_dir(), premises.session_id.as_str());
+        let worktrees = WorktreeDesk::new(premises, shell.owner(), &files, &late, &readers.read);
+        let tasks = Tasks::new(shell);
+        let voice = Arc::new(SessionVoice {
+            events: premises.events.clone(),
+            files: Arc::clone(&files),
+            lists: Arc::clone(&lists),
+            agents: Arc::clone(agents),
+            tasks: Arc::clone(&tasks),
+            session: premises.session_id.clone(),
+            log: Mutex::default(),
+        });
         let lsp = lsp_desk(premises, &config, &files);
         let services = Services {
             lsp: Arc::clone(&lsp),
             triggers: triggers(premises),
-            tasks: Tasks::new(shell),
+            tasks,
             commands: Arc::new(AnalysedFacts { home: home.clone(), roots: roots.clone() }),
             roots: Arc::new(roots),
             bash: BashSettings::from(get),
@@ -135,15 +168,16 @@ impl SessionServices {
             post: Arc::clone(agents) as Arc<_>,
             plans: (premises.plans_dir(), premises.session_id.to_string()),
             other_tasks: Arc::clone(agents) as Arc<_>,
-        };
-        let read = haft_tools::read::Read::new(Arc::clone(&files), services.read);
-        let readers = Readers {
-            read: erase(read.with_media(services.media.clone())),
-            list: erase(haft_tools::ls::Ls::new(services.find)),
+            task_lists: TaskServices { lists, watch: Arc::new(watch) },
+            teams,
+            user: Arc::clone(&voice) as Arc<_>,
+            suggestions: premises.session_dir().join("suggested-prs.jsonl"),
+            worktrees: Arc::clone(&worktrees) as Arc<_>,
         };
         own_processes(premises);
         let tools = haft_tools::base(&services);
-        Ok(Self { files, tasks: services.tasks, tools, readers, small_model, model_search, lsp })
+        let tasks = services.tasks;
+        Ok(Self { files, tasks, tools, readers, small_model, model_search, lsp, late, voice, worktrees })
     }
 
     /// Who pays for what tools ask models.
@@ -289,5 +323,10 @@ pub fn described_tools(scratch: &std::path::Path) -> Result<Vec<Arc<dyn DynTool>
         post: Arc::new(haft_tools::send_message::NoPost),
         plans: (scratch.to_owned(), String::from("plan")),
         other_tasks: Arc::new(haft_tools::task_output::NoOtherTasks),
+        task_lists: TaskServices::alone(scratch),
+        teams: Arc::new(haft_tools::team::NoTeams),
+        user: Arc::new(haft_tools::brief::NobodyToTell),
+        suggestions: scratch.join("suggested-prs.jsonl"),
+        worktrees: Arc::new(haft_tools::worktree::NoWorktrees),
     }))
 }

@@ -103,6 +103,8 @@ pub(crate) struct Owner {
     finishing: bool,
     /// How long the next prompt waits for the reports of agents that were stopped.
     stopping_until: Option<Moment>,
+    /// Whether it waited long enough for them.
+    stopping_given_up: bool,
     /// Whether the session ends with the prompt that is being worked on.
     ending: bool,
     processes_ended: bool,
@@ -158,8 +160,8 @@ enum LeftForLater {
 const SETTINGS_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a stopped agent may take to write its report before a prompt begins
-/// without it.
-const STOPPING: Duration = Duration::from_secs(2);
+/// without it: only one that hangs takes that long.
+const STOPPING: Duration = Duration::from_secs(10);
 
 impl Assembly {
     /// Where the session is logged, if it is.
@@ -236,6 +238,7 @@ impl Owner {
             opened: Instant::now(),
             finishing: false,
             stopping_until: None,
+            stopping_given_up: false,
             ending: false,
             processes_ended: false,
             spec,
@@ -305,7 +308,10 @@ impl Owner {
                     }
                 }
                 () = at(waits_until) => return CloseHow::Orderly,
-                () = at(self.stopping_until) => self.stopping_until = None,
+                () = at(self.stopping_until) => {
+                    self.stopping_until = None;
+                    self.stopping_given_up = true;
+                }
                 () = self.watch.background.news() => self.hear_background(),
                 () = self.agents.news() => self.hear_agents(),
                 () = tokio::time::sleep(SETTINGS_EVERY), if is_working => {
@@ -421,10 +427,7 @@ impl Owner {
                 self.watch.background.move_to_background(call.as_ref());
                 self.agents.move_to_background(call.as_ref());
             }
-            Command::StopAgents => {
-                self.agents.stop_background(StoppedBy::Person);
-                self.stopping_until = Some(Moment::now() + STOPPING);
-            }
+            Command::StopAgents => self.agents.stop_background(StoppedBy::Person),
             Command::StopTask { task, reply } => self.stop_task(task, reply),
             Command::TaskTail { task, reply } => {
                 let tail = self.watch.background.tail(&task).or_else(|| self.agent_tail(&task));

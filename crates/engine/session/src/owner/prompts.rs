@@ -1,10 +1,11 @@
 //! Prompts: heard, queued, begun, taken back.
 
 use haft_types::ToolUse;
+use tokio::time::Instant as Moment;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentChange, LeftForLater, OwnedSeat, Owner,
+    AgentChange, LeftForLater, OwnedSeat, Owner, STOPPING,
     turn::{CallRun, Running, ServerTurn, TurnRun, TurnSetting},
     typed::TypedSkill,
 };
@@ -152,11 +153,15 @@ impl Owner {
         if self.ending || !matches!(self.seat, OwnedSeat::Idle(Seat::Agent(_))) {
             return;
         }
-        // Whoever stopped agents asks next what became of them: the model knows by then.
-        if self.stopping_until.is_some() && self.agents.is_stopping() {
+        // Whoever stopped agents, or interrupted the call that waited for one, asks next what became
+        // of them: the model knows by then.
+        if !self.agents.is_stopping() {
+            self.stopping_until = None;
+            self.stopping_given_up = false;
+        } else if !self.stopping_given_up {
+            self.stopping_until.get_or_insert_with(|| Moment::now() + STOPPING);
             return;
         }
-        self.stopping_until = None;
         self.hear_agents();
         let takes_up = self.left_for_later == LeftForLater::Ready;
         let prompt = match takes_up {

@@ -28,6 +28,7 @@ use haft_types::{SessionId, Variables};
 use haft_workspace::{JournalLimits, Workspace, WorkspaceConfig};
 
 use self::policy::directories;
+pub(crate) use self::walls::WorktreeFence;
 pub use self::{
     policy::policy_of_rules,
     rules_text::split_rules,

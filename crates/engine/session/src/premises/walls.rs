@@ -2,9 +2,10 @@
 //! rules and the mode of each call say what they keep out.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -17,6 +18,7 @@ use haft_sandbox::{
 };
 use haft_tool::{AllowReason, Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
+use haft_types::AgentId;
 
 use super::{
     reading::{ReadingKeeper, ReadingPlace},
@@ -40,6 +42,16 @@ pub struct Walls {
     last: Mutex<Option<Arc<Confinement>>>,
     /// Walls around what only reads.
     reading: ReadingKeeper,
+    /// Agents that work in a worktree of their own.
+    fenced: Mutex<HashMap<AgentId, WorktreeFence>>,
+}
+
+/// Where the commands of an agent may change files: in its worktree, and not in
+/// the checkout it was made from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct WorktreeFence {
+    pub(crate) worktree: PathBuf,
+    pub(crate) checkout: PathBuf,
 }
 
 /// Who wants a command confined.
@@ -83,7 +95,35 @@ impl Walls {
             events,
             last: Mutex::default(),
             reading: ReadingKeeper::default(),
+            fenced: Mutex::default(),
         }
+    }
+
+    fn fenced(&self) -> MutexGuard<'_, HashMap<AgentId, WorktreeFence>> {
+        self.fenced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commands of an agent stay in its worktree from now on.
+    pub(crate) fn fence_in(&self, agent: AgentId, fence: WorktreeFence) {
+        self.fenced().insert(agent, fence);
+    }
+
+    /// Where the commands of an agent stay.
+    pub(crate) fn fence_of(&self, agent: &AgentId) -> Option<WorktreeFence> {
+        self.fenced().get(agent).cloned()
+    }
+
+    /// An agent has ended.
+    pub(crate) fn unfence(&self, agent: &AgentId) {
+        self.fenced().remove(agent);
+    }
+
+    /// The directories an agent's commands may change.
+    fn roots_of(&self, agent: &AgentId) -> Vec<PathBuf> {
+        let Some(fence) = self.fence_of(agent) else { return self.roots.clone() };
+        let is_apart = |it: &&PathBuf| !it.starts_with(&fence.checkout) && !fence.checkout.starts_with(it);
+        let apart = self.roots.iter().filter(is_apart).cloned();
+        std::iter::once(fence.worktree.clone()).chain(apart).collect()
     }
 
     fn wishes(&self) -> Wishes {
@@ -156,6 +196,10 @@ impl Walls {
 
     /// What holds a call.
     pub fn policy(&self, limits: &CallLimits<'_>) -> Result<Policy, String> {
+        self.policy_within(limits, &self.roots)
+    }
+
+    fn policy_within(&self, limits: &CallLimits<'_>, roots: &[PathBuf]) -> Result<Policy, String> {
         let wishes = self.wishes();
         let enabled = limits.wanted == WallDemand::ByName || is_set(&wishes.enabled);
         let fence = (limits.fence)();
@@ -171,7 +215,7 @@ impl Walls {
                 let places = self.store.places();
                 protect.extend(places.user.iter().chain(&places.state).cloned());
                 WorkspacePolicy {
-                    roots: &self.roots,
+                    roots,
                     scratch,
                     home: self.home.as_deref(),
                     write: &write,
@@ -271,8 +315,8 @@ impl Walls {
 
     /// Commands that have to be held. What cannot be enforced is refused or
     /// said, as the settings want.
-    fn held(&self, limits: &CallLimits<'_>, demand: Demand) -> Choice {
-        let built = self.policy(limits).and_then(|policy| {
+    fn held(&self, limits: &CallLimits<'_>, demand: Demand, roots: &[PathBuf]) -> Choice {
+        let built = self.policy_within(limits, roots).and_then(|policy| {
             let complete = demand == Demand::Complete;
             let strictness = if complete { Strictness::Complete } else { Strictness::BestEffort };
             let gaps = self.report(&policy)?.gaps;
@@ -317,14 +361,17 @@ impl Confine for Walls {
         let limits =
             CallLimits { wanted: WallDemand::BySettings, read_only, fence: &|| about.permit.fence() };
         let required = wishes.fail_if_unavailable.as_ref().map(|it| it.value);
+        let roots = self.roots_of(about.agent);
         if !is_set(&wishes.enabled) {
             if let Some(choice) = self.around_reading(about) {
                 return choice;
             }
             // Plan mode judged the command to be harmless already; the walls are there in case it was wrong.
-            return match limits.read_only {
-                Some(_) => self.held(&limits, Demand::IfPossible),
-                None => Choice::Free,
+            let is_fenced = self.fence_of(about.agent).is_some();
+            return match (&limits.read_only, is_fenced, required) {
+                (Some(_), _, _) | (None, true, Some(false)) => self.held(&limits, Demand::IfPossible, &roots),
+                (None, true, _) => self.held(&limits, Demand::SomeWalls, &roots),
+                (None, false, _) => Choice::Free,
             };
         }
         if limits.read_only.is_none() {
@@ -353,6 +400,7 @@ impl Confine for Walls {
                 None => Demand::SomeWalls,
                 Some(false) => Demand::IfPossible,
             },
+            &roots,
         )
     }
 }

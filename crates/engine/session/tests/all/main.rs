@@ -8,8 +8,10 @@
     reason = "test code"
 )]
 
+mod agent_endings;
 mod agent_talk;
 mod agents;
+mod boards;
 mod commands;
 mod forks;
 mod kinds;
@@ -18,3 +20,4 @@ mod memory;
 mod money;
 mod rig;
 mod skills;
+mod worktrees;

@@ -24,13 +24,13 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
         PermissionsCommand::Test { batch: true, .. } => batch::run(),
         PermissionsCommand::Test { command, .. } => {
             let command = command.unwrap_or_default();
-            decide("Bash", json!({"command": command}), options)
+            decide("Bash", json!({"command": command}), None, options)
         }
-        PermissionsCommand::Explain { tool, input: Some(input) } => {
-            decide(&tool, read_input(&input)?, options)
+        PermissionsCommand::Explain { tool, input: Some(input), agent } => {
+            decide(&tool, read_input(&input)?, agent.as_deref(), options)
         }
-        PermissionsCommand::Explain { tool, input: None } => {
-            decide("Bash", json!({"command": tool}), options)
+        PermissionsCommand::Explain { tool, input: None, agent } => {
+            decide("Bash", json!({"command": tool}), agent.as_deref(), options)
         }
         PermissionsCommand::List => list(options),
         PermissionsCommand::Allow(args) => change::add(Behavior::Allow, &args, options),
@@ -43,19 +43,30 @@ pub(crate) fn run(command: PermissionsCommand, options: &Options) -> Ended {
 
 /// Shows the decision on one call; exits with 0 for allow, 1 for ask, 2 for
 /// deny, so that scripts can branch on it.
-fn decide(tool: &str, input: Value, options: &Options) -> Ended {
+fn decide(tool: &str, input: Value, agent: Option<&str>, options: &Options) -> Ended {
     let premises = spec::premises(options)?;
-    let policy = premises.policy()?;
-    let pool = premises.pool()?;
+    let (policy, pool) = match agent {
+        Some(agent) => premises.agent_rights(agent)?,
+        None => (premises.policy()?, premises.pool()?),
+    };
     let cx = CallContext {
         home: premises.home.as_deref().map(Arc::from),
         ..CallContext::detached("test", premises.cwd.as_path())
     };
     let decision = judge(&policy, &pool, tool, input, &cx);
+    let lattice = agent.map(|_| policy.lattice());
     if options.json {
-        print_line(&serde_json::to_string(&decision).map_err(|err| err.to_string())?)?;
+        let mut shown = serde_json::to_value(&decision).map_err(|err| err.to_string())?;
+        if let Some(lattice) = lattice {
+            shown["agent"] = json!(policy.agent_name());
+            shown["levels"] = json!(lattice.lines().collect::<Vec<_>>());
+        }
+        print_line(&shown.to_string())?;
     } else {
         print_bytes(painted(&decision).as_bytes())?;
+        if let Some(lattice) = lattice {
+            print_bytes(show::clean(&format!("\n{lattice}")).as_bytes())?;
+        }
     }
     Ok(ExitCode::from(match decision.behavior {
         Behavior::Allow => 0,

@@ -105,6 +105,8 @@ async fn every_built_in_tool_is_offered_and_runs_in_both_eras() {
             "Explore",
             "ListAgents",
             "SendMessage",
+            "TeamCreate",
+            "TeamDelete",
             // Without a person there is nobody to ask.
             "AskUserQuestion",
             "EnterPlanMode",

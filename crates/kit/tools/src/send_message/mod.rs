@@ -36,6 +36,8 @@ pub enum LetterText {
     Text(String),
     /// It is to end, after a last report.
     Request(ShutdownRequest),
+    /// An answer to something it asked for.
+    Answer(RequestAnswer),
 }
 
 /// The agent is to end.
@@ -56,6 +58,49 @@ pub struct ShutdownRequest {
 pub enum ShutdownKind {
     /// It is to end.
     ShutdownRequest,
+}
+
+/// An answer to a request of another agent.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestAnswer {
+    /// Which answer.
+    #[serde(rename = "type")]
+    pub kind: AnswerKind,
+    /// The request.
+    pub request_id: String,
+    /// Yes or no.
+    pub approve: bool,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What should be different.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+}
+
+/// Which answer.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// To a request to end.
+    ShutdownResponse,
+    /// To a plan.
+    PlanApprovalResponse,
+}
+
+impl RequestAnswer {
+    /// As the other agent reads it.
+    pub fn words(&self) -> String {
+        let what = match self.kind {
+            AnswerKind::ShutdownResponse => "the request to end",
+            AnswerKind::PlanApprovalResponse => "the plan",
+        };
+        let yes = if self.approve { "yes" } else { "no" };
+        let id = haft_types::text::one_line(&self.request_id, 100);
+        let more = [&self.reason, &self.feedback].into_iter().flatten();
+        more.fold(format!("The answer to {what} ({id}) is {yes}."), |said, it| format!("{said} {it}"))
+    }
 }
 
 /// What became of a message.

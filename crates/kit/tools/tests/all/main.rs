@@ -38,6 +38,7 @@ mod read;
 mod repl;
 mod search;
 mod shell_rig;
+mod task_list;
 mod web_corpus;
 mod web_fetch;
 mod web_pages;

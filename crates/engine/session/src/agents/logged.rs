@@ -1,0 +1,122 @@
+//! Agents of a session that is over, or goes on elsewhere, as their logs tell.
+
+use std::path::{Path, PathBuf};
+
+use haft_agent::log::cost::{self, SessionCost};
+use haft_permission::Policy;
+use haft_runtime::Pool;
+use haft_types::SessionId;
+use serde_json::{Map, Value, json};
+
+use super::{AgentLogs, rights::MayStart};
+use crate::{OpenError, premises::Premises};
+
+/// An agent that another one started, as its log tells.
+#[derive(Clone, Debug)]
+pub struct LoggedAgent {
+    /// Its id.
+    pub id: String,
+    /// The agent that started it; nothing for the main one.
+    pub parent: Option<String>,
+    /// The name it is reached by.
+    pub name: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// What it does, in a few words.
+    pub description: String,
+    /// How it ended; `unfinished` where it did not, or still works.
+    pub status: String,
+    /// Its model.
+    pub model: String,
+    /// How far below the main agent it is.
+    pub depth: u32,
+    /// Its worktree, if it has one of its own.
+    pub worktree: Option<PathBuf>,
+    /// Its log.
+    pub log: PathBuf,
+    /// What it cost, as far as its log says.
+    pub cost: Option<SessionCost>,
+}
+
+impl LoggedAgent {
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let cost = self.cost.as_ref();
+        json!({
+            "id": self.id, "parent": self.parent, "name": self.name, "kind": self.kind,
+            "description": self.description, "status": self.status, "model": self.model,
+            "depth": self.depth, "worktree": self.worktree, "log": self.log,
+            "requests": cost.map(|it| it.requests), "usage": cost.map(|it| it.usage),
+            "usd": cost.map(|it| it.usd), "priced": cost.map(|it| it.priced),
+        })
+    }
+}
+
+/// The agents of the session with this log: every one right before those it
+/// started.
+pub fn logged_agents(log: &Path) -> Vec<LoggedAgent> {
+    let logs = AgentLogs::beside(log, SessionId::from(String::new()), Map::new(), false);
+    let mut all: Vec<LoggedAgent> = logs
+        .left()
+        .into_iter()
+        .map(|(id, meta, report)| {
+            let log = logs.path(&id);
+            let has_ended = meta.finished || report.turns != 0;
+            LoggedAgent {
+                id: id.to_string(),
+                parent: meta.parent_agent_id,
+                name: meta.name,
+                kind: meta.agent_type,
+                description: meta.description,
+                status: if has_ended {
+                    report.status.public().to_owned()
+                } else {
+                    String::from("unfinished")
+                },
+                model: meta.model,
+                depth: meta.spawn_depth,
+                worktree: meta.worktree_path,
+                cost: cost::of_log(&log).ok(),
+                log,
+            }
+        })
+        .collect();
+    let mut ordered = Vec::new();
+    put_below(None, &mut all, &mut ordered);
+    // Those whose parent has no log.
+    ordered.append(&mut all);
+    ordered
+}
+
+fn put_below(parent: Option<&str>, all: &mut Vec<LoggedAgent>, ordered: &mut Vec<LoggedAgent>) {
+    let (own, others): (Vec<_>, Vec<_>) =
+        std::mem::take(all).into_iter().partition(|it| it.parent.as_deref() == parent);
+    *all = others;
+    for agent in own {
+        let id = agent.id.clone();
+        ordered.push(agent);
+        put_below(Some(&id), all, ordered);
+    }
+}
+
+impl Premises {
+    /// The rights and tools of an agent of a kind that the main agent would start
+    /// here; an error where there is no such kind.
+    pub fn agent_rights(self: &std::sync::Arc<Self>, name: &str) -> Result<(Policy, Pool), OpenError> {
+        let (kinds, _) = self.agents();
+        let flat = |text: &str| text.to_ascii_lowercase().replace(['-', '_', ' '], "");
+        let exact = kinds.iter().find(|it| it.name == name);
+        let Some(kind) = exact.or_else(|| kinds.iter().find(|it| flat(&it.name) == flat(name))) else {
+            let known: Vec<&str> = kinds.iter().map(|it| it.name.as_str()).collect();
+            return Err(OpenError::Start(format!(
+                "there is no kind of agent {name}; there are: {}",
+                known.join(", ")
+            )));
+        };
+        let policy = self.policy()?;
+        let (pool, _) = kind.pool(&self.pool()?, MayStart::Yes);
+        let rights = kind.rights(&pool.get(), policy.mode, self.may_bypass());
+        let pool = pool.get().narrowed(|_, _| haft_runtime::KeptTool::Yes);
+        Ok((policy.child(&rights), pool))
+    }
+}

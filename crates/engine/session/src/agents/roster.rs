@@ -1,0 +1,69 @@
+//! Who is there, for others than the agents themselves: teams, tasks, summaries.
+
+use haft_types::AgentId;
+
+use super::{AgentDesk, ChildFacts};
+
+/// Is told about agents that begin.
+type WhenBegun = Box<dyn Fn(&ChildFacts) + Send + Sync>;
+
+/// What is known of agents beside their tree.
+#[derive(Default)]
+pub(crate) struct AgentRoster {
+    /// The team the session leads.
+    team: std::sync::Mutex<Option<String>>,
+    when_begun: std::sync::OnceLock<WhenBegun>,
+}
+
+impl AgentDesk {
+    /// The team that the session leads.
+    pub(crate) fn team(&self) -> Option<String> {
+        self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// The session leads this team from now on, or none.
+    pub(crate) fn set_team(&self, team: Option<String>) {
+        *self.roster.team.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = team;
+    }
+
+    /// Somebody wants to hear of agents that begin. One is told; the first.
+    pub(crate) fn when_begun(&self, told: impl Fn(&ChildFacts) + Send + Sync + 'static) {
+        self.roster.when_begun.set(Box::new(told)).ok();
+    }
+
+    pub(super) fn tell_begun(&self, facts: &ChildFacts) {
+        if let Some(told) = self.roster.when_begun.get() {
+            told(facts);
+        }
+    }
+
+    /// What an agent is reached by: its name, or its id.
+    pub(crate) fn address_of(&self, id: &AgentId) -> String {
+        let tree = self.tree();
+        let node = tree.nodes.get(id);
+        node.and_then(|it| it.facts.name.clone()).unwrap_or_else(|| id.to_string())
+    }
+
+    /// Whether an agent works.
+    pub(crate) fn works(&self, id: &AgentId) -> bool {
+        self.tree().nodes.get(id).is_some_and(super::tree::AgentNode::is_live)
+    }
+
+    /// Whether a name or id means an agent that has ended.
+    pub(crate) fn is_known_and_ended(&self, id_or_name: &str) -> bool {
+        let tree = self.tree();
+        let node = tree.find(id_or_name).and_then(|id| tree.nodes.get(&id));
+        node.is_some_and(|it| !it.is_live())
+    }
+
+    /// All agents in a line each, for people and models.
+    pub(crate) fn listed(&self) -> Vec<String> {
+        let tree = self.tree();
+        let line = |node: &super::tree::AgentNode| {
+            let status = node.report.as_ref().map_or("works", |it| it.status.words());
+            let name = node.facts.name.clone().unwrap_or_else(|| node.facts.id.to_string());
+            format!("{name} ({}): {} – {status}", node.facts.kind, node.facts.description)
+        };
+        tree.nodes.values().map(line).collect()
+    }
+}

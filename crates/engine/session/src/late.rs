@@ -1,0 +1,62 @@
+//! Hooks and rules of a session, for tools that are made before them.
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use haft_hooks::{EventInput, HookEvent, HookInput, OtherInput, Outcome};
+use haft_permission::Opinion;
+use haft_runtime::Pipeline;
+use haft_tool::{CallContext, DynTool};
+use serde_json::{Value, json};
+
+/// What calls pass through, once it is there. It is not kept alive from here.
+#[derive(Default)]
+pub(crate) struct LatePipeline(OnceLock<Weak<Pipeline>>);
+
+impl LatePipeline {
+    /// It is there.
+    pub(crate) fn set(&self, pipeline: &Arc<Pipeline>) {
+        self.0.set(Arc::downgrade(pipeline)).ok();
+    }
+
+    fn get(&self) -> Option<Arc<Pipeline>> {
+        self.0.get()?.upgrade()
+    }
+
+    /// Whether a hook listens to an event.
+    pub(crate) fn listens(&self, event: HookEvent) -> bool {
+        self.get().is_some_and(|it| it.gate.hooks().get().listens(event))
+    }
+
+    /// Runs the hooks of an event that has no type of its own, in the name of a
+    /// call.
+    pub(crate) async fn run(&self, event: HookEvent, fields: Value, cx: &CallContext) -> Outcome {
+        let Some(pipeline) = self.get() else { return Outcome::default() };
+        let hooks = pipeline.gate.hooks().get();
+        if !hooks.listens(event) {
+            return Outcome::default();
+        }
+        let mut base = pipeline.gate.hooks().base(cx.cwd.to_path_buf(), pipeline.gate.mode());
+        base.agent_id = cx.agent_id.child().map(|_| cx.agent_id.clone());
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        let event = EventInput::from(OtherInput { event, subject: None, fields });
+        hooks.run(&HookInput { base, event, aliases: Vec::new() }).await
+    }
+
+    /// Says whether files may be read, as the rules are now.
+    pub(crate) fn reading(
+        &self,
+        read: &Arc<dyn DynTool>,
+        cx: &CallContext,
+    ) -> impl Fn(&Path) -> bool + use<> {
+        let policy = self.get().map(|it| it.gate.permissions().policy());
+        let (read, cx) = (Arc::clone(read), cx.clone());
+        move |path: &Path| {
+            let Some(policy) = &policy else { return false };
+            let Ok(call) = Arc::clone(&read).parse(json!({"file_path": path}), &cx) else { return false };
+            policy.judge(read.name(), call.as_ref(), &cx, &Opinion::default()).approved().is_ok()
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Hooks hear of tasks, and tasks know agents.
+
+use std::sync::Arc;
+
+use haft_hooks::{Decision, HookEvent, Outcome};
+use haft_tool::{BoxFuture, CallContext};
+use haft_tools::task_list::{HeardTask, TaskLists, TaskWatch};
+use haft_types::AgentId;
+use serde_json::{Value, json};
+
+use crate::{agents::AgentDesk, late::LatePipeline, premises::Premises};
+
+/// Which list a session begins with: one that is named, or its own.
+pub(crate) fn task_lists(premises: &Premises) -> Arc<TaskLists> {
+    let named = ["HAFT_TASK_LIST", "CLAUDE_CODE_TASK_LIST_ID"].iter().find_map(|it| premises.variable(it));
+    let named = named.filter(|it| !it.trim().is_empty());
+    let list = named.unwrap_or_else(|| premises.session_id.to_string());
+    Arc::new(TaskLists::at(premises.state_dir().join("task-lists"), &list))
+}
+
+/// Tells hooks about tasks.
+pub(crate) struct TaskHooks {
+    pub(crate) late: Arc<LatePipeline>,
+    pub(crate) agents: Arc<AgentDesk>,
+    pub(crate) lists: Arc<TaskLists>,
+}
+
+impl TaskHooks {
+    fn fields(&self, task: &HeardTask) -> Value {
+        let mut fields = json!({"task_id": task.id.to_string(), "task_subject": task.subject});
+        if !task.description.is_empty() {
+            fields["task_description"] = json!(task.description);
+        }
+        if let Some(owner) = &task.owner {
+            fields["teammate_name"] = json!(owner);
+        }
+        if let Some(team) = self.agents.team() {
+            fields["team_name"] = json!(team);
+        }
+        fields["task_list"] = json!(self.lists.current());
+        fields
+    }
+
+    async fn run(&self, event: HookEvent, task: &HeardTask, cx: &CallContext) -> Result<(), String> {
+        if !self.late.listens(event) {
+            return Ok(());
+        }
+        refusal(self.late.run(event, self.fields(task), cx).await)
+    }
+}
+
+/// Why hooks keep something from happening, if they do.
+pub(crate) fn refusal(outcome: Outcome) -> Result<(), String> {
+    match (outcome.decision, outcome.stop) {
+        (Decision::Block { reason, .. }, _) => Err(reason),
+        (_, Some(stop)) => Err(stop.reason),
+        _ => Ok(()),
+    }
+}
+
+impl TaskWatch for TaskHooks {
+    fn created<'a>(&'a self, task: &'a HeardTask, cx: &'a CallContext) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.run(HookEvent::TaskCreated, task, cx))
+    }
+
+    fn completed<'a>(
+        &'a self,
+        task: &'a HeardTask,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.run(HookEvent::TaskCompleted, task, cx))
+    }
+
+    fn caller(&self, cx: &CallContext) -> Option<String> {
+        match &cx.agent_id {
+            AgentId::Main => None,
+            id => Some(self.agents.address_of(id)),
+        }
+    }
+
+    fn has_ended(&self, owner: &str) -> bool {
+        self.agents.is_known_and_ended(owner)
+    }
+}

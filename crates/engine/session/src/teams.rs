@@ -1,0 +1,228 @@
+//! Teams: a name, a lead, members, and a task list of their own.
+
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use haft_paths::{Durability, ReplacedMode, replace_file};
+use haft_tool::{BoxFuture, CallContext};
+use haft_tools::{
+    agent::SpawnAgent as _,
+    task_list::TaskLists,
+    team::{EndedTeam, MadeTeam, TeamOrder, Teams},
+};
+use haft_types::AgentId;
+use serde::{Deserialize, Serialize};
+
+use crate::agents::{AgentDesk, ChildFacts};
+
+/// What the one that leads a team is called.
+const LEAD: &str = "team-lead";
+
+/// A team as it is written down.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TeamFile {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    created_at: u64,
+    lead_agent_id: String,
+    lead_session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lead_agent_type: Option<String>,
+    members: Vec<TeamMember>,
+}
+
+/// An agent of a team.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TeamMember {
+    agent_id: String,
+    name: String,
+    agent_type: String,
+    joined_at: u64,
+}
+
+/// The team a session leads, if it leads one.
+pub(crate) struct TeamDesk {
+    agents: Arc<AgentDesk>,
+    lists: Arc<TaskLists>,
+    /// The list of the session itself.
+    own_list: String,
+    dir: PathBuf,
+    session: String,
+    team: Mutex<Option<TeamFile>>,
+}
+
+impl TeamDesk {
+    /// The teams below a state directory. One that the session led before it
+    /// ended is its own again.
+    pub(crate) fn open(
+        agents: &Arc<AgentDesk>,
+        lists: &Arc<TaskLists>,
+        state: &Path,
+        session: &str,
+    ) -> Arc<Self> {
+        let desk = Arc::new(Self {
+            agents: Arc::clone(agents),
+            own_list: lists.current(),
+            lists: Arc::clone(lists),
+            dir: state.join("teams"),
+            session: session.to_owned(),
+            team: Mutex::default(),
+        });
+        let files = std::fs::read_dir(&desk.dir).into_iter().flatten().flatten();
+        let left = files.filter_map(|entry| read_team(&entry.path().join("config.json")));
+        if let Some(team) = left.into_iter().find(|it| it.lead_session_id == session) {
+            desk.lists.switch_to(&team.name);
+            desk.agents.set_team(Some(team.name.clone()));
+            *desk.team() = Some(team);
+        }
+        let joining = Arc::downgrade(&desk);
+        agents.when_begun(move |facts| {
+            if let Some(desk) = joining.upgrade() {
+                desk.join(facts);
+            }
+        });
+        desk
+    }
+
+    fn team(&self) -> MutexGuard<'_, Option<TeamFile>> {
+        self.team.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name).join("config.json")
+    }
+
+    fn write(&self, team: &TeamFile) -> Result<(), String> {
+        let file = self.file(&team.name);
+        let written = || {
+            if let Some(dir) = file.parent() {
+                DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            }
+            let bytes = serde_json::to_vec_pretty(team).map_err(std::io::Error::other)?;
+            replace_file(&file, &bytes, ReplacedMode::KeptOr(0o600), Durability::Content)
+        };
+        written().map_err(|err| format!("the team could not be written down: {err}"))
+    }
+
+    /// An agent with a name that the lead started is a member.
+    fn join(&self, facts: &ChildFacts) {
+        let Some(name) = &facts.name else { return };
+        let mut team = self.team();
+        let Some(team) = team.as_mut().filter(|_| facts.parent.is_main()) else { return };
+        let id = facts.id.to_string();
+        if team.members.iter().any(|it| it.agent_id == id) {
+            return;
+        }
+        team.members.push(TeamMember {
+            agent_id: id,
+            name: name.clone(),
+            agent_type: facts.kind.clone(),
+            joined_at: now(),
+        });
+        // Who is in it is known without the file; it is for readers.
+        self.write(team).ok();
+    }
+
+    fn create_now(&self, order: TeamOrder, cx: &CallContext) -> Result<MadeTeam, String> {
+        if !cx.agent_id.is_main() {
+            return Err(String::from("only the main agent leads a team"));
+        }
+        let mut team = self.team();
+        if let Some(team) = team.as_ref() {
+            return Err(format!("you lead the team {} already: end it with TeamDelete first", team.name));
+        }
+        let file = self.file(&order.name);
+        if file.exists() {
+            return Err(format!("there is a team {} already: choose another name", order.name));
+        }
+        let made = TeamFile {
+            name: order.name,
+            description: order.description,
+            created_at: now(),
+            lead_agent_id: format!("{LEAD}@{}", self.session),
+            lead_session_id: self.session.clone(),
+            lead_agent_type: order.agent_type,
+            members: Vec::new(),
+        };
+        self.write(&made)?;
+        self.lists.switch_to(&made.name);
+        self.agents.set_team(Some(made.name.clone()));
+        let (name, lead) = (made.name.clone(), made.lead_agent_id.clone());
+        *team = Some(made);
+        Ok(MadeTeam { name, file, lead })
+    }
+
+    fn delete_now(&self) -> EndedTeam {
+        let mut team = self.team();
+        let Some(held) = team.as_ref() else {
+            let message = String::from("you lead no team, so nothing was ended");
+            return EndedTeam { success: false, message, name: None };
+        };
+        let name = held.name.clone();
+        let refused = |message: String| EndedTeam { success: false, message, name: Some(name.clone()) };
+        let working: Vec<&str> = held
+            .members
+            .iter()
+            .filter(|it| self.agents.works(&AgentId::new(it.agent_id.as_str())))
+            .map(|it| it.name.as_str())
+            .collect();
+        if !working.is_empty() {
+            return refused(format!(
+                "these members still work: {}. Ask them to end with SendMessage and {{\"type\": \"shutdown_request\"}}, then try again",
+                working.join(", ")
+            ));
+        }
+        let put_away = format!("{name}.ended-{}", now());
+        if let Err(err) = std::fs::rename(self.dir.join(&name), self.dir.join(format!(".{put_away}"))) {
+            return refused(format!("the team could not be ended: {err}"));
+        }
+        let kept = self.lists.put_away(&name, &put_away);
+        self.lists.switch_to(&self.own_list);
+        self.agents.set_team(None);
+        *team = None;
+        let list = match kept {
+            Ok(()) => format!("its task list is kept as {put_away}"),
+            Err(err) => format!("its task list stays where it was ({err})"),
+        };
+        EndedTeam {
+            success: true,
+            message: format!("The team {name} has ended; {list}."),
+            name: Some(name.clone()),
+        }
+    }
+}
+
+impl Teams for TeamDesk {
+    fn is_open(&self) -> bool {
+        self.agents.is_available()
+    }
+
+    fn create<'a>(
+        &'a self,
+        order: TeamOrder,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<MadeTeam, String>> {
+        Box::pin(async move { self.create_now(order, cx) })
+    }
+
+    fn delete<'a>(&'a self, _cx: &'a CallContext) -> BoxFuture<'a, EndedTeam> {
+        Box::pin(async move { self.delete_now() })
+    }
+}
+
+fn read_team(file: &Path) -> Option<TeamFile> {
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

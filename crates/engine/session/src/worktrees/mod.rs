@@ -1,0 +1,324 @@
+//! Worktrees of a session: who works where, hooks around making and removing
+//! them, and what is told.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use haft_config::SettingsStore;
+use haft_hooks::{HookEvent, Outcome};
+use haft_process::ProcessOwner;
+use haft_tool::{BoxFuture, CallContext, DynTool};
+use haft_tools::worktree::{
+    EnteredWorktree, LeaveAction, LeaveOrder, LeftWorktree, WantedWorktree, Worktrees,
+};
+use haft_types::AgentId;
+use haft_workspace::Files;
+use haft_worktree::{
+    KeptOfRemoved, MadeWorktree, MakeOrder, RemovedWorktree, WorktreeBase, WorktreeHolder, WorktreeKeeper,
+    WorktreeRecord,
+};
+use serde_json::json;
+
+use crate::{EventSender, late::LatePipeline, premises::Premises, task_hooks::refusal};
+
+/// The worktrees that sessions of a place made, for whoever is no session.
+pub fn worktree_keeper(premises: &Premises) -> WorktreeKeeper {
+    let owner = ProcessOwner::unrecorded(premises.session_id.as_str());
+    WorktreeKeeper::new(&premises.state_dir(), owner, &premises.variables)
+}
+
+/// The worktrees of a session.
+pub(crate) struct WorktreeDesk {
+    keeper: Arc<WorktreeKeeper>,
+    files: Arc<Files>,
+    store: Arc<SettingsStore>,
+    session: String,
+    cwd: PathBuf,
+    late: Arc<LatePipeline>,
+    read: Arc<dyn DynTool>,
+    events: EventSender,
+}
+
+impl WorktreeDesk {
+    pub(crate) fn new(
+        premises: &Premises,
+        owner: &Arc<ProcessOwner>,
+        files: &Arc<Files>,
+        late: &Arc<LatePipeline>,
+        read: &Arc<dyn DynTool>,
+    ) -> Arc<Self> {
+        let keeper = WorktreeKeeper::new(&premises.state_dir(), Arc::clone(owner), &premises.variables);
+        Arc::new(Self {
+            keeper: Arc::new(keeper),
+            files: Arc::clone(files),
+            store: Arc::clone(&premises.store),
+            session: premises.session_id.to_string(),
+            cwd: premises.cwd.clone(),
+            late: Arc::clone(late),
+            read: Arc::clone(read),
+            events: premises.events.clone(),
+        })
+    }
+
+    /// Takes its own worktrees over from an earlier process, and clears away what
+    /// killed sessions left and nothing is in. What has something in it is told.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let desk = Arc::clone(self);
+        runtime.spawn_blocking(move || {
+            for mut record in desk.keeper.records() {
+                let is_own = record.holder.as_ref().is_some_and(|it| it.session == desk.session);
+                if is_own && !record.owner.is_alive() {
+                    let holder = record.holder.clone();
+                    desk.keeper.claim(&mut record, holder).ok();
+                }
+            }
+            let workspace = desk.files.workspace();
+            let origin = desk.files.origin(&"sweep".into(), "ExitWorktree");
+            let swept = desk.keeper.sweep(&desk.cwd, &desk.session, workspace, &origin);
+            if !swept.left.is_empty() {
+                let names: Vec<&str> = swept.left.iter().map(|it| it.0.name.as_str()).collect();
+                desk.events.notice(format!(
+                    "worktrees with work in them are left by sessions that ended: {}; see `haft worktrees`",
+                    names.join(", ")
+                ));
+            }
+        });
+    }
+
+    fn base(&self) -> WorktreeBase {
+        let loaded = self.store.current();
+        let set = loaded.settings.get("worktree.baseRef").and_then(|it| it.value.as_str().map(str::to_owned));
+        match set.as_deref() {
+            Some("fresh") => WorktreeBase::Fresh,
+            _ => WorktreeBase::Head,
+        }
+    }
+
+    fn holder(&self, agent: &AgentId, came_from: &Path) -> WorktreeHolder {
+        let (session, agent) = (self.session.clone(), agent.to_string());
+        WorktreeHolder { session, agent, came_from: came_from.to_owned() }
+    }
+
+    /// Makes a worktree for an agent, by a hook or by git.
+    pub(crate) async fn make(
+        &self,
+        name: &str,
+        agent: &AgentId,
+        cx: &CallContext,
+    ) -> Result<MadeWorktree, String> {
+        let holder = self.holder(agent, &cx.cwd);
+        if self.late.listens(HookEvent::WorktreeCreate) {
+            let outcome = self.late.run(HookEvent::WorktreeCreate, json!({"name": name}), cx).await;
+            let path = path_said(&outcome);
+            refusal(outcome).map_err(|why| format!("a hook refused the worktree: {why}"))?;
+            if let Some(path) = path {
+                let (keeper, name) = (Arc::clone(&self.keeper), name.to_owned());
+                return blocking(move || keeper.made_by_hook(&name, &path, holder)).await;
+            }
+        }
+        let (keeper, base) = (Arc::clone(&self.keeper), self.base());
+        let may_copy = self.late.reading(&self.read, cx);
+        let (name, from) = (name.to_owned(), cx.cwd.to_path_buf());
+        blocking(move || {
+            let order = MakeOrder { from: &from, name: &name, holder, base };
+            keeper.make(&order, &may_copy)
+        })
+        .await
+    }
+
+    /// The worktree an agent works in.
+    async fn held(&self, agent: &AgentId) -> Option<WorktreeRecord> {
+        let (keeper, session, agent) = (Arc::clone(&self.keeper), self.session.clone(), agent.to_string());
+        blocking(move || keeper.held_by(&session, &agent).ok_or_else(String::new)).await.ok()
+    }
+
+    /// An agent goes on in its worktree.
+    pub(crate) async fn go_on(&self, path: &Path, agent: &AgentId) -> Result<WorktreeRecord, String> {
+        let (keeper, path) = (Arc::clone(&self.keeper), path.to_owned());
+        let holder = self.holder(agent, &self.cwd);
+        blocking(move || {
+            let gone = || format!("its worktree {} is gone, so it cannot go on", path.display());
+            let found = keeper.records().into_iter().find(|it| it.path == path && it.is_there());
+            let mut record = found.ok_or_else(gone)?;
+            let is_other = record.holder.as_ref().is_some_and(|it| it.agent != holder.agent);
+            if is_other && record.owner.is_alive() {
+                return Err(format!("its worktree {} is in use by another agent", path.display()));
+            }
+            keeper.claim(&mut record, Some(holder))?;
+            Ok(record)
+        })
+        .await
+    }
+
+    /// An agent has ended: its worktree goes where nothing is in it, and stays
+    /// otherwise. Says whether it stays.
+    pub(crate) async fn settle(&self, mut record: WorktreeRecord, cx: &CallContext) -> bool {
+        if record.is_of_hook {
+            self.release(record).await;
+            return true;
+        }
+        let (keeper, files) = (Arc::clone(&self.keeper), Arc::clone(&self.files));
+        let origin = files.origin(&cx.call_id, "ExitWorktree");
+        let path = record.path.clone();
+        let removed = blocking(move || {
+            let is_untouched = keeper.inspect(&record).is_ok_and(|it| it.is_untouched());
+            if is_untouched {
+                let kept = KeptOfRemoved::WhatIsOnlyThere;
+                if keeper.remove(&mut record, kept, files.workspace(), &origin).is_ok() {
+                    return Ok(true);
+                }
+            }
+            keeper.release(&mut record)?;
+            Ok(false)
+        });
+        let is_removed = removed.await.unwrap_or(false);
+        if is_removed && self.late.listens(HookEvent::WorktreeRemove) {
+            self.late.run(HookEvent::WorktreeRemove, json!({"worktree_path": path}), cx).await;
+        }
+        !is_removed
+    }
+
+    async fn release(&self, mut record: WorktreeRecord) {
+        let keeper = Arc::clone(&self.keeper);
+        blocking(move || keeper.release(&mut record)).await.ok();
+    }
+
+    async fn remove(
+        &self,
+        mut record: WorktreeRecord,
+        order: LeaveOrder,
+        cx: &CallContext,
+    ) -> Result<RemovedWorktree, String> {
+        let (keeper, files) = (Arc::clone(&self.keeper), Arc::clone(&self.files));
+        let origin = files.origin(&cx.call_id, "ExitWorktree");
+        let (path, is_of_hook) = (record.path.clone(), record.is_of_hook);
+        let removed = blocking(move || {
+            if !record.is_of_hook && record.is_ours && !order.discards {
+                let found = keeper.inspect(&record)?;
+                if !found.is_clean() {
+                    return Err(format!(
+                        "{} has {}. Commit and merge them, leave it with action \"keep\", or ask the user whether they may go and say discard_changes",
+                        record.path.display(),
+                        found.words()
+                    ));
+                }
+            }
+            keeper.remove(&mut record, KeptOfRemoved::Everything, files.workspace(), &origin)
+        });
+        let mut removed = removed.await?;
+        if self.late.listens(HookEvent::WorktreeRemove) {
+            let outcome = self.late.run(HookEvent::WorktreeRemove, json!({"worktree_path": path}), cx).await;
+            if let Err(why) = refusal(outcome) {
+                removed.notes.push(format!("A hook objected: {why}"));
+            }
+        }
+        if is_of_hook && path.exists() {
+            removed.notes.push(format!("{} is still there: it is its hook that removes it.", path.display()));
+        }
+        Ok(removed)
+    }
+}
+
+/// The path a hook said: a field of its answer, or the last line it wrote.
+fn path_said(outcome: &Outcome) -> Option<PathBuf> {
+    if let Some(path) = outcome.extras.other.get("worktreePath").and_then(|it| it.as_str()) {
+        return Some(PathBuf::from(path));
+    }
+    let last = |text: &str| text.lines().rev().map(str::trim).find(|it| !it.is_empty()).map(str::to_owned);
+    let said = outcome.reports.iter().rev().find_map(|it| last(&it.stdout))?;
+    Some(PathBuf::from(said)).filter(|it| it.is_absolute())
+}
+
+/// Runs something that waits for git and the disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(format!("it broke off: {err}")))
+}
+
+/// What a removed worktree left, in words.
+fn kept_words(removed: &RemovedWorktree) -> Vec<String> {
+    let mut notes = removed.notes.clone();
+    if !removed.rescued.is_empty() {
+        notes.push(format!(
+            "What was changed in it is kept in {} (git show, git cherry-pick).",
+            removed.rescued.join(", ")
+        ));
+    }
+    if 0 < removed.found.commits {
+        notes.push(format!("{} commit(s) of its own are on its branch, which stays.", removed.found.commits));
+    }
+    if let Some(undo) = &removed.undo {
+        notes.push(format!("Undo id: {undo} (haft undo {undo} brings it back as it was)."));
+    }
+    notes
+}
+
+impl Worktrees for WorktreeDesk {
+    fn enter<'a>(
+        &'a self,
+        wanted: WantedWorktree,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<EnteredWorktree, String>> {
+        Box::pin(async move {
+            if let Some(held) = self.held(&cx.agent_id).await {
+                return Err(format!(
+                    "you work in the worktree {} already: leave it with ExitWorktree first",
+                    held.path.display()
+                ));
+            }
+            let made = match wanted {
+                WantedWorktree::Named(name) => {
+                    let name = name.unwrap_or_else(made_up_name);
+                    self.make(&name, &cx.agent_id, cx).await?
+                }
+                WantedWorktree::At(path) => {
+                    let (keeper, from) = (Arc::clone(&self.keeper), cx.cwd.to_path_buf());
+                    let holder = self.holder(&cx.agent_id, &cx.cwd);
+                    blocking(move || keeper.enter(&from, &path, holder)).await?
+                }
+            };
+            Ok(EnteredWorktree { path: made.record.path, branch: made.branch, notes: made.notes })
+        })
+    }
+
+    fn leave<'a>(
+        &'a self,
+        order: LeaveOrder,
+        cx: &'a CallContext,
+    ) -> BoxFuture<'a, Result<LeftWorktree, String>> {
+        Box::pin(async move {
+            let Some(mut record) = self.held(&cx.agent_id).await else {
+                return Err(String::from("no-op: there is no worktree to leave, and nothing was changed"));
+            };
+            let came_from = record.holder.as_ref().map(|it| it.came_from.clone()).filter(|it| it.is_dir());
+            let mut left = LeftWorktree {
+                back_in: came_from.unwrap_or_else(|| self.cwd.clone()),
+                path: record.path.clone(),
+                branch: record.branch.clone(),
+                is_removed: false,
+                changed_files: 0,
+                commits: 0,
+                notes: Vec::new(),
+            };
+            if order.action == LeaveAction::Keep {
+                record.is_kept = true;
+                self.release(record).await;
+                return Ok(left);
+            }
+            let removed = self.remove(record, order, cx).await?;
+            left.is_removed = true;
+            left.changed_files = removed.found.changed.len();
+            left.commits = removed.found.commits + removed.found.loose.len();
+            left.notes = kept_words(&removed);
+            Ok(left)
+        })
+    }
+}
+
+fn made_up_name() -> String {
+    format!("w{}", &uuid::Uuid::new_v4().simple().to_string()[..8])
+}

@@ -1,0 +1,193 @@
+//! Endings that nobody may miss: stopped agents, words to one that just ended,
+//! processes that died.
+
+use haft_model::Request;
+use haft_session::{Command, Happening, LogStart, Prompt, Session, SessionSpec};
+use serde_json::{Value, json};
+
+use crate::{
+    agents::{agent, is_child, last, main_results, reports},
+    rig::{Place, Said, call, run, told},
+};
+
+/// The first request of the main agent that holds some words of a person.
+fn asked(requests: &[Request], words: &str) -> Option<Request> {
+    requests.iter().find(|it| !is_child(it) && last(it).contains(words)).cloned()
+}
+
+/// Agents that take long to stop: their hook still runs.
+#[tokio::test]
+async fn a_stopped_agent_is_told_with_the_next_request() {
+    for background in [true, false] {
+        let place = Place::new();
+        let slow =
+            json!({"hooks": {"SubagentStart": [{"hooks": [{"type": "command", "command": "sleep 3"}]}]}});
+        place.write("home/.claude/settings.json", &slow.to_string());
+        let (spec, requests) =
+            place.answering(move |request| match (is_child(request), last(request).as_str()) {
+                (true, _) => Said::Hang,
+                (false, "go") => agent("c1", json!({"run_in_background": background})),
+                _ => Said::text("ok"),
+            });
+        let (handle, mut events) = Session::open(spec).unwrap();
+        handle.prompt(Prompt::text("go"));
+        // It is stopped while its hook runs, and the next prompt follows at once.
+        let mut all = Vec::new();
+        while let Some(event) = events.next().await {
+            let begins = matches!(event.what, Happening::ChildStarted(_));
+            let ended = matches!(event.what, Happening::TurnEnded(_));
+            all.push(event);
+            if begins && !background {
+                handle.interrupt();
+            }
+            if ended {
+                if background {
+                    handle.send(Command::StopAgents);
+                }
+                handle.prompt(Prompt::text("next"));
+                break;
+            }
+        }
+        handle.send(Command::Finish);
+        all.extend(told(events).await);
+        let next = asked(&requests.all(), "next").unwrap();
+        let said = serde_json::to_string(&next.messages).unwrap();
+        let words = if background { "the user stopped it" } else { "was interrupted" };
+        assert!(said.contains(words), "background {background}: {said}");
+        assert_eq!(said.matches("<task-id>").count() + said.matches("agentId").count(), 1, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn everything_that_nobody_heard_is_told_when_a_session_goes_on() {
+    // A session with one agent that ended and was heard of.
+    let place = Place::new();
+    let script = |request: &Request| match (is_child(request), last(request).as_str()) {
+        (true, _) => Said::text("The report."),
+        (false, "go") => agent("c1", json!({"name": "finder"})),
+        _ => Said::text("ok"),
+    };
+    let (spec, _) = place.answering(script);
+    let all = run(spec, "go").await;
+    let report = reports(&all)[0].clone();
+    let child_log = report.log.clone().unwrap();
+    let main_log = child_log.parent().unwrap().parent().unwrap().with_extension("jsonl");
+    let (main_whole, child_whole) =
+        (std::fs::read_to_string(&main_log).unwrap(), std::fs::read_to_string(&child_log).unwrap());
+    let lines: Vec<&str> = main_whole.lines().collect();
+    let is_told = |it: &&str| it.contains("\"runIds\"");
+    let heard_at = lines.iter().position(|it| is_told(&it)).unwrap();
+    let launched_at = lines.iter().position(|it| it.contains("async_launched")).unwrap();
+    let went_on = |spec: SessionSpec| SessionSpec {
+        log: haft_session::LogSpec { start: LogStart::Session(session_of(&main_log)), ..spec.log.clone() },
+        ..spec
+    };
+    // How much of the logs was on disk, and whether the report itself was.
+    let rows: [(&str, usize, bool, bool); 4] = [
+        ("all", lines.len(), true, true),
+        ("before it was heard", heard_at, true, true),
+        ("before it ended", heard_at, false, true),
+        ("before its log began", launched_at + 1, false, false),
+    ];
+    for (what, main_lines, has_ended, has_log) in rows {
+        let kept: String = lines[..main_lines].iter().flat_map(|it| [*it, "\n"]).collect();
+        std::fs::write(&main_log, kept).unwrap();
+        let ended: String = child_whole
+            .lines()
+            .filter(|it| has_ended || !it.contains("The report.\",\"usage") && !it.contains("run_ended"))
+            .flat_map(|it| [it, "\n"])
+            .collect();
+        let meta = child_log.with_extension("meta.json");
+        let meta_text = std::fs::read_to_string(&meta).unwrap();
+        match has_log {
+            true => std::fs::write(&child_log, ended).unwrap(),
+            false => {
+                std::fs::remove_file(&child_log).unwrap();
+                std::fs::remove_file(&meta).unwrap();
+            }
+        }
+        for round in 0..2 {
+            let (spec, requests) = place.answering(script);
+            run(went_on(spec), "and now?").await;
+            let request = asked(&requests.all(), "and now?").unwrap();
+            let said = serde_json::to_string(&request.messages).unwrap();
+            assert_eq!(said.matches("<task-id>").count(), 1, "{what}, round {round}: {said}");
+        }
+        std::fs::write(&main_log, &main_whole).unwrap();
+        std::fs::write(&child_log, &child_whole).unwrap();
+        std::fs::write(&meta, meta_text).unwrap();
+    }
+}
+
+fn session_of(log: &std::path::Path) -> String {
+    log.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn siblings_do_not_overwrite_each_other() {
+    let place = Place::new();
+    place.write("ws/f.txt", "shared\n");
+    let edit = |id: &str, to: &str| {
+        Said::Blocks(call(
+            id,
+            "Edit",
+            json!({"file_path": "f.txt", "old_string": "shared", "new_string": to}),
+        ))
+    };
+    let (mut spec, requests) = place.answering(move |request| {
+        let (child, len) = (is_child(request), request.messages.len());
+        let first = crate::agents::first(request);
+        match (child, len, first.as_str()) {
+            (false, 1, _) => Said::Blocks(
+                ["one", "two"]
+                    .iter()
+                    .flat_map(|it| {
+                        call(
+                            it,
+                            "Agent",
+                            json!({"description": "d", "prompt": it, "run_in_background": false}),
+                        )
+                    })
+                    .collect::<Vec<_>>(),
+            ),
+            (true, 1, _) => Said::Blocks(call("r", "Read", json!({"file_path": "f.txt"}))),
+            (true, 3, it) => edit("e", it),
+            _ => Said::text("done"),
+        }
+    });
+    spec.permissions.mode = Some(haft_types::PermissionMode::AcceptEdits);
+    run(spec, "go").await;
+    let text = std::fs::read_to_string(place.ws().join("f.txt")).unwrap();
+    let refused: Vec<Value> = requests
+        .all()
+        .iter()
+        .filter(|it| is_child(it) && it.messages.len() == 5)
+        .map(|it| json!(last(it)))
+        .collect();
+    let count = refused.iter().filter(|it| !it.to_string().contains("Undo id")).count();
+    assert!(text == "one\n" || text == "two\n", "{text}");
+    assert_eq!(count, 1, "one of the two is refused: {refused:?}");
+}
+
+#[tokio::test]
+async fn words_to_an_agent_that_just_ended_are_not_lost() {
+    let place = Place::new();
+    // The message is sent while the answer that ends the agent is on its way.
+    let (spec, requests) = place.answering(|request| match (is_child(request), last(request)) {
+        (true, words) if words.contains("one more thing") => Said::text("Did that, too."),
+        (true, _) => Said::text("First report."),
+        (false, words) if words == "go" => Said::Blocks(
+            [
+                call("c1", "Agent", json!({"description": "d", "prompt": "p", "name": "bee"})),
+                call("c2", "SendMessage", json!({"to": "bee", "message": "one more thing"})),
+            ]
+            .concat(),
+        ),
+        _ => Said::text("ok"),
+    });
+    let all = run(spec, "go").await;
+    let heard =
+        requests.all().iter().filter(|it| is_child(it) && last(it).contains("one more thing")).count();
+    assert_eq!(heard, 1, "{:?}", main_results(&all));
+    assert!(reports(&all).iter().any(|it| it.text == "Did that, too."));
+}

@@ -1,0 +1,93 @@
+//! Keeping files in the journal, so that undo brings them back.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use haft_workspace::{FileChange, FileState, OpenFile, Origin, Workspace};
+
+/// As many files are kept.
+const MOST_FILES: usize = 50_000;
+/// As many bytes are kept.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Files that are about to go.
+#[derive(Debug, Default)]
+pub(crate) struct GoingFiles {
+    files: Vec<PathBuf>,
+    /// Those below come after those above.
+    dirs: Vec<PathBuf>,
+    bytes: u64,
+}
+
+impl GoingFiles {
+    /// Everything at and below these places; nothing where that is too much.
+    pub(crate) fn below<'a>(places: impl IntoIterator<Item = &'a Path>) -> Option<Self> {
+        let mut going = Self::default();
+        let mut open: Vec<PathBuf> = places.into_iter().map(Path::to_owned).collect();
+        while let Some(path) = open.pop() {
+            let Ok(meta) = path.symlink_metadata() else { continue };
+            if meta.is_dir() {
+                let entries = fs::read_dir(&path).ok()?;
+                open.extend(entries.flatten().map(|it| it.path()));
+                going.dirs.push(path);
+            } else {
+                going.bytes += meta.len();
+                going.files.push(path);
+            }
+            if going.is_too_much() {
+                return None;
+            }
+        }
+        Some(going)
+    }
+
+    /// A directory that goes as soon as nothing is in it any more.
+    pub(crate) fn with_emptied(mut self, dir: &Path) -> Self {
+        let entries = fs::read_dir(dir).map_or(0, |it| it.flatten().count());
+        if entries == 1 {
+            self.dirs.insert(0, dir.to_owned());
+        }
+        self
+    }
+
+    /// These files and nothing else; nothing where that is too much.
+    pub(crate) fn only(files: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
+        let files: Vec<PathBuf> = files.into_iter().collect();
+        let len = |it: &PathBuf| it.symlink_metadata().map_or(0, |it| it.len());
+        let going = Self { bytes: files.iter().map(len).sum(), files, dirs: Vec::new() };
+        (!going.is_too_much()).then_some(going)
+    }
+
+    fn is_too_much(&self) -> bool {
+        MOST_FILES < self.files.len() + self.dirs.len() || MOST_BYTES < self.bytes
+    }
+
+    /// Keeps them, and writes down that they go. The id is one of `haft undo`.
+    pub(crate) fn keep(&self, workspace: &Workspace, origin: &Origin) -> Result<String, String> {
+        let journal = workspace.journal()?;
+        let mut changes = Vec::new();
+        let gone =
+            |path: &Path, before| FileChange { path: path.to_owned(), before, after: FileState::Absent };
+        for path in &self.files {
+            let failed = |why: &dyn std::fmt::Display| format!("{} cannot be kept: {why}", path.display());
+            let meta = path.symlink_metadata().map_err(|err| failed(&err))?;
+            if meta.is_symlink() {
+                let target = fs::read_link(path).map_err(|err| failed(&err))?;
+                changes.push(gone(path, FileState::Symlink { target }));
+            } else if meta.is_file() {
+                let file = OpenFile::open(path).map_err(|err| failed(&err.reason()))?;
+                let kept = journal.keep_soon(&file).map_err(|err| failed(&err.reason()))?;
+                changes.push(gone(path, kept));
+            }
+        }
+        for path in self.dirs.iter().rev() {
+            let mode = path.metadata().map_or(0o755, |it| it.permissions().mode() & 0o7777);
+            changes.push(gone(path, FileState::Directory { mode }));
+        }
+        let entry = journal.record(origin, changes).map_err(|err| err.reason())?;
+        Ok(entry.id.to_string())
+    }
+}

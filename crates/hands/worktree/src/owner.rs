@@ -1,0 +1,59 @@
+use serde::{Deserialize, Serialize};
+
+/// A process, and not another one that got its number later.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct OwnerProcess {
+    /// Its number; 0 is nobody.
+    pub pid: u32,
+    /// When it started, in clock ticks since the machine did.
+    pub start: u64,
+}
+
+impl OwnerProcess {
+    /// The process we are.
+    pub fn of_this_one() -> Self {
+        let pid = std::process::id();
+        Self { pid, start: started(pid).unwrap_or_default() }
+    }
+
+    /// No process.
+    pub fn nobody() -> Self {
+        Self::default()
+    }
+
+    /// Whether it lives.
+    pub fn is_alive(self) -> bool {
+        self.pid != 0 && started(self.pid) == Some(self.start)
+    }
+
+    /// Whether it is the one we are.
+    pub fn is_this_one(self) -> bool {
+        self.pid == std::process::id() && self.is_alive()
+    }
+}
+
+/// When a process started; nothing for one that is dead or gone.
+fn started(pid: u32) -> Option<u64> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything.
+    let close = text.iter().rposition(|it| *it == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 2..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.get(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnerProcess;
+
+    #[test]
+    fn a_number_alone_is_nobody() {
+        let own = OwnerProcess::of_this_one();
+        assert!(own.is_alive() && own.is_this_one() && own.start != 0);
+        assert!(!OwnerProcess { start: own.start + 1, ..own }.is_alive());
+        assert!(!OwnerProcess::nobody().is_alive());
+    }
+}

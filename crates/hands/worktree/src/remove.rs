@@ -1,0 +1,162 @@
+//! Removing worktrees: what is in them is kept first.
+
+use std::path::{Path, PathBuf};
+
+use haft_workspace::{Origin, Workspace};
+
+use crate::{
+    Inspection, OwnerProcess, WorktreeKeeper, WorktreeRecord, WorktreeState, keep::GoingFiles,
+    repository::SeenRepository,
+};
+
+/// A worktree that is gone.
+#[derive(Clone, Debug, Default)]
+pub struct RemovedWorktree {
+    /// What was in it.
+    pub found: Inspection,
+    /// Names of commits that hold what was changed in it.
+    pub rescued: Vec<String>,
+    /// What brings it back as it was, with `haft undo`.
+    pub undo: Option<String>,
+    /// Whether its branch is gone, too.
+    pub branch_removed: bool,
+    /// What there is to know.
+    pub notes: Vec<String>,
+}
+
+/// What is kept of a worktree that is removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KeptOfRemoved {
+    /// All of it, so that it can be brought back as it was.
+    Everything,
+    /// Nothing where nothing is only in it; all of it otherwise.
+    WhatIsOnlyThere,
+}
+
+impl WorktreeKeeper {
+    /// Removes a worktree. Whatever is only in it is kept first: as commits with
+    /// a name, and in the journal. An error says why it stays; then it is as it
+    /// was.
+    pub fn remove(
+        &self,
+        record: &mut WorktreeRecord,
+        kept: KeptOfRemoved,
+        workspace: &Workspace,
+        origin: &Origin,
+    ) -> Result<RemovedWorktree, String> {
+        if record.is_of_hook {
+            return self.give_up(record, workspace, origin);
+        }
+        if !record.is_ours {
+            return Err(format!("{} was not made by Haft, so it stays", record.path.display()));
+        }
+        if record.owner.is_alive() && !record.owner.is_this_one() {
+            return Err(format!("{} is in use by another process", record.path.display()));
+        }
+        let found = self.inspect(record)?;
+        if !found.obstacles.is_empty() {
+            return Err(format!("{} stays: {}", record.path.display(), found.obstacles.join(", ")));
+        }
+        let repository = self.runner.repository_of(record)?;
+        let rescued = self.rescue(record, &found)?;
+        record.rescued.extend(rescued.iter().cloned());
+        self.registry.write(record)?;
+        let branch_goes = found.commits == 0;
+        let (undo, mut notes) = match kept == KeptOfRemoved::WhatIsOnlyThere && found.is_untouched() {
+            true => (None, Vec::new()),
+            false => keep_files(record, &found, branch_goes, workspace, origin)?,
+        };
+        record.undo.clone_from(&undo);
+        self.registry.write(record)?;
+        // What was found is named now; everything else has to be as it was.
+        let again = Inspection { loose: found.loose.clone(), ..self.inspect(record)? };
+        if again != found {
+            return Err(format!("{} stays: something in it changed just now", record.path.display()));
+        }
+        let main = self.runner.repository(&record.top)?;
+        let line = main.line("worktree").flag("remove").flag("--force").plain(&record.path.to_string_lossy());
+        self.runner.run(&record.top, &line.text())?.checked("git could not remove it")?;
+        let branch_removed = branch_goes && self.remove_branch(&repository, record, &mut notes);
+        record.state = WorktreeState::Removed;
+        record.holder = None;
+        record.owner = OwnerProcess::nobody();
+        self.registry.write(record)?;
+        Ok(RemovedWorktree { found, rescued, undo, branch_removed, notes })
+    }
+
+    /// A worktree that a hook made, and is about to remove: everything in it is
+    /// kept.
+    fn give_up(
+        &self,
+        record: &mut WorktreeRecord,
+        workspace: &Workspace,
+        origin: &Origin,
+    ) -> Result<RemovedWorktree, String> {
+        let Some(going) = GoingFiles::below([record.path.as_path()]) else {
+            return Err(format!("{} stays: there is too much in it to keep", record.path.display()));
+        };
+        let undo = going.keep(workspace, origin)?;
+        record.undo = Some(undo.clone());
+        record.state = WorktreeState::Removed;
+        record.holder = None;
+        record.owner = OwnerProcess::nobody();
+        self.registry.write(record)?;
+        Ok(RemovedWorktree { undo: Some(undo), ..RemovedWorktree::default() })
+    }
+
+    /// Removes a branch that holds nothing of its own.
+    fn remove_branch(
+        &self,
+        repository: &SeenRepository,
+        record: &WorktreeRecord,
+        notes: &mut Vec<String>,
+    ) -> bool {
+        let Some(branch) = &record.branch else { return false };
+        let name = format!("refs/heads/{branch}");
+        let main = SeenRepository { top: record.top.clone(), ..repository.clone() };
+        if !self.has_branch(&main, branch) {
+            return false;
+        }
+        let tip = main.line("rev-parse").flag("--verify").flag("--quiet").plain(&name).text();
+        let tip = self.runner.run(&record.top, &tip).map(|it| it.text()).unwrap_or_default();
+        let line = main.line("update-ref").flag("-d").plain(&name).plain(&tip).text();
+        let gone = self.runner.run(&record.top, &line).is_ok_and(|it| it.code == 0);
+        if !gone {
+            notes.push(format!("Its branch {branch} stays."));
+        }
+        gone
+    }
+}
+
+/// Keeps everything of a worktree in the journal, or where that is too much
+/// what is only in it.
+fn keep_files(
+    record: &WorktreeRecord,
+    found: &Inspection,
+    branch_goes: bool,
+    workspace: &Workspace,
+    origin: &Origin,
+) -> Result<(Option<String>, Vec<String>), String> {
+    let mut places: Vec<PathBuf> = vec![record.path.clone(), record.admin_dir.clone()];
+    if let Some(branch) = record.branch.as_ref().filter(|_| branch_goes) {
+        places.push(record.common_dir.join("refs/heads").join(branch));
+        places.push(record.common_dir.join("logs/refs/heads").join(branch));
+    }
+    if let Some(all) = GoingFiles::below(places.iter().map(PathBuf::as_path)) {
+        let all = all.with_emptied(&record.common_dir.join("worktrees"));
+        return Ok((Some(all.keep(workspace, origin)?), Vec::new()));
+    }
+    let only_here = |it: &Path| record.path.join(it);
+    let Some(ignored) = GoingFiles::only(found.ignored.iter().map(|it| only_here(&it.path))) else {
+        return Err(format!(
+            "{} stays: {} ignored file(s) in it are too many or too large to keep",
+            record.path.display(),
+            found.ignored.len()
+        ));
+    };
+    let note = String::from("It was too large to be brought back whole: what is in commits is only there.");
+    match found.ignored.is_empty() {
+        true => Ok((None, vec![note])),
+        false => Ok((Some(ignored.keep(workspace, origin)?), vec![note])),
+    }
+}

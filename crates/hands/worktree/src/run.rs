@@ -1,0 +1,93 @@
+//! Runs lines of git to their end.
+
+use std::{ffi::CString, path::Path, sync::Arc, time::Duration};
+
+use haft_process::{Collect, ProcessOwner, environment_entry};
+use haft_types::Variables;
+
+/// How long a line may take: a checkout of a large repository takes its time.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Where git of the surroundings could be pointed to; none of it counts here.
+const POINTERS: &str = "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
+    GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_CONFIG GIT_EXTERNAL_DIFF \
+    GIT_NAMESPACE GIT_COMMON_DIR GIT_PREFIX GIT_ATTR_SOURCE";
+
+/// Runs git.
+pub(crate) struct GitRunner {
+    owner: Arc<ProcessOwner>,
+    environment: Vec<CString>,
+}
+
+/// What a line printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct GitPrinted {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl GitPrinted {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim().to_owned()
+    }
+
+    /// What was printed, if the line succeeded.
+    pub(crate) fn checked(self, what: &str) -> Result<Self, String> {
+        match self.code {
+            0 => Ok(self),
+            _ => Err(format!("{what}: {}", haft_types::text::head(self.stderr.trim(), 1_000))),
+        }
+    }
+}
+
+impl GitRunner {
+    pub(crate) fn new(owner: Arc<ProcessOwner>, variables: &Variables) -> Self {
+        let inherited = variables.iter().filter_map(|(name, value)| environment_entry(name, value));
+        let own = haft_git::variables();
+        let own = own.iter().filter_map(|(name, value)| environment_entry(name.as_ref(), value.as_ref()));
+        let mut environment: Vec<CString> = own.collect();
+        let name_of = |entry: &CString| {
+            entry.as_bytes().split(|it| *it == b'=').next().map(<[u8]>::to_vec).unwrap_or_default()
+        };
+        let set: Vec<Vec<u8>> = environment.iter().map(name_of).collect();
+        environment.extend(inherited.filter(|entry| !set.contains(&name_of(entry))));
+        Self { owner, environment }
+    }
+
+    /// Runs a line in a directory. Blocks.
+    pub(crate) fn run(&self, dir: &Path, line: &str) -> Result<GitPrinted, String> {
+        self.feed(dir, line, Vec::new())
+    }
+
+    /// Runs a line that reads something.
+    pub(crate) fn feed(&self, dir: &Path, line: &str, input: Vec<u8>) -> Result<GitPrinted, String> {
+        if !dir.is_dir() {
+            return Err(format!("{} is no directory", dir.display()));
+        }
+        let script = format!("unset {POINTERS}; {{ {line}\n}} >&3; code=$?; printf '\\000%d' \"$code\" >&3");
+        let collect = Collect {
+            call: "worktree",
+            program: Path::new("/bin/sh"),
+            arguments: &["-c", &script],
+            environment: &self.environment,
+            directory: dir,
+            dump: 3,
+            input,
+            patience: PATIENCE,
+        };
+        let said = collect.run(&self.owner).map_err(|err| format!("git cannot be run: {err}"))?;
+        let stderr = String::from_utf8_lossy(&said.errors).into_owned();
+        let end = said.dump.iter().rposition(|it| *it == 0);
+        let code = end.and_then(|at| std::str::from_utf8(&said.dump[at + 1..]).ok()?.parse().ok());
+        match (end, code) {
+            (Some(end), Some(code)) => {
+                let mut stdout = said.dump;
+                stdout.truncate(end);
+                Ok(GitPrinted { code, stdout, stderr })
+            }
+            _ if said.timed_out => Err(String::from("git took too long")),
+            _ => Err(format!("git did not come to an end: {}", haft_types::text::head(stderr.trim(), 500))),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Clearing away worktrees that nobody has any more and nothing is in.
+
+use std::path::Path;
+
+use haft_workspace::{Origin, Workspace};
+
+use crate::{KeptOfRemoved, WorktreeKeeper, WorktreeRecord, WorktreeState};
+
+/// What became of worktrees that killed sessions left.
+#[derive(Clone, Debug, Default)]
+pub struct SweptWorktrees {
+    /// Those that are gone: nothing was in them.
+    pub removed: Vec<WorktreeRecord>,
+    /// Those with something in them, and what that is.
+    pub left: Vec<(WorktreeRecord, String)>,
+}
+
+impl WorktreeKeeper {
+    /// Clears away worktrees of the repository around a directory that were made
+    /// for other sessions, whose process is gone, and that hold nothing that is
+    /// not elsewhere. All others stay.
+    pub fn sweep(&self, dir: &Path, session: &str, workspace: &Workspace, origin: &Origin) -> SweptWorktrees {
+        let mut swept = SweptWorktrees::default();
+        let all = self.records();
+        if all.iter().all(|it| it.state == WorktreeState::Removed) {
+            return swept;
+        }
+        let Ok(repository) = self.runner.repository(dir) else { return swept };
+        for mut record in all {
+            let is_meant = record.common_dir == repository.common_dir
+                && record.state != WorktreeState::Removed
+                && record.is_ours
+                && !record.is_kept
+                && record.session != session
+                && !record.owner.is_alive();
+            if !is_meant {
+                continue;
+            }
+            if !record.is_there() {
+                // It was never made, or somebody else removed it.
+                if record.state == WorktreeState::Making {
+                    self.registry.forget(&record);
+                }
+                continue;
+            }
+            let found = match self.inspect(&record) {
+                Ok(found) => found,
+                Err(why) => {
+                    swept.left.push((record, why));
+                    continue;
+                }
+            };
+            if !found.is_untouched() {
+                swept.left.push((record, found.words()));
+                continue;
+            }
+            match self.remove(&mut record, KeptOfRemoved::WhatIsOnlyThere, workspace, origin) {
+                Ok(_) => swept.removed.push(record),
+                Err(why) => swept.left.push((record, why)),
+            }
+        }
+        swept
+    }
+}

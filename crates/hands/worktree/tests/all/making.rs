@@ -1,0 +1,116 @@
+use std::os::unix::fs::symlink;
+
+use haft_worktree::{WorktreeBase, WorktreeState};
+
+use crate::rig::{Repo, files, git, holder, write};
+
+#[test]
+fn it_begins_at_the_commit_one_is_on_and_says_what_is_not_in_it() {
+    let repo = Repo::new();
+    let upstream = repo.root().join("up.git");
+    git(&repo.root(), &["clone", "-q", "--bare", "repo", "up.git"]);
+    repo.git(&["remote", "add", "origin", &upstream.to_string_lossy()]);
+    repo.git(&["fetch", "-q", "origin"]);
+    repo.git(&["remote", "set-head", "origin", "main"]);
+    repo.git(&["branch", "-q", "--set-upstream-to=origin/main"]);
+    repo.write("a.txt", "ahead\n");
+    repo.git(&["commit", "-q", "-am", "ahead"]);
+    repo.write("a.txt", "not committed\n");
+    repo.write("new.txt", "not added\n");
+    let keeper = repo.keeper();
+    let made = repo.make(&keeper, "one/two");
+    assert_eq!(made.record.path, repo.top().join(".claude/worktrees/one+two"));
+    assert_eq!(made.branch.as_deref(), Some("worktree-one+two"));
+    assert_eq!(git(&made.record.path, &["rev-parse", "HEAD"]), repo.git(&["rev-parse", "HEAD"]));
+    assert_eq!(std::fs::read_to_string(made.record.path.join("a.txt")).unwrap(), "ahead\n");
+    let notes = made.notes.join("\n");
+    assert!(notes.contains("1 commit(s) ahead of the branch it follows and 0 behind"), "{notes}");
+    assert!(notes.contains("2 file(s)") && notes.contains("a.txt") && notes.contains("new.txt"), "{notes}");
+    assert_eq!(made.record.state, WorktreeState::Ready);
+    // The main checkout does not see it.
+    assert!(!repo.git(&["status", "--porcelain"]).contains("worktrees"));
+    // A fresh one begins where origin is.
+    let fresh = repo.try_make(&keeper, "fresh", WorktreeBase::Fresh).unwrap();
+    assert_eq!(git(&fresh.record.path, &["rev-parse", "HEAD"]), repo.git(&["rev-parse", "origin/main"]));
+    assert!(
+        fresh.notes[0].contains("0 commit(s) ahead of the commit you are on and 1 behind"),
+        "{:?}",
+        fresh.notes
+    );
+}
+
+#[test]
+fn ignored_files_that_are_named_are_copied_and_no_others() {
+    let repo = Repo::new();
+    repo.write(".worktreeinclude", ".env\nbuild/keep.txt\nlink.log\na.txt\ndenied.log\n");
+    for (path, text) in
+        [(".env", "KEY=1\n"), ("build/keep.txt", "k"), ("build/other.txt", "o"), ("denied.log", "d")]
+    {
+        repo.write(path, text);
+    }
+    symlink("/etc/hostname", repo.top().join("link.log")).unwrap();
+    let keeper = repo.keeper();
+    let order = haft_worktree::MakeOrder {
+        from: &repo.top(),
+        name: "inc",
+        holder: holder("s1", "main", &repo.top()),
+        base: WorktreeBase::Head,
+    };
+    let made = keeper.make(&order, &|path| !path.ends_with("denied.log")).unwrap();
+    let there = files(&made.record.path);
+    let has = |path: &str| there.contains_key(std::path::Path::new(path));
+    assert!(has(".env") && has("build/keep.txt"));
+    assert!(!has("build/other.txt") && !has("denied.log") && !has("link.log"), "{there:?}");
+    let notes = made.notes.join("\n");
+    assert!(notes.contains("2 ignored file(s)") && notes.contains("denied.log"), "{notes}");
+    // What was copied and stayed as it was is nothing to keep; what changed is.
+    assert!(keeper.inspect(&made.record).unwrap().is_untouched());
+    write(&made.record.path.join(".env"), b"KEY=2\n");
+    assert_eq!(keeper.inspect(&made.record).unwrap().ignored.len(), 1);
+}
+
+#[test]
+fn names_that_are_taken_are_refused_and_own_ones_gone_on_with() {
+    let repo = Repo::new();
+    let keeper = repo.keeper();
+    let first = repo.make(&keeper, "x");
+    write(&first.record.path.join("work.txt"), b"w");
+    // The same session goes on with it, another one does not while this process lives.
+    assert!(repo.make(&keeper, "x").notes[0].contains("there already"));
+    let order = |session: &'static str| haft_worktree::MakeOrder {
+        from: Box::leak(repo.top().into_boxed_path()),
+        name: "x",
+        holder: holder(session, "main", &repo.top()),
+        base: WorktreeBase::Head,
+    };
+    let refused = keeper.make(&order("s2"), &|_| true).unwrap_err();
+    assert!(refused.contains("in use"), "{refused}");
+    let mut left = first.record.clone();
+    keeper.release(&mut left).unwrap();
+    let taken = keeper.make(&order("s2"), &|_| true).unwrap();
+    assert_eq!(std::fs::read(taken.record.path.join("work.txt")).unwrap(), b"w");
+    // A branch of that name, or something else at its place, is nobody's.
+    repo.git(&["branch", "worktree-y"]);
+    assert!(repo.try_make(&keeper, "y", WorktreeBase::Head).unwrap_err().contains("branch worktree-y"));
+    std::fs::create_dir(repo.top().join(".claude/worktrees/z")).unwrap();
+    assert!(repo.try_make(&keeper, "z", WorktreeBase::Head).unwrap_err().contains("not made by Haft"));
+}
+
+#[test]
+fn places_without_a_repository_or_commit_say_so() {
+    let repo = Repo::new();
+    let keeper = repo.keeper();
+    let outside = repo.root().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    let order = |from: &'static std::path::Path| haft_worktree::MakeOrder {
+        from,
+        name: "x",
+        holder: holder("s", "main", from),
+        base: WorktreeBase::Head,
+    };
+    let leaked: &'static std::path::Path = Box::leak(outside.clone().into_boxed_path());
+    assert!(keeper.make(&order(leaked), &|_| true).unwrap_err().contains("no git repository"));
+    git(&outside, &["init", "-q"]);
+    assert!(keeper.make(&order(leaked), &|_| true).unwrap_err().contains("no commit yet"));
+    assert!(keeper.records().is_empty());
+}
