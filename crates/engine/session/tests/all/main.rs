@@ -11,5 +11,7 @@
 mod agent_talk;
 mod agents;
 mod commands;
+mod host_settings;
+mod kept;
 mod many;
 mod rig;
