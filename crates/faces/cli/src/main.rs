@@ -30,6 +30,7 @@ mod permissions_command;
 mod person;
 mod print_command;
 mod replay_command;
+mod rewind_command;
 mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         Command::Undo { id, turn } => undo_command::undo(id, turn, &args.options),
         Command::Cron(command) => cron_command::run(command, &args.options),
         Command::Redo => undo_command::redo(&args.options),
+        Command::Rewind(rewind) => rewind_command::run(&rewind, &args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Tasks { command } => tasks_command::run(command, &args.options),

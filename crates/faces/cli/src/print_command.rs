@@ -19,7 +19,7 @@ use crate::{
     args::{Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_line},
+    output::{Ended, Failure, complain, print_foreign, print_line},
     spec,
     watch::{Detail, Look, Watcher, width},
 };
@@ -199,9 +199,10 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
     if !std::io::stderr().is_terminal() {
         return Shower::Quiet;
     }
-    let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let plain = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+    let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let detail = if run.verbose { Detail::Full } else { Detail::Calls };
-    let look = Look { colours, live: true, width: width(std::io::stderr()), detail };
+    let look = Look { colours, live: !plain, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
     let watcher = Watcher::new(std::io::stderr(), look, Arc::clone(&calls.state.cwd));
     Shower::Watcher(Box::new(watcher))
@@ -305,7 +306,7 @@ impl Printed<'_> {
 
     fn print_text(&self, end: &TurnEnd) -> Result<(), Failure> {
         if !end.text.is_empty() {
-            print_line(&end.text)?;
+            print_foreign(&end.text)?;
         }
         if let Some(output) = &end.structured_output {
             print_line(&output.to_string())?;
@@ -387,7 +388,7 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
     match run.output_format {
         OutputFormat::Text if text.is_empty() => (),
         OutputFormat::Text if failed => complain(&text),
-        OutputFormat::Text => print_line(&text)?,
+        OutputFormat::Text => print_foreign(&text)?,
         OutputFormat::Json => {
             let frame = local_result(handle.id(), name, &text, &command.bill, &command.facts);
             print_line(&frame.to_string())?;

@@ -48,6 +48,7 @@ mod prefix;
 mod print;
 mod readme;
 mod replay;
+mod rewind;
 mod sandbox;
 mod scarce;
 mod sdk;
