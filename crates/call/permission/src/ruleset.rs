@@ -168,7 +168,7 @@ impl RuleSet {
     pub(crate) fn named(&self, view: &ToolView, behavior: Behavior, name: &str) -> Option<&Rule> {
         let rules = view.named.iter().map(|number| &self.rules[*number]);
         rules.filter(|rule| rule.entry.behavior == behavior).find(|rule| match &rule.about {
-            About::Named(pattern) => pattern.matches_text(name),
+            About::Named(pattern) => pattern.matches_text(name) || is_of_group(&rule.entry.text, name),
             _ => false,
         })
     }
@@ -418,4 +418,13 @@ impl ForbiddenReads {
     pub(crate) fn named(&self) -> impl Iterator<Item = &(PathBuf, usize)> {
         self.matchers().flat_map(PathMatcher::named)
     }
+}
+
+/// Whether a name begins with what `Tool(group:*)` names: `Skill(ns:*)` is about
+/// `ns:deploy`, and about everything that follows a skill's name.
+fn is_of_group(rule: &str, name: &str) -> bool {
+    let group = rule.trim().strip_suffix(":*)").and_then(|rest| rest.split_once('('));
+    group.is_some_and(|(_, group)| {
+        name.strip_prefix(group.trim_start()).is_some_and(|rest| rest.starts_with(':'))
+    })
 }

@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::{Answer, DeniedBy, Report};
 
-/// Why a call was not run that somebody wants to decide about later: it ends the
-/// turn, and its result ends with this.
+/// Why a call was not run that somebody wants to decide about later, in words.
+/// What counts is [`Report::left_for_later`].
 pub const LEFT_FOR_LATER: &str = "the call is left for later";
 
 /// The hooks of a session and what they are told about it.
@@ -95,6 +95,8 @@ pub(crate) struct Notes {
     pub(crate) notices: Vec<String>,
     /// End the whole turn, for this reason.
     pub(crate) stop: Option<String>,
+    /// That is because somebody wants to decide about the call later.
+    pub(crate) left_for_later: bool,
     /// Who said no.
     pub(crate) denied_by: Option<DeniedBy>,
 }
@@ -104,6 +106,7 @@ impl Notes {
         self.context.extend(more.context);
         self.notices.extend(more.notices);
         self.stop = self.stop.take().or(more.stop);
+        self.left_for_later |= more.left_for_later;
         self.denied_by = self.denied_by.or(more.denied_by);
     }
 }
@@ -184,7 +187,10 @@ impl SessionHooks {
             Decision::NoOpinion => (),
             Decision::Allow { .. } => before.opinion = Opinion::Allow,
             Decision::Ask { reason } => before.opinion = Opinion::Ask(reason),
-            Decision::Defer { .. } => before.notes.stop = Some(LEFT_FOR_LATER.to_owned()),
+            Decision::Defer { .. } => {
+                before.notes.stop = Some(LEFT_FOR_LATER.to_owned());
+                before.notes.left_for_later = true;
+            }
             Decision::Block { reason, cause: BlockCause::SaidNo } => before.opinion = Opinion::Deny(reason),
             Decision::Block { reason, cause: BlockCause::CouldNotRun } => before.gate_failed = Some(reason),
         }
@@ -349,6 +355,7 @@ fn notes(outcome: &haft_hooks::Outcome) -> Notes {
         stop: outcome.stop.as_ref().map(|it| {
             if it.reason.is_empty() { String::from("a hook ended the turn") } else { it.reason.clone() }
         }),
+        left_for_later: false,
         denied_by: None,
     }
 }

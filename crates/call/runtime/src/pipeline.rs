@@ -141,6 +141,7 @@ impl Pipeline {
         report.context.extend(notes.context);
         report.notices = notes.notices;
         report.stop = notes.stop;
+        report.left_for_later = notes.left_for_later;
         report.denied_by = notes.denied_by;
         let (timing, error) = (&trace.timing, &report.error);
         tracing::debug!(call = %report.id, tool = report.name, ?timing, ?error, "the call has ended");

@@ -32,6 +32,9 @@ pub struct Report {
     pub notices: Vec<String>,
     /// Somebody who was asked wants the whole turn to end here, for this reason.
     pub stop: Option<String>,
+    /// It was not run because somebody wants to decide about it later; it can be
+    /// taken up then. The turn ends.
+    pub left_for_later: bool,
     /// Who said no, where somebody did.
     pub denied_by: Option<DeniedBy>,
     /// What permission said, where the call came that far.
@@ -55,6 +58,7 @@ impl Report {
             rendering: Some(output.rendering),
             notices: Vec::new(),
             stop: None,
+            left_for_later: false,
             denied_by: None,
             decision: None,
             timing: Timing::default(),
@@ -75,6 +79,7 @@ impl Report {
             rendering: None,
             notices: Vec::new(),
             stop: None,
+            left_for_later: false,
             denied_by: None,
             decision: None,
             timing: Timing::default(),

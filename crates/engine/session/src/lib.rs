@@ -48,6 +48,7 @@ mod owner;
 mod premises;
 mod prompt;
 mod questions;
+mod rewinding;
 mod servers;
 mod spec;
 mod task_hooks;
@@ -88,6 +89,7 @@ pub use prompt::{Prompt, Speaker};
 pub use questions::{
     PermissionQuestion, QuestionAnswer, QuestionSubject, SessionQuestion, read_permission_answer,
 };
+pub use rewinding::{RewindScope, Rewound, SaidPrompt, rewind_preview, rewind_session, said_prompts};
 pub use servers::{FoundServers, SessionServers, WaitingServer, journal_path, needs_servers};
 pub use spec::{
     Asking, ExtensionSpec, FaceAnswers, HostedServers, LogKept, LogSpec, LogStart, ModelSpec, PermissionSpec,

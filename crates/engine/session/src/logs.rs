@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, BufRead as _, BufReader, BufWriter, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -163,12 +164,13 @@ pub(crate) fn open_log(path: &Path) -> Result<LogFile, OpenError> {
 
 /// Copies a log under another session's name, line by line: logs may be longer
 /// than the memory. There is a whole copy or none.
-fn copy_log(from: &Path, to: &Path, session: &str, until: Option<&str>) -> io::Result<()> {
+pub(crate) fn copy_log(from: &Path, to: &Path, session: &str, until: Option<&str>) -> io::Result<()> {
     let mut lines = BufReader::new(File::open(from)?);
     let dir = to.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let part = to.with_extension("jsonl.part");
-    let mut out = BufWriter::new(File::create(&part)?);
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    let mut out = BufWriter::new(file);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? != 0 {
         if let Ok(mut entry) = serde_json::from_slice::<Value>(&line) {

@@ -46,6 +46,9 @@ pub struct SessionSpec {
     /// Whether results stay known to the caller: a conversation, or a person. An
     /// MCP client may have forgotten them, so that every call stands for itself.
     pub remembers_results: bool,
+    /// Whether several clients share the session, none of which may read what
+    /// another one's calls stored.
+    pub has_several_clients: bool,
     /// Whether calls tell how far they are ([`AgentEvent::Progress`](haft_agent::AgentEvent::Progress)).
     pub progress: bool,
     /// An editor with text that may not be on the disk yet.
@@ -363,6 +366,7 @@ impl SessionSpec {
             late_input: LateInput::NextPrompt,
             checkpoints: false,
             remembers_results: true,
+            has_several_clients: false,
             progress: false,
             overlay: None,
         }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, LEFT_FOR_LATER, TurnEnd};
+use haft_agent::{Agent, AgentEvent, AgentListener, CompactedEvent, TurnEnd};
 use haft_hooks::CompactTrigger;
 use haft_model::Event as ModelEvent;
 use haft_runtime::{DeniedBy, Pipeline, Report};
@@ -123,7 +123,7 @@ impl TurnWatch {
         self.note(&event);
         if let AgentEvent::Result(it) = &event {
             // Whoever wanted to decide later is not told that it was refused.
-            if it.report.stop.as_deref() == Some(LEFT_FOR_LATER) {
+            if it.report.left_for_later {
                 let (id, name) = (it.report.id.clone(), it.report.name.clone());
                 self.seen().deferred = Some(ToolUse { id, name, input: it.input.clone() });
                 return;

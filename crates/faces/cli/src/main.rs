@@ -43,6 +43,7 @@ mod plugins_command;
 mod print_command;
 mod reference_pages;
 mod replay_command;
+mod rewind_command;
 mod sandbox_command;
 mod sdk_args;
 mod sdk_command;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         Command::Cron(command) => cron_command::run(command, &args.options),
         Command::Triggers(command) => triggers_command::run(command, &args.options),
         Command::Redo => undo_command::redo(&args.options),
+        Command::Rewind(rewind) => rewind_command::run(&rewind, &args.options),
         Command::History => undo_command::history(&args.options),
         Command::Diff { id } => undo_command::diff(id.as_deref(), &args.options),
         Command::Tasks { command } => tasks_command::run(command, &args.options),

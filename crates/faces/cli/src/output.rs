@@ -1,7 +1,7 @@
 //! Printing that survives a closed pipe.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
 };
 
@@ -45,6 +45,15 @@ pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
         write_whole(&mut out, bytes)?;
     }
     flush_whole(&mut out)
+}
+
+/// The same for what somebody else wrote: a terminal would obey what is in it, a
+/// program gets it as it is.
+pub(crate) fn print_foreign(text: &str) -> Result<(), Failure> {
+    match io::stdout().is_terminal() {
+        true => print_line(&crate::show::clean(text)),
+        false => print_line(text),
+    }
 }
 
 /// Whoever started us may have made the pipe one that does not wait: then we

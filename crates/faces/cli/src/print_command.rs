@@ -19,7 +19,7 @@ use crate::{
     args::{Options, OutputFormat, RunArgs},
     cost_command::lost_line,
     interrupt::Interrupt,
-    output::{Ended, Failure, complain, print_line},
+    output::{Ended, Failure, complain, print_foreign, print_line},
     spec,
     watch::{Detail, Look, Watcher, width},
 };
@@ -199,7 +199,8 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
     if !std::io::stderr().is_terminal() {
         return Shower::Quiet;
     }
-    let colours = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let plain = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+    let colours = !plain && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     // The answer itself is watched where it goes to the same terminal.
     let is_read = run.output_format == OutputFormat::Text && std::io::stdout().is_terminal();
     let detail = match (run.verbose, is_read) {
@@ -207,7 +208,7 @@ fn shower(run: &RunArgs, handle: &SessionHandle) -> Shower {
         (false, true) => Detail::Talk,
         (false, false) => Detail::Calls,
     };
-    let live = crate::show::look().can_draw();
+    let live = !plain && crate::show::look().can_draw();
     let look = Look { colours, live, width: width(std::io::stderr()), detail };
     let calls = handle.calls();
     let out: Box<dyn Write + Send> =
@@ -322,7 +323,7 @@ impl Printed<'_> {
                 let drawn = crate::show::printer().markdown(&end.text);
                 crate::output::print_bytes(drawn.as_bytes())?;
             } else {
-                print_line(&end.text)?;
+                print_foreign(&end.text)?;
             }
         }
         if let Some(output) = &end.structured_output {
@@ -411,7 +412,7 @@ fn finish_command(command: &CommandEnded, run: &RunArgs, handle: &SessionHandle)
     match run.output_format {
         OutputFormat::Text if text.is_empty() => (),
         OutputFormat::Text if failed => complain(&text),
-        OutputFormat::Text => print_line(&text)?,
+        OutputFormat::Text => print_foreign(&text)?,
         OutputFormat::Json => {
             let frame = local_result(handle.id(), name, &text, &command.bill, &command.facts);
             print_line(&frame.to_string())?;

@@ -55,7 +55,7 @@ fn check(walls: &Walls, policy: &Policy, fence: &Fence, options: &Options) -> En
         let complete = report.is_complete() && fence.missed.is_empty();
         let line = json!({
             "enabled": walls.is_wanted(), "backend": report.backend.map(|it| format!("{it:?}").to_lowercase()),
-            "complete": complete, "readingHeld": walls.hold_reading().is_ok(), "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
+            "complete": complete, "readingHeld": walls.hold_reading().is_ok(), "storeKept": walls.keep_store().is_ok(), "enforced": report.enforced, "notEnforced": gaps, "probes": probes,
         });
         print_line(&line.to_string())?;
     } else {
@@ -86,6 +86,14 @@ fn text(
         ),
         Err(why) => format!(
             "Commands that only read cannot be held to it here ({why}), so those ask that run a program inside their words or obey files (awk, sed, jq, xargs, cargo, npm).\n"
+        ),
+    });
+    out.push_str(&match walls.keep_store() {
+        Ok(()) => String::from(
+            "No command can change Haft's own directory, in any mode, sandbox or not: what undo needs stays.\n",
+        ),
+        Err(why) => format!(
+            "Without the sandbox, commands could reach Haft's own directory and what undo needs in it ({why}).\n"
         ),
     });
     out.push_str("Found out just now by trying each in a process of its own:\n");

@@ -145,21 +145,29 @@ pub struct WallGuard {
 }
 
 impl WallGuard {
+    /// Readable when something was created where nothing may be; see
+    /// [`WallGuard::take_back`].
+    pub fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.held.watch()
+    }
+
+    /// Takes away what was created where nothing may be, and says what it was, a
+    /// line each.
+    pub fn take_back(&self) -> Vec<String> {
+        self.held.look_away();
+        let taken = self.held.take_back(&self.quarantine);
+        let quarantine = self.quarantine.display();
+        let line = |path: &PathBuf| {
+            format!("create {} (protected path; it was moved to {quarantine})", path.display())
+        };
+        taken.iter().map(line).collect()
+    }
+
     /// What the command did or tried against the policy, a line each. What the
     /// proxy refused since the command started may have been another one's that
     /// ran beside it.
     pub fn violations(&self) -> Vec<String> {
-        let taken = self.held.take_back(&self.quarantine);
-        let mut lines: Vec<String> = taken
-            .iter()
-            .map(|path| {
-                format!(
-                    "create {} (protected path; it was moved to {})",
-                    path.display(),
-                    self.quarantine.display()
-                )
-            })
-            .collect();
+        let mut lines = self.take_back();
         let refused = self.space.iter().flat_map(|(space, since)| space.proxy.refused_since(*since));
         lines.extend(refused.map(|why| format!("connect: {why}")));
         lines

@@ -4,7 +4,8 @@
 //! this machine can enforce, says so in a [`Report`], and turns it into a
 //! [`Confinement`] for a command. The walls are built by a
 //! helper process that then becomes the command; see [`run_if_helper`].
-//! [`ReadingWalls`] hold what is believed to only read, without a helper.
+//! [`ReadingWalls`] hold what is believed to only read, without a helper, and
+//! [`KeepingWalls`] keep what undo needs from every other command.
 //!
 //! **Does not know** shells, tools, rules or modes: who runs the command and why
 //! is the caller's business.
@@ -17,6 +18,7 @@ mod bubblewrap;
 mod confine;
 mod features;
 mod helper;
+mod keeping;
 mod order;
 mod policy;
 mod proxy;
@@ -25,6 +27,7 @@ mod report;
 mod sockets;
 mod space;
 mod stand_in;
+mod walled_thread;
 mod workspace;
 
 pub use blocked::blocked;
@@ -34,6 +37,7 @@ pub use confine::{
 };
 pub use features::{Features, Kernel, WITHOUT};
 pub use helper::run_if_helper;
+pub use keeping::{KeepingPolicy, KeepingWalls, KeptHome};
 pub use policy::{Domains, Hidden, Network, PathKind, Policy, Protected, UnixSockets, WhenAbsent};
 pub use proxy::{Lookup, SystemLookup};
 pub use reading::{ReadingNetwork, ReadingPolicy, ReadingWalls, installed_programs};

@@ -6,15 +6,18 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{DirBuilder, File},
     io::{self, Write as _},
-    os::unix::{
-        ffi::OsStrExt as _,
-        fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+        },
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, inotify};
 
 use crate::{PathKind, Protected, WhenAbsent};
 
@@ -41,6 +44,8 @@ pub(crate) struct Held {
     used: Vec<PathBuf>,
     /// Paths that were not there and must not be there afterwards.
     absent: Vec<PathBuf>,
+    /// Tells when something is created where they would be.
+    watch: Option<OwnedFd>,
 }
 
 impl StandIns {
@@ -59,7 +64,7 @@ impl StandIns {
     /// helper can protect now. A link on the way to a path is protected too, and
     /// so is where it leads.
     pub(crate) fn hold(self: &Arc<Self>, protect: &[Protected]) -> io::Result<(Held, Vec<PathBuf>)> {
-        let mut held = Held { owner: Arc::clone(self), used: Vec::new(), absent: Vec::new() };
+        let mut held = Held { owner: Arc::clone(self), used: Vec::new(), absent: Vec::new(), watch: None };
         let mut paths = Vec::new();
         for protected in protect {
             let (links, real) = followed(&protected.path);
@@ -78,6 +83,7 @@ impl StandIns {
         }
         paths.sort();
         paths.dedup();
+        held.watch = watched(&held.absent);
         Ok((held, paths))
     }
 
@@ -144,6 +150,20 @@ impl StandIns {
 }
 
 impl Held {
+    /// Readable when something was created where nothing may be.
+    pub(crate) fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Forgets what the watch has told so far, and watches directories that have
+    /// appeared meanwhile.
+    pub(crate) fn look_away(&self) {
+        let Some(watch) = &self.watch else { return };
+        let mut events = [0_u8; 4096];
+        while rustix::io::read(watch, &mut events).is_ok_and(|len| 0 < len) {}
+        watch_directories(watch, &self.absent);
+    }
+
     /// Takes away what should not have been created, into this directory, and
     /// says what it was.
     pub(crate) fn take_back(&self, quarantine: &Path) -> Vec<PathBuf> {
@@ -162,6 +182,28 @@ impl Held {
             }
         }
         taken
+    }
+}
+
+/// Tells of everything that appears in the directories of these paths, or where
+/// those would be.
+fn watched(paths: &[PathBuf]) -> Option<OwnedFd> {
+    if paths.is_empty() {
+        return None;
+    }
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
+    watch_directories(&watch, paths);
+    Some(watch)
+}
+
+fn watch_directories(watch: &OwnedFd, paths: &[PathBuf]) {
+    let there = |path: &PathBuf| path.ancestors().skip(1).find(|it| it.is_dir()).map(Path::to_owned);
+    let mut dirs: Vec<PathBuf> = paths.iter().filter_map(there).collect();
+    dirs.sort();
+    dirs.dedup();
+    let appears = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
+    for dir in dirs {
+        inotify::add_watch(watch, &dir, appears).ok();
     }
 }
 

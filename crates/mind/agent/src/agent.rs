@@ -1,12 +1,12 @@
 //! The loop: ask the model, run what it calls, give it the results.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use haft_hooks::{Decision, EventInput, HookEvent, HookInput, Outcome, UserPromptSubmit};
 use haft_model::{ModelError, Provider, StopReason};
 use haft_runtime::{CallSession, Report};
 use haft_tool::ErrorKind;
-use haft_types::{Message, ToolUse, Usage};
+use haft_types::{CallId, Message, ToolUse, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,8 @@ pub struct Agent {
     pub(crate) events: AgentListener,
     pub(crate) spending: Spending,
     pub(crate) repeats: Repeats,
+    /// Calls that were left for later.
+    pub(crate) left: HashSet<CallId>,
     pub(crate) structured: Option<Structured>,
     /// A tool that is declared and not there: requests begin like another
     /// agent's, which has it.
@@ -125,6 +127,7 @@ impl Agent {
             tools,
             conversation,
             repeats: Repeats::new(settings.repeats),
+            left: HashSet::new(),
             settings,
             prompt,
             inbox: Inbox::default(),
@@ -187,6 +190,7 @@ impl Agent {
     /// and the first is compared with its last.
     pub fn restore_requests(&mut self, restored: &mut Restored) {
         self.stored = std::mem::take(&mut restored.prefix);
+        self.left = restored.calls.take_left();
         let last = restored.asked.take().and_then(|it| Some((it.model, it.sent?, it.usage)));
         self.watch.restore(restored.requests, last);
     }
@@ -234,6 +238,11 @@ impl Agent {
 
     /// The last lines of a prompt.
     pub(crate) fn ended(&mut self, reason: EndReason, mut run: Run) -> TurnEnd {
+        // A server may repeat the key it was given.
+        let reason = match reason {
+            EndReason::Failed(error) => EndReason::Failed(self.conversation.masker.masked(error)),
+            other => other,
+        };
         if reason == EndReason::Interrupted {
             self.note_interruption();
             run.messages += 1;

@@ -53,7 +53,7 @@ pub struct Conversation {
     /// Which of them are only stubs.
     stubbed: HashSet<CallId>,
     /// Keeps secrets out of the log.
-    masker: Masker,
+    pub(crate) masker: Masker,
     /// Whether it is the conversation of an agent that another one started.
     pub(crate) is_sidechain: bool,
 }
@@ -79,7 +79,7 @@ pub struct Restored {
     last_answer: Option<String>,
     /// The last of them.
     pub asked: Option<Box<Asked>>,
-    calls: CallsInLog,
+    pub(crate) calls: CallsInLog,
     /// Lines of the conversation that no request could hold any more.
     pub left_out: usize,
     /// What reading the log found.
@@ -343,6 +343,7 @@ impl Conversation {
             }
             Entry::Haft(State::Writer(writer)) => restored.calls.writer(writer),
             Entry::Haft(State::Started(line)) => restored.calls.started(*line),
+            Entry::Haft(State::Call(line)) => restored.calls.done(&line),
             Entry::Haft(State::Changes { changes }) => restored.changes.extend(changes),
             Entry::Haft(State::Stubs { stubs }) => self.apply_stubs(&stubs),
             Entry::Haft(State::Kept { kept }) => restored.kept = *kept,

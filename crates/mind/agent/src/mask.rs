@@ -16,6 +16,7 @@ use haft_types::{
     secrets::{is_key_file, is_secret_name},
 };
 use regex::Regex;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 /// What secrets look like: keys of well-known services, tokens, private keys.
@@ -142,6 +143,13 @@ impl Masker {
         masker
     }
 
+    /// A value without the secrets in its texts.
+    pub(crate) fn masked<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
+        let Ok(mut shown) = serde_json::to_value(&value) else { return value };
+        self.mask_value(&mut shown);
+        serde_json::from_value(shown).unwrap_or(value)
+    }
+
     /// The same for other results.
     #[must_use]
     pub fn in_results(mut self, which: MaskedResults) -> Self {
@@ -183,6 +191,27 @@ impl Masker {
             Some(text) => Some(text),
             None => masked,
         }
+    }
+
+    /// The text with stars in the place of secrets, each as long as it was, so
+    /// that everything else stays where it is; `None` when there are none in it.
+    pub fn blank(&self, text: &str) -> Option<String> {
+        let stars = |value: &str| "*".repeat(value.len());
+        let mut blanked: Option<String> = None;
+        for secret in self.known().iter().filter(|it| it.is_telling()) {
+            let now = blanked.as_deref().unwrap_or(text);
+            if now.contains(&secret.value) {
+                blanked = Some(now.replace(&secret.value, &stars(&secret.value)));
+            }
+        }
+        let patterns = SHAPES.iter().map(|it| (it, 0, 0)).chain(VARIABLE.as_ref().map(|it| (it, 1, 3)));
+        for (pattern, name, value) in patterns {
+            let now = blanked.as_deref().unwrap_or(text);
+            if let Some(text) = replaced(pattern, now, name, value, |_, value| stars(value)) {
+                blanked = Some(text);
+            }
+        }
+        blanked
     }
 
     /// The text of a file that holds keys, without them; they are known from now
@@ -461,6 +490,8 @@ mod tests {
             ),
         ] {
             assert_eq!(masker.mask(text), Some(want), "{text}");
+            let blanked = masker.blank(text).unwrap();
+            assert!(blanked.len() == text.len() && blanked.contains("****"), "{text}: {blanked}");
         }
         for innocent in [
             "${TOKEN}",

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_hooks::{CompactTrigger, Decision, HookEvent, OtherInput, PreCompact};
 use haft_model::{Effort, Thinking, ThinkingDisplay};
-use haft_runtime::LEFT_FOR_LATER;
 use haft_types::{CallId, Message, MessageBlock, Role, ToolUse};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -57,12 +56,11 @@ impl Agent {
     pub fn left_for_later(&self) -> Vec<ToolUse> {
         let [.., asked, answered] = self.conversation.messages() else { return Vec::new() };
         let is_left = |id: &CallId| {
-            answered.content.iter().any(|block| match block {
-                MessageBlock::ToolResult { tool_use_id, content, is_error: true } => {
-                    tool_use_id == id && content.to_text().ends_with(LEFT_FOR_LATER)
-                }
-                _ => false,
-            })
+            self.left.contains(id)
+                && answered.content.iter().any(|block| match block {
+                    MessageBlock::ToolResult { tool_use_id, is_error: true, .. } => tool_use_id == id,
+                    _ => false,
+                })
         };
         let calls = asked.content.iter().filter_map(|block| match block {
             MessageBlock::ToolUse(call) if is_left(&call.id) => Some(call.clone()),

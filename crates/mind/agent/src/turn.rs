@@ -204,7 +204,12 @@ impl Agent {
                 self.watch.because(Reason::Repaired(repair.clone()));
                 self.tell(AgentEvent::Repaired(repair));
             }
-            Event::Retrying(retry) => self.tell(AgentEvent::Retrying(retry)),
+            Event::Retrying(mut retry) => {
+                if let Some(masked) = self.conversation.masker.mask(&retry.reason) {
+                    retry.reason = masked;
+                }
+                self.tell(AgentEvent::Retrying(retry));
+            }
             _ => (),
         }
     }
@@ -349,6 +354,10 @@ impl Agent {
             message: Message { role: haft_types::Role::User, content: vec![report.to_block()] },
             origin: Origin::User,
             tool_use_result,
+        };
+        match report.left_for_later {
+            true => self.left.insert(call.id.clone()),
+            false => self.left.remove(&call.id),
         };
         let mut states = vec![State::Call(Box::new(CallLine::of(&report, &self.tools.agent_id)))];
         let ours = report.meta.as_ref().and_then(Value::as_object).map(|meta| {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use haft_types::{CallId, Message, MessageBlock, Role};
 
-use crate::log::{StartedLine, WriterLine};
+use crate::log::{CallLine, StartedLine, WriterLine};
 
 /// What a log says about the calls in it, while it is read.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub(crate) struct CallsInLog {
     /// Who wrote the newest call.
     asked_by: Option<WriterLine>,
     started: HashSet<CallId>,
+    left: HashSet<CallId>,
 }
 
 /// What became of a call without a result.
@@ -33,6 +34,19 @@ impl CallsInLog {
 
     pub(crate) fn started(&mut self, line: StartedLine) {
         self.started.insert(line.call);
+    }
+
+    /// A call is done, or was left for later.
+    pub(crate) fn done(&mut self, line: &CallLine) {
+        match line.left_for_later {
+            true => self.left.insert(line.call.clone()),
+            false => self.left.remove(&line.call),
+        };
+    }
+
+    /// The calls that were left for later and not taken up since.
+    pub(crate) fn take_left(&mut self) -> HashSet<CallId> {
+        std::mem::take(&mut self.left)
     }
 
     /// A line of the model.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, LazyLock, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -31,6 +31,7 @@ use super::{
     client::{CallClient, Can, Input, Presence, Wish},
     inputs::{Round, to_request},
     result, stored,
+    tasks_of_clients::owner,
 };
 
 /// How long a client of the older protocol may take to answer a question.
@@ -44,6 +45,8 @@ struct Running {
     /// Fires at the latest when nobody drives the call any more.
     cancel: CancellationToken,
     call: CallId,
+    /// Whose tasks it may leave running.
+    owner: Option<Arc<str>>,
     _presence: Presence,
 }
 
@@ -83,7 +86,11 @@ impl ToolServer {
             Protocol::Modern => Some(Round::open(&self.shared.seal, &params)?),
             Protocol::Legacy => None,
         };
-        let mut running = self.start(params, caller.can);
+        let owner = owner(&self.client, caller.protocol);
+        if let Some(task) = self.shared.tasks_of_clients.foreign(params.arguments.as_ref(), &owner) {
+            return Err(ErrorData::invalid_params(format!("there is no task {task}"), None));
+        }
+        let mut running = self.start(params, caller.can, owner);
         let mut answering = FuturesUnordered::new();
         let patience = caller.can.follow_tasks.then(|| Instant::now() + self.shared.options.task_after);
         loop {
@@ -99,7 +106,7 @@ impl ToolServer {
             };
             match step {
                 Step::Done(report) => {
-                    return self.finished(*report, &running.call).map(CallToolResponse::Complete);
+                    return self.finished(*report, &running).map(CallToolResponse::Complete);
                 }
                 Step::Progress(event) => caller.progress(event).await,
                 Step::Wish(Wish::Log { level, data }) => caller.log(&level, data).await,
@@ -115,10 +122,10 @@ impl ToolServer {
     }
 
     /// Begins to run the call through the pipeline.
-    fn start(&self, params: CallToolRequestParams, can: Can) -> Running {
+    fn start(&self, params: CallToolRequestParams, can: Can, owner: Option<Arc<str>>) -> Running {
         let (client, wishes) = CallClient::new(can);
         let (sink, progress) = ProgressSink::channel();
-        let call = next_call_id();
+        let call = next_call_id(&self.client);
         let presence = self.shared.clients.enter(call.clone(), client);
         // Not a child of the request's token: the call may outlive the request as a task.
         let cancel = CancellationToken::new();
@@ -135,14 +142,15 @@ impl ToolServer {
         let tool_use = ToolUse { id: call.clone(), name: params.name.into_owned(), input };
         let (pipeline, pool) = (Arc::clone(&self.shared.pipeline), self.shared.pool.get());
         let run = Box::pin(async move { pipeline.run(ParsedCall::parse(&pool, tool_use, &cx), cx).await });
-        Running { run, wishes, progress, cancel, call, _presence: presence }
+        Running { run, wishes, progress, cancel, call, owner, _presence: presence }
     }
 
     /// What the client gets, and what stays with its session.
-    fn finished(&self, report: Report, call: &CallId) -> Result<CallToolResult, ErrorData> {
+    fn finished(&self, report: Report, running: &Running) -> Result<CallToolResult, ErrorData> {
         if report.error == Some(ErrorKind::UnknownTool) {
             return Err(ErrorData::invalid_params(report.content.to_text(), None));
         }
+        self.shared.tasks_of_clients.note(&report.changes, &running.owner);
         report.changes.iter().for_each(|change| self.shared.pipeline.gate.take_over(change));
         self.state.lock().unwrap_or_else(PoisonError::into_inner).apply(&report.changes);
         let listed = self.listed();
@@ -152,8 +160,8 @@ impl ToolServer {
             true => result::Structured::Declared,
             false => result::Structured::Undeclared,
         };
-        let stored = stored::Stored::of(&self.shared.pipeline.results, call, &report.content)
-            .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared.options.spools));
+        let stored = stored::Stored::of(&self.shared.pipeline.results, &running.call, &report.content)
+            .or_else(|| stored::Stored::named_in(report.data.as_ref()?, &self.shared));
         Ok(result::result(report, structured, stored))
     }
 
@@ -181,7 +189,7 @@ impl ToolServer {
                             return Err(TaskExit::Error(ErrorData::internal_error(message, None)));
                         }
                         Step::Done(report) => {
-                            return server.finished(*report, &running.call).map_err(TaskExit::Error);
+                            return server.finished(*report, &running).map_err(TaskExit::Error);
                         }
                         Step::Progress(event) => {
                             if let Some(message) = event.data["message"].as_str() {
@@ -206,10 +214,10 @@ pub(super) async fn until(moment: Option<Instant>) {
     }
 }
 
-fn next_call_id() -> CallId {
+/// Results are stored under it, so it says whose they are and cannot be guessed.
+fn next_call_id(client: &str) -> CallId {
     static CALLS: AtomicU64 = AtomicU64::new(1);
-    static OURS: LazyLock<u32> = LazyLock::new(std::process::id);
-    CallId::from(format!("mcp-{}-{}", *OURS, CALLS.fetch_add(1, Ordering::Relaxed)))
+    CallId::from(format!("{}{}", stored::own_prefix(client), CALLS.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Asks a client of the older protocol, which answers while the call waits.

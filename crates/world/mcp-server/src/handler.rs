@@ -54,8 +54,10 @@ impl ServerHandler for ToolServer {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let pipeline = Arc::clone(&self.shared.pipeline);
-        let listing = tokio::task::spawn_blocking(move || stored::list(&pipeline.results));
+        let server = self.clone();
+        let listing = tokio::task::spawn_blocking(move || {
+            stored::list(&server.shared.pipeline.results, &server.client)
+        });
         listing.await.map_err(|err| ErrorData::internal_error(err.to_string(), None))
     }
 
@@ -64,10 +66,8 @@ impl ServerHandler for ToolServer {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let pipeline = Arc::clone(&self.shared.pipeline);
-        let spools = self.shared.options.spools.clone();
-        let reading =
-            tokio::task::spawn_blocking(move || stored::read(&pipeline.results, &spools, &request.uri));
+        let shared = Arc::clone(&self.shared);
+        let reading = tokio::task::spawn_blocking(move || stored::read(&shared, &request.uri));
         let read = reading.await.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         read.map(ReadResourceResponse::from)
     }

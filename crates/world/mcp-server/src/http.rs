@@ -41,7 +41,7 @@ pub struct HttpOptions {
     pub auth: HttpAuth,
     /// Names the server answers to, beside those of this machine.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may talk to it. Without any, no page may.
+    /// Origins of web pages that may talk to it. Without any, only its own may.
     pub origins: Vec<String>,
     /// Connections at the same time; more wait until one is closed.
     pub max_connections: usize,
@@ -124,7 +124,7 @@ pub async fn serve_http_handler<H: ServerHandler>(
     hosts.extend(options.auth.host());
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
-        .with_allowed_origins(local_origins().into_iter().chain(options.origins))
+        .with_allowed_origins(own_origins(address.port()).into_iter().chain(options.origins))
         .enforce_origin_validation()
         .with_max_request_body_bytes(options.max_body_bytes)
         // One message is one answer; more than one becomes a stream by itself.
@@ -149,9 +149,10 @@ pub async fn serve_http_handler<H: ServerHandler>(
     Ok(HttpServer { address, stop, task })
 }
 
-/// Pages of this machine.
-fn local_origins() -> Vec<String> {
-    ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(String::from).to_vec()
+/// Pages of this server itself. Others on this machine are others: any program
+/// and any page that a local server shows could be behind them.
+fn own_origins(port: u16) -> Vec<String> {
+    ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("http://{host}:{port}")).to_vec()
 }
 
 /// What a request may take.

@@ -22,7 +22,10 @@ use haft_types::text::hex;
 const VALID_FOR: Duration = Duration::from_secs(30 * 60);
 
 /// Seals what clients carry for us, with a key that lives as long as we do.
-pub(super) struct Seal(RequestStateCodec);
+pub(super) struct Seal {
+    codec: RequestStateCodec,
+    key: Vec<u8>,
+}
 
 impl Seal {
     pub(super) fn fresh() -> Self {
@@ -31,7 +34,13 @@ impl Seal {
             key.extend_from_slice(uuid::Uuid::new_v4().as_bytes());
         }
         // Long enough by construction.
-        Self(RequestStateCodec::new_unchecked(key))
+        Self { codec: RequestStateCodec::new_unchecked(key.clone()), key }
+    }
+
+    /// What only we can say of a text.
+    pub(super) fn mark(&self, text: &str) -> String {
+        let inner = Sha256::digest([self.key.as_slice(), text.as_bytes()].concat());
+        hex(&Sha256::digest([self.key.as_slice(), inner.as_slice()].concat()))[..32].to_owned()
     }
 }
 
@@ -58,7 +67,7 @@ impl<'a> Round<'a> {
             .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         let binding = Sha256::digest(call).to_vec();
         let mut carried: Carried = match &params.request_state {
-            Some(state) => seal.0.open_json_with(state, &binding).map_err(|_| {
+            Some(state) => seal.codec.open_json_with(state, &binding).map_err(|_| {
                 let reason = "requestState was not made for this call, was changed, or is too old";
                 ErrorData::invalid_params(reason, None)
             })?,
@@ -91,7 +100,7 @@ impl<'a> Round<'a> {
         }
         self.carried.answers.retain(|key, _| !requests.contains_key(key));
         let options = SealOptions::new().associated_data(&self.binding).ttl(VALID_FOR);
-        let state = self.seal.0.seal_json_with(&self.carried, &options);
+        let state = self.seal.codec.seal_json_with(&self.carried, &options);
         let state = state.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
         Ok(InputRequiredResult::new(Some(requests), Some(state)))
     }

@@ -30,6 +30,7 @@ mod sessions;
 mod snippets;
 mod stdio;
 mod stored;
+mod tasks_of_clients;
 
 use std::{
     path::PathBuf,
@@ -56,6 +57,8 @@ pub use stdio::serve_stdio;
 pub struct ToolServer {
     shared: Arc<Shared>,
     state: Arc<Mutex<SessionState>>,
+    /// Nobody can guess it: names of what a session stores begin with it.
+    client: Arc<str>,
 }
 
 struct Shared {
@@ -70,6 +73,8 @@ struct Shared {
     changes: broadcast::Sender<()>,
     busy: Semaphore,
     listed: Mutex<Option<Listed>>,
+    /// Whose tasks in the background are whose.
+    tasks_of_clients: tasks_of_clients::TasksOfClients,
 }
 
 /// The list of tools, as long as the pool it was made of is the current one.
@@ -149,14 +154,16 @@ impl ToolServer {
             busy: Semaphore::new(options.max_calls),
             options,
             listed: Mutex::default(),
+            tasks_of_clients: tasks_of_clients::TasksOfClients::default(),
         };
-        Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)) }
+        Self { shared: Arc::new(shared), state: Arc::new(Mutex::new(state)), client: new_client() }
     }
 
-    /// The same server for another client: with a working directory of its own.
+    /// The same server for another client: with a working directory of its own,
+    /// and without a way to what others have stored or left running.
     pub fn session(&self) -> Self {
         let state = Arc::new(Mutex::new(self.shared.state.clone()));
-        Self { shared: Arc::clone(&self.shared), state }
+        Self { shared: Arc::clone(&self.shared), state, client: new_client() }
     }
 
     /// The pool is another one now: tells all clients that want to know.
@@ -177,4 +184,8 @@ impl ToolServer {
             }
         }
     }
+}
+
+fn new_client() -> Arc<str> {
+    Arc::from(uuid::Uuid::new_v4().simple().to_string())
 }

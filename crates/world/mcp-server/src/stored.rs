@@ -1,5 +1,8 @@
 //! Results too large for a message, as resources: a client need not share our
 //! disk to read them.
+//!
+//! Whoever knows the address of one may read it, and nobody can guess one: those
+//! of results hold the client's own number, those of outputs a seal.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +13,8 @@ use rmcp::{
     model::{ContentBlock, ListResourcesResult, ReadResourceResult},
 };
 use serde_json::{Value, json};
+
+use super::Shared;
 
 const SCHEME: &str = "haft-result://";
 
@@ -38,14 +43,16 @@ impl Stored {
 
     /// The file within these directories that the structured result names, if
     /// it names one.
-    pub(super) fn named_in(data: &Value, spools: &[PathBuf]) -> Option<Self> {
+    pub(super) fn named_in(data: &Value, shared: &Shared) -> Option<Self> {
+        let spools = &shared.options.spools;
         data.as_object()?.values().filter_map(Value::as_str).find_map(|text| {
             let path = Path::new(text);
             let within = |(number, spool): (usize, &PathBuf)| Some((number, path.strip_prefix(spool).ok()?));
             let (number, name) = spools.iter().enumerate().find_map(within)?;
             let name = name.to_str().filter(|it| is_plain(it))?;
             let bytes = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-            Some(Self { uri: format!("{OUTPUT_SCHEME}{number}/{name}"), name: name.to_owned(), bytes })
+            let seal = shared.seal.mark(&format!("{number}/{name}"));
+            Some(Self { uri: format!("{OUTPUT_SCHEME}{number}/{seal}/{name}"), name: name.to_owned(), bytes })
         })
     }
 
@@ -62,12 +69,18 @@ impl Stored {
     }
 }
 
-/// The newest results.
-pub(super) fn list(store: &ResultStore) -> ListResourcesResult {
+/// What the names of a client's results begin with.
+pub(super) fn own_prefix(client: &str) -> String {
+    format!("mcp-{client}-")
+}
+
+/// The newest results of one client.
+pub(super) fn list(store: &ResultStore, client: &str) -> ListResourcesResult {
+    let own = own_prefix(client);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(store.dir()).into_iter().flatten().flatten() {
         let (Ok(name), Ok(facts)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
-        if facts.is_file() && !name.starts_with('.') {
+        if facts.is_file() && name.starts_with(&own) {
             found.push((facts.modified().ok(), name, facts.len()));
         }
     }
@@ -85,12 +98,16 @@ fn is_plain(name: &str) -> bool {
 
 /// The file an address means, whether it is there or not. Only plain names
 /// within the directories are looked up.
-fn place(store: &ResultStore, spools: &[PathBuf], uri: &str) -> Option<PathBuf> {
+fn place(shared: &Shared, uri: &str) -> Option<PathBuf> {
     let (directory, name) = match (uri.strip_prefix(SCHEME), uri.strip_prefix(OUTPUT_SCHEME)) {
-        (Some(name), _) => (store.dir(), name),
+        (Some(name), _) => (shared.pipeline.results.dir(), name),
         (None, Some(rest)) => {
-            let (number, name) = rest.split_once('/')?;
-            (spools.get(number.parse::<usize>().ok()?)?.as_path(), name)
+            let (number, rest) = rest.split_once('/')?;
+            let (seal, name) = rest.split_once('/')?;
+            if shared.seal.mark(&format!("{number}/{name}")) != seal {
+                return None;
+            }
+            (shared.options.spools.get(number.parse::<usize>().ok()?)?.as_path(), name)
         }
         (None, None) => return None,
     };
@@ -98,13 +115,9 @@ fn place(store: &ResultStore, spools: &[PathBuf], uri: &str) -> Option<PathBuf> 
 }
 
 /// One result.
-pub(super) fn read(
-    store: &ResultStore,
-    spools: &[PathBuf],
-    uri: &str,
-) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(shared: &Shared, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = || ErrorData::resource_not_found(format!("no resource {uri}"), Some(json!({"uri": uri})));
-    let path = place(store, spools, uri).ok_or_else(missing)?;
+    let path = place(shared, uri).ok_or_else(missing)?;
     let facts =
         std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file).ok_or_else(missing)?;
     let text = std::fs::read(&path).map_err(|_| missing())?;

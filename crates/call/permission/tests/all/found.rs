@@ -262,3 +262,19 @@ fn without_walls_fewer_commands_are_free() {
         assert_eq!(judge(ReadingHeld::No, line), Behavior::Allow, "{line}");
     }
 }
+
+/// What walks without a name walks what is here.
+#[test]
+fn links_lead_out_also_without_a_name() {
+    let rig = Rig::new(&[("data", "y")], &[("link", "../out")]);
+    let plain = Rig::new(&[("data", "y")], &[]);
+    for line in
+        ["du -L", "du -h -L", "du --dereference", "du -saL", "ls -LR", "ls -R --dereference", "tree -l"]
+    {
+        assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Ask, "{line}");
+        assert_eq!(plain.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+    for line in ["du", "du -sh", "du -l", "ls -R", "ls -L", "tree", "tree -L 2"] {
+        assert_eq!(rig.judge(PermissionMode::Default, &[], "", line), Behavior::Allow, "{line}");
+    }
+}

@@ -266,6 +266,30 @@ fn domains() {
     allow("WebFetch", "WebFetch", fetch("https://user@example.com/"), Deny);
 }
 
+/// What the `if` of a hook asks: any of the files a call touches is enough.
+#[test]
+fn a_rule_is_about_a_call_with_any_of_its_paths() {
+    use haft_tool::Access::{Read, Write};
+    let policy = Policy::builder("/ws").home("/home/u").build();
+    let several = Call::touching(vec![Write("/ws/a.txt".into()), Write("/ws/secret/b".into())]);
+    let one = Call::touching(vec![Write("/ws/a.txt".into())]);
+    let read = Call::touching(vec![Read("/ws/a.txt".into()), Read("/ws/secret/b".into())]);
+    let cx = common::context("/ws".as_ref(), Some("/home/u".as_ref()));
+    for (rule, tool, call, want) in [
+        ("Edit(secret/**)", "MultiEdit", &several, true),
+        ("MultiEdit(secret/**)", "MultiEdit", &several, true),
+        ("Write(secret/**)", "MultiEdit", &several, true),
+        ("Edit(//ws/secret/**)", "MultiEdit", &several, true),
+        ("MultiEdit", "MultiEdit", &several, true),
+        ("Edit(other/**)", "MultiEdit", &several, false),
+        ("Edit(secret/**)", "MultiEdit", &one, false),
+        ("Read(secret/**)", "Read", &read, true),
+        ("Edit(*.txt)", "MultiEdit", &one, true),
+    ] {
+        assert_eq!(policy.is_about(rule, tool, call, &cx), want, "{rule} {tool}");
+    }
+}
+
 #[test]
 fn skills_agents_and_inputs() {
     allow("Skill(deploy)", "Skill", Call::named("deploy"), Allow);
@@ -273,6 +297,15 @@ fn skills_agents_and_inputs() {
     allow("Skill(deploy *)", "Skill", Call::named("deploy prod"), Allow);
     allow("Skill(ns:deploy)", "Skill", Call::named("ns:deploy"), Allow);
     deny("Skill(ns:deploy)", "Skill", Call::named("ns:deploy"), Deny);
+    let with_args = |args: &str| Call::named_twice("deploy", &format!("deploy:{args}"));
+    deny("Skill(deploy:*)", "Skill", with_args(""), Deny);
+    deny("Skill(deploy:*)", "Skill", with_args("prod now"), Deny);
+    deny("Skill(deploy:prod)", "Skill", with_args("prod"), Deny);
+    deny("Skill(deploy:prod)", "Skill", with_args("test"), Ask);
+    deny("Skill(other:*)", "Skill", with_args("prod"), Ask);
+    deny("Skill(ns:*)", "Skill", Call::named_twice("ns:deploy", "ns:deploy:"), Deny);
+    allow("Skill(deploy:*)", "Skill", with_args("prod"), Allow);
+    allow("Skill(deploy:prod)", "Skill", with_args("test"), Ask);
     deny("Agent(Explore)", "Agent", Call::named("Explore"), Deny);
     deny("Task(Explore)", "Agent", Call::named("Explore"), Deny);
     deny("Agent(Explore)", "Agent", Call::named("Plan"), Ask);

@@ -279,6 +279,8 @@ const SANDBOX: &[SettingKey] = &[
     SettingKey::of("excludedCommands", SettingShape::Texts),
     // Our own: local MCP servers are held too.
     SettingKey::of("mcpServers", SettingShape::Flag).tightens_if(is_true),
+    // Our own: where nobody is asked, files of the home that a line does not name stay.
+    SettingKey::of("keepHome", SettingShape::Flag).tightens_if(is_true),
     SettingKey::of("network", SettingShape::Object(SANDBOX_NETWORK)),
     SettingKey::of("filesystem", SettingShape::Object(SANDBOX_FILES)),
     SettingKey::of("credentials", SettingShape::Map),

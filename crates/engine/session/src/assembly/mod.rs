@@ -167,6 +167,8 @@ impl Assembly {
             services.voice.logged_at(choice.path.clone());
             services.worktrees.begin();
         }
+        let pipeline = Arc::downgrade(&calls.pipeline);
+        premises.walls.follow_mode(move || pipeline.upgrade().map(|it| it.gate.mode()).unwrap_or_default());
         servers.answerer.hooked_by(&calls.pipeline, premises.cwd.clone());
         if spec.face_answers.elicitation {
             servers.answered_by(Arc::new(ElicitFromFace { desk: Arc::clone(&desk) }));

@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use haft_agent::Held;
+use haft_agent::{Held, Masker};
 use haft_permission::Opinion;
 use haft_runtime::{CallSession, ResultStore, StoreLimits};
 use haft_shell::{
     env::EnvPolicy,
+    output::Blank,
     run::{Shell, ShellConfig, Tasks},
 };
 use haft_tool::{CallContext, DynTool, erase};
@@ -75,6 +76,16 @@ pub(crate) struct SessionServices {
     pub(crate) worktrees: Arc<WorktreeDesk>,
 }
 
+/// Keeps secrets out of the outputs that a session leaves on disk.
+#[derive(Debug)]
+struct SpoolMask(Masker);
+
+impl Blank for SpoolMask {
+    fn blank(&self, text: &str) -> Option<String> {
+        self.0.blank(text)
+    }
+}
+
 /// Tools that look, for whoever is not the model.
 #[derive(Clone)]
 pub(crate) struct Readers {
@@ -114,6 +125,8 @@ impl SessionServices {
         let mut config =
             ShellConfig::with_variables(premises.session_id.as_str(), premises.state_dir(), variables);
         config.environment = environment(premises);
+        config.keeper = Some(premises.walls.keeper());
+        config.blank = Some(Arc::new(SpoolMask(premises.masker.clone())));
         end_own_orphans(premises);
         let shell = open_shell(premises, config.clone())?;
         let session = Some(premises.session_id.clone());

@@ -153,9 +153,11 @@ impl Owner {
 
     pub(super) fn set_servers(&mut self, servers: &Value) -> ServersSet {
         let hosted = self.spec.servers.hosted.as_ref();
-        let (configs, errors) = server_configs(servers, hosted, &self.premises);
+        let (configs, mut errors) = server_configs(servers, hosted, &self.premises);
+        let (may_run, refused) = self.servers.permitted(configs.clone());
+        errors.extend(refused.into_iter().map(|it| (it.server, it.reason)));
         let before = self.servers.manager().names();
-        let after: Vec<String> = configs.iter().map(|it| it.name.clone()).collect();
+        let after: Vec<String> = may_run.iter().map(|it| it.name.clone()).collect();
         let added = after.iter().filter(|it| !before.contains(it)).cloned().collect();
         let removed = before.iter().filter(|it| !after.contains(it)).cloned().collect();
         self.servers_begun = true;

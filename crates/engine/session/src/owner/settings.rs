@@ -76,6 +76,7 @@ impl Owner {
         self.premises.set_flag_settings(&flags);
         self.loaded = self.premises.loaded();
         let taken = self.take_settings();
+        self.follow_servers();
         if let Some(model) = changes.get("model") {
             let named = model.as_str().map(|it| self.catalog.resolve(it).to_owned());
             self.order(SettingsOrder::Model(named.unwrap_or_else(|| self.first_model.clone())));
@@ -104,6 +105,11 @@ impl Owner {
             // They forbid the mode the session is in: what held so far still holds.
             self.events.notice(problem);
         }
+        self.follow_servers();
+    }
+
+    /// Starts and stops servers as the settings want it now.
+    fn follow_servers(&mut self) {
         if self.servers_begun {
             self.servers.start();
             if let Some(reach) = &self.reach {

@@ -2,7 +2,9 @@
 //! settings, rules, walls. Reading it starts nothing and asks nobody.
 
 mod changed;
+mod keeping;
 mod policy;
+mod private_dir;
 mod reading;
 mod rules_text;
 mod scratch;
@@ -62,6 +64,7 @@ pub struct Premises {
     /// Is told what the person should know.
     pub events: EventSender,
     pub(crate) permissions: PermissionSpec,
+    has_several_clients: bool,
     settings_spec: Mutex<SettingsSpec>,
     /// Knows the secrets of the session: those of its variables, and those that
     /// calls come across.
@@ -88,6 +91,7 @@ impl Premises {
             events.notice(notice.to_string());
         }
         let state = state_dir(&store, &session_id);
+        private_dir::keep(&state);
         let extra_dirs: Vec<PathBuf> = spec.place.extra_dirs.iter().map(|dir| absolute(dir, &cwd)).collect();
         let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
         let walls =
@@ -104,6 +108,7 @@ impl Premises {
             program: spec.place.program.clone(),
             events,
             permissions: spec.permissions.clone(),
+            has_several_clients: spec.has_several_clients,
             settings_spec: Mutex::new(spec.settings.clone()),
             masker,
             classifier: OnceLock::new(),
@@ -155,9 +160,12 @@ impl Premises {
 
     /// Where the session keeps what was too large to show. All of it is there to
     /// be read, and nothing in it is anybody else's.
-    fn kept_dirs(&self) -> [PathBuf; 3] {
+    fn kept_dirs(&self) -> Vec<PathBuf> {
+        if self.has_several_clients {
+            return Vec::new();
+        }
         let state = self.state_dir();
-        [
+        vec![
             self.session_dir().join(TOOL_RESULTS),
             Shell::outputs_of(&state, self.session_id.as_str()),
             haft_tools::read::parts_dir(&state, Some(&self.session_id)),
@@ -315,6 +323,8 @@ fn state_dir(store: &SettingsStore, session_id: &SessionId) -> PathBuf {
 fn masker(variables: &Variables, loaded: &Loaded) -> Result<Masker, OpenError> {
     let text = |it: &std::ffi::OsStr| it.to_str().map(str::to_owned);
     let texts = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let set = loaded.settings.env.iter().map(|(name, value)| (name.clone(), value.value.clone()));
+    let texts = texts.chain(set);
     let which = loaded.settings.get("maskSecrets").and_then(|it| it.value.as_str().map(str::to_owned));
     let in_results = match which.as_deref() {
         None | Some("keyFiles") => MaskedResults::KeyFiles,

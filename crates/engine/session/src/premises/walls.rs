@@ -16,11 +16,13 @@ use haft_sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
 };
+use haft_shell::run::Keeper;
 use haft_tool::{AllowReason, Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
-use haft_types::AgentId;
+use haft_types::{AgentId, PermissionMode};
 
 use super::{
+    keeping::StoreKeeper,
     reading::{ReadingKeeper, ReadingPlace},
     scratch::ScratchDir,
 };
@@ -42,6 +44,8 @@ pub struct Walls {
     last: Mutex<Option<Arc<Confinement>>>,
     /// Walls around what only reads.
     reading: ReadingKeeper,
+    /// Walls around everything else.
+    keeper: Arc<StoreKeeper>,
     /// Agents that work in a worktree of their own.
     fenced: Mutex<HashMap<AgentId, WorktreeFence>>,
 }
@@ -83,8 +87,10 @@ impl Walls {
         home: Option<PathBuf>,
         events: EventSender,
     ) -> Self {
+        let keeper = StoreKeeper::new(Arc::clone(&store), state.clone(), roots.clone(), home.clone());
         Self {
             store,
+            keeper: Arc::new(keeper),
             session: session.to_owned(),
             state,
             roots,
@@ -153,6 +159,22 @@ impl Walls {
     /// that, or why it cannot be.
     pub fn hold_reading(&self) -> Result<(), String> {
         super::reading::stands()
+    }
+
+    /// Whether commands cannot touch what undo needs, whatever their mode, or why
+    /// they can.
+    pub fn keep_store(&self) -> Result<(), String> {
+        super::keeping::freezes()
+    }
+
+    /// Who keeps commands from what is not theirs to take away.
+    pub(crate) fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::clone(&self.keeper) as Arc<dyn Keeper>
+    }
+
+    /// Where nobody is asked, more is kept.
+    pub(crate) fn follow_mode(&self, mode: impl Fn() -> PermissionMode + Send + Sync + 'static) {
+        self.keeper.follow(mode);
     }
 
     /// Walls around a command that was let run because it only reads.

@@ -48,6 +48,7 @@ fn server_config(
                 .map(str::to_owned)
                 .collect(),
             env: strings(&config["env"]),
+            cwd: config["cwd"].as_str().map(|it| premises.cwd.join(it)),
             ..StdioCommand::default()
         }),
         "http" | "streamable-http" => Endpoint::Http(address(config)?),
@@ -57,6 +58,7 @@ fn server_config(
     };
     let mut made = ServerConfig::new(name, endpoint);
     made.trust = Trust::Approved;
+    made.sandbox = config["sandbox"].as_bool().unwrap_or(false);
     made.always_load = config["alwaysLoad"].as_bool().unwrap_or(false);
     set_call_limit(&mut made, config["timeout"].as_u64(), premises);
     Ok(made)

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::OpenOptions,
     io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -142,9 +143,9 @@ fn state_lines(state: &ServerState, status: Option<&ServerStatus>) -> Vec<String
 /// Losing a line of the journal costs nobody anything but the line.
 fn append(path: &Path, lines: &[String]) {
     let Some(directory) = path.parent().filter(|_| !lines.is_empty()) else { return };
-    std::fs::create_dir_all(directory).ok();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).ok();
     shorten(path);
-    let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) else { return };
+    let Ok(mut file) = OpenOptions::new().create(true).append(true).mode(0o600).open(path) else { return };
     let now = httpdate::fmt_http_date(SystemTime::now());
     let text: String = lines.iter().map(|line| format!("{now}  {line}\n")).collect();
     file.write_all(text.as_bytes()).ok();

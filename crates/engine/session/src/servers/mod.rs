@@ -194,7 +194,6 @@ impl SessionServers {
         declared.sort_by_key(|it| it.scope);
         found.declared.clone_from(&declared);
         let disabled = &settings.mcp.disabled;
-        let project = &premises.store.places().project;
         let rules = Rules {
             policy: &server_policy(&settings.mcp, &premises.events),
             // Who is here is agreed to: what is not waits elsewhere.
@@ -204,7 +203,7 @@ impl SessionServers {
                 true => Approval::Rejected,
                 false => Approval::Approved,
             },
-            project: project.canonicalize().unwrap_or_else(|_| project.clone()),
+            project: self.project(),
             lookup: &|name| premises.variable(name),
         };
         let resolved = resolve(declared, &rules);
@@ -257,10 +256,40 @@ impl SessionServers {
         }
     }
 
-    /// Exactly these servers from now on.
+    /// Exactly these servers from now on. The lists of the settings hold for them
+    /// as for all others: they are judged again whenever they are started.
     pub(crate) fn replace(&self, configs: Vec<ServerConfig>) {
         self.chosen().replaced = Some(configs.clone());
         self.launch(configs);
+    }
+
+    /// Which of these may run, whoever named them, and why the others may not.
+    /// Where an administrator names servers there are no others, but for those
+    /// in the process of the host, which are its own tools.
+    pub(crate) fn permitted(&self, servers: Vec<ServerConfig>) -> (Vec<ServerConfig>, Vec<Problem>) {
+        let loaded = self.premises.loaded();
+        let settings = &loaded.settings.mcp;
+        let policy = server_policy(settings, &self.premises.events);
+        let exclusive = !managed_servers(settings, &self.premises.store.places().managed).0.is_empty();
+        let project = self.project();
+        let (mut usable, mut problems) = (Vec::new(), Vec::new());
+        for server in servers {
+            let foreign = exclusive
+                && server.scope != Scope::Managed
+                && !matches!(server.endpoint, Endpoint::InProcess(_));
+            let excluded = foreign.then(|| String::from("an administrator says which servers there are"));
+            match excluded.or_else(|| policy.objection_to(&server, &project)) {
+                None => usable.push(server),
+                Some(reason) => problems.push(Problem { server: server.name, reason }),
+            }
+        }
+        (usable, problems)
+    }
+
+    /// Where the project really is.
+    fn project(&self) -> PathBuf {
+        let project = &self.premises.store.places().project;
+        project.canonicalize().unwrap_or_else(|_| project.clone())
     }
 
     /// Begins to start the servers of the session, and tells which are left out.
@@ -291,7 +320,9 @@ impl SessionServers {
 
     /// Begins to start exactly these servers; what is in the way of one is told
     /// and costs no other anything.
-    pub fn launch(&self, mut servers: Vec<ServerConfig>) {
+    pub fn launch(&self, servers: Vec<ServerConfig>) {
+        let (mut servers, problems) = self.permitted(servers);
+        FoundServers { problems, ..FoundServers::default() }.tell(&self.premises.events);
         self.prepare(&mut servers);
         if ToolLoading::of(&self.premises) == ToolLoading::AllAtOnce {
             servers.iter_mut().for_each(|it| it.always_load = true);

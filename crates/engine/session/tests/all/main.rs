@@ -14,6 +14,8 @@ mod agents;
 mod boards;
 mod commands;
 mod forks;
+mod host_settings;
+mod kept;
 mod kinds;
 mod many;
 mod memory;

@@ -45,6 +45,7 @@ async fn serve(args: &ServeArgs, options: &Options) -> Ended {
     spec.servers.start = ServerStart::ForHooks;
     // Nobody knows what clients still have: every call stands for itself.
     spec.remembers_results = false;
+    spec.has_several_clients = args.http.is_some();
     let (handle, mut events) = Session::open(spec)?;
     let notices = tokio::spawn(async move {
         while let Some(event) = events.next().await {

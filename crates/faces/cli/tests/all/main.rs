@@ -59,6 +59,7 @@ mod print;
 mod readme;
 mod replay;
 mod review_action;
+mod rewind;
 mod sandbox;
 mod scarce;
 mod sdk;

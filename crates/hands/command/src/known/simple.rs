@@ -335,11 +335,20 @@ fn operands(name: &str, kind: Operands, parsed: &Parsed) -> Option<Vec<Touch>> {
         Names => {
             let tree = if parsed.has(&["L", "dereference"]) { Reach::LinkedTree } else { Reach::Tree };
             let reach = if parsed.has(&["R", "recursive"]) { tree } else { Reach::Itself };
-            Some(files(operands, Access::List, reach))
+            let mut touches = files(operands, Access::List, reach);
+            // Without a name they walk what is here.
+            touches.extend(
+                (operands.is_empty() && reach != Reach::Itself).then(|| Touch::here(Access::List, reach)),
+            );
+            Some(touches)
         }
         Trees => {
-            let reach = if parsed.has(&["L", "l", "dereference"]) { Reach::LinkedTree } else { Reach::Tree };
-            Some(files(operands, Access::List, reach))
+            // How deep, for one of them; how links count, for the other.
+            let follows: &[&str] = if name == "tree" { &["l"] } else { &["L", "dereference"] };
+            let reach = if parsed.has(follows) { Reach::LinkedTree } else { Reach::Tree };
+            let mut touches = files(operands, Access::List, reach);
+            touches.extend(operands.is_empty().then(|| Touch::here(Access::List, reach)));
+            Some(touches)
         }
     }
 }

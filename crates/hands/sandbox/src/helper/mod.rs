@@ -24,6 +24,11 @@ use std::{
 
 use crate::order::{HELPER, Order, Walls};
 
+pub(crate) use self::{
+    mounts::{attach as attach_mount, copy_of as copy_of_mount},
+    sys::{leave as leave_namespaces, read_only_mount},
+};
+
 /// Turns this process into the sandbox helper if it was started as one; then it
 /// does not return. Call it first thing in `main`, before any thread exists.
 pub fn run_if_helper() {

@@ -79,7 +79,7 @@ fn outermost(write: &[PathBuf]) -> Vec<PathBuf> {
     kept
 }
 
-fn copy_of(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn copy_of(path: &Path) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     Ok(open_tree(&open(path)?, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?)
@@ -96,7 +96,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(&parent, name, flags, Mode::empty())?)
 }
 
-fn attach(copy: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(crate) fn attach(copy: &OwnedFd, path: &Path) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(copy, "", &open(path)?, "", flags)?)
 }

@@ -39,13 +39,14 @@ pub(super) fn read_only_tree(path: &Path) -> io::Result<()> {
 }
 
 /// The same for a mount that is not attached anywhere yet.
-pub(super) fn read_only_mount(mount: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn read_only_mount(mount: BorrowedFd<'_>) -> io::Result<()> {
     mount_setattr(mount.as_raw_fd(), Path::new(""), AT_RECURSIVE | AT_EMPTY_PATH)
 }
 
 /// Leaves the namespaces we are in for new ones.
-pub(super) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
-    // SAFETY: the helper has one thread and shares nothing with anybody.
+pub(crate) fn leave(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
+    // SAFETY: the helper has one thread and shares nothing with anybody; elsewhere a thread of our own
+    // leaves only mounts, and keeps its memory and descriptors.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 

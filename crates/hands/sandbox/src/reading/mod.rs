@@ -13,15 +13,14 @@ use std::{
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, Sender, channel},
-    },
+    sync::Arc,
 };
 
 use haft_process::OwnedLaunch;
 pub use programs::installed_programs;
 use rustix::process::Pid;
+
+use crate::walled_thread::WalledThread;
 
 /// What a command that only reads is kept from.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -47,15 +46,13 @@ pub enum ReadingNetwork {
     Open,
 }
 
-type WalledWork = Box<dyn FnOnce() + Send>;
-
 /// A thread that cannot do more than a command that only reads may.
 pub struct ReadingWalls {
     policy: ReadingPolicy,
     /// Directories whose names were granted one by one, and when they changed:
     /// what is new in them needs new walls.
     listed: Vec<(PathBuf, (i64, i64))>,
-    door: Mutex<Sender<WalledWork>>,
+    thread: WalledThread,
 }
 
 impl std::fmt::Debug for ReadingWalls {
@@ -69,22 +66,10 @@ impl ReadingWalls {
     pub fn build(policy: ReadingPolicy) -> Result<Arc<Self>, String> {
         let granted = grants::ReadingGrants::of(&policy);
         let listed = granted.listed.iter().map(|dir| (dir.clone(), changed(dir))).collect();
-        let (door, inside) = channel::<WalledWork>();
-        let (told, answer) = channel();
         let network = policy.network;
-        std::thread::Builder::new()
-            .name(String::from("haft-reading"))
-            .spawn(move || {
-                let built = granted.apply().and_then(|()| filter::apply(network));
-                let stands = built.is_ok();
-                told.send(built).ok();
-                if stands {
-                    serve(&inside);
-                }
-            })
-            .map_err(|err| format!("no thread for walls: {err}"))?;
-        answer.recv().unwrap_or_else(|_| Err(String::from("the walls could not be built")))?;
-        Ok(Arc::new(Self { policy, listed, door: Mutex::new(door) }))
+        let give_up = move || granted.apply().and_then(|()| filter::apply(network));
+        let thread = WalledThread::build("haft-reading", give_up)?;
+        Ok(Arc::new(Self { policy, listed, thread }))
     }
 
     /// Whether these are still the walls for a policy: it is the same, and so
@@ -105,18 +90,7 @@ impl ReadingWalls {
 
     /// Runs this behind the walls. Whatever it starts stays there.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        let (told, answer) = channel();
-        let work: WalledWork = Box::new(move || drop(told.send(work())));
-        let gone = || io::Error::other("the walls for commands that only read are gone");
-        self.door.lock().unwrap_or_else(PoisonError::into_inner).send(work).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())
-    }
-}
-
-fn serve(inside: &Receiver<WalledWork>) {
-    while let Ok(work) = inside.recv() {
-        // A panic drops the sender of its answer, and the thread goes on.
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok();
+        self.thread.run(work)
     }
 }
 

@@ -10,6 +10,7 @@
 
 #[path = "../../../shell/tests/all/common/mod.rs"]
 mod common;
+mod keeping;
 mod reading;
 mod reading_usual;
 mod walls;

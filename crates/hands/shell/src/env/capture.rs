@@ -5,13 +5,16 @@ use std::{
     ffi::{CString, OsStr, OsString},
     os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use haft_process::{Collect, Collected, ProcessOwner};
 use haft_types::Variables;
 
-use crate::env::{Definitions, entry};
+use crate::env::{
+    Definitions, entry,
+    remembered::{Remembered, is_passing},
+};
 
 /// What a login shell told us.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -35,6 +38,8 @@ pub struct CapturePlan {
     pub home: PathBuf,
     /// How long start-up files may take.
     pub patience: Duration,
+    /// Where what slow ones said is kept for the next process.
+    pub kept: Option<PathBuf>,
 }
 
 /// The descriptor a dump goes to: what start-up files print stays out of it.
@@ -80,7 +85,7 @@ impl CapturePlan {
         let shell = named.map(PathBuf::from).find(|shell| shell.is_absolute() && shell.exists());
         let home = variables.os_text("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
         let shell = shell.unwrap_or_else(|| bash.to_owned());
-        Self { shell, bash: bash.to_owned(), home, patience: Duration::from_secs(10) }
+        Self { shell, bash: bash.to_owned(), home, patience: Duration::from_secs(10), kept: None }
     }
 
     /// Runs the shell once, as a terminal would, and takes what works. Never
@@ -96,6 +101,14 @@ impl CapturePlan {
         if name == "bash" && !self.login_file_reads_rc() {
             variables.extend(entry(OsStr::new("HAFT_RC"), self.home.join(".bashrc").as_os_str()));
         }
+        let kept = self.kept.as_ref().map(|dir| Remembered::of(dir, &self.shell, &self.home, environment));
+        if let Some(dump) = kept.as_ref().and_then(Remembered::answer) {
+            let collected = Collected { dump, errors: Vec::new(), timed_out: false };
+            let mut captured = self.understood(owner, &variables, collected);
+            captured.environment.retain(|(name, _)| !is_passing(name));
+            return captured;
+        }
+        let started = Instant::now();
         let collect = Collect {
             call: "shell-environment",
             program: &self.shell,
@@ -107,7 +120,13 @@ impl CapturePlan {
             patience: self.patience,
         };
         match collect.run(owner) {
-            Ok(collected) => self.understood(owner, &variables, collected),
+            Ok(collected) => {
+                let complete = collected.dump.ends_with(format!("{END}\0").as_bytes());
+                if let Some(kept) = kept.filter(|_| complete && !collected.timed_out) {
+                    kept.keep(&collected.dump, started.elapsed());
+                }
+                self.understood(owner, &variables, collected)
+            }
             Err(err) => self.nothing(&err.to_string()),
         }
     }

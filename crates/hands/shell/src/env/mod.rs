@@ -4,6 +4,7 @@
 mod capture;
 mod definitions;
 mod policy;
+mod remembered;
 mod seal;
 
 pub use capture::{CapturePlan, Captured};

@@ -10,7 +10,7 @@ use std::{
 use haft_process::{file_name_of_id, lock_session_file};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::output::{Quota, Spool, SpoolLimits};
+use crate::output::{Blank, Quota, Spool, SpoolLimits, blank::blank_outputs};
 
 /// Says that the session of a directory still lives: locked as long as it does.
 const LOCK: &str = "owner.lock";
@@ -24,6 +24,16 @@ pub struct SpoolDir {
     quota: Arc<Quota>,
     /// Nothing where nothing is kept on disk.
     _lock: Option<File>,
+    /// Knows what must not stay on disk when the session is over.
+    blank: Option<Arc<dyn Blank>>,
+}
+
+impl Drop for SpoolDir {
+    fn drop(&mut self) {
+        if let Some(blank) = &self.blank {
+            blank_outputs(&self.dir, blank.as_ref());
+        }
+    }
 }
 
 impl SpoolDir {
@@ -34,13 +44,20 @@ impl SpoolDir {
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             Ok((lock_file(&dir)?, dir.join(LOCK)))
         })?;
-        Ok(Self { dir, limits, quota, _lock: Some(lock) })
+        Ok(Self { dir, limits, quota, _lock: Some(lock), blank: None })
+    }
+
+    /// Secrets in what stays on disk are blanked when the session is over.
+    #[must_use]
+    pub fn blanked_by(mut self, blank: Option<Arc<dyn Blank>>) -> Self {
+        self.blank = blank;
+        self
     }
 
     /// For a disk that takes nothing: outputs stay in memory, as much of them as
     /// fits there.
     pub fn without_disk(root: &Path, session: &str, limits: SpoolLimits, quota: Arc<Quota>) -> Self {
-        Self { dir: root.join(file_name_of_id(session)), limits, quota, _lock: None }
+        Self { dir: root.join(file_name_of_id(session)), limits, quota, _lock: None, blank: None }
     }
 
     /// Where it is.

@@ -1,11 +1,13 @@
 //! What commands print: kept within bounds, and made fit to be read.
 
+mod blank;
 mod dir;
 mod excerpt;
 mod quota;
 mod sniff;
 mod spool;
 
+pub use blank::Blank;
 pub use dir::SpoolDir;
 pub use excerpt::{Excerpt, Mark, View, excerpt};
 pub use quota::Quota;

@@ -18,7 +18,7 @@ use std::{
 use haft_process::{
     Announced, Launch, MARK_VARIABLE, OwnedLaunch, ProcessMark, ProcessOwner, ProcessPurpose, file_name_of_id,
 };
-use haft_sandbox::WallDescriptors;
+use haft_sandbox::{KeepingWalls, WallDescriptors};
 use haft_types::Variables;
 use rustix::{
     event::{EventfdFlags, eventfd},
@@ -30,7 +30,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     env::{CapturePlan, Definitions, EnvPolicy, entry},
-    output::{Quota, SpoolDir, SpoolLimits},
+    output::{Blank, Quota, SpoolDir, SpoolLimits},
     run::{
         cgroup::Group,
         job::{Control, Cwd, End, Exit, Feed, Job, Phase, Shared, Spec},
@@ -65,6 +65,16 @@ pub struct ShellConfig {
     pub keep: Duration,
     /// How much memory one command may take.
     pub memory: Option<u64>,
+    /// Who knows what must not stay on disk of what commands print.
+    pub blank: Option<Arc<dyn Blank>>,
+    /// Who knows what every command is kept from.
+    pub keeper: Option<Arc<dyn Keeper>>,
+}
+
+/// Says what a command is kept from that nothing else holds.
+pub trait Keeper: std::fmt::Debug + Send + Sync {
+    /// For this command line; `None` where there is nothing to keep, or no way to.
+    fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>>;
 }
 
 impl ShellConfig {
@@ -82,16 +92,21 @@ impl ShellConfig {
         let bash = find_bash();
         let variable = |names: [&str; 2]| names.into_iter().find_map(|name| variables.text(name));
         let memory = variable(["HAFT_TOOL_MEMORY_LIMIT", "CLAUDE_CODE_TOOL_MEMORY_LIMIT"]);
+        let state = state.into();
+        let mut capture = CapturePlan::from_variables(&bash, &variables);
+        capture.kept = Some(state.join("cache"));
         Self {
             session: session.into(),
-            state: state.into(),
             environment: EnvPolicy::from(|name| variables.text(name)),
-            capture: Some(CapturePlan::from_variables(&bash, &variables)),
+            capture: Some(capture),
+            state,
             before_each: variable(["HAFT_ENV_FILE", "CLAUDE_ENV_FILE"]).map(PathBuf::from),
             spool: SpoolLimits::default(),
             quota: 512 << 20,
             keep: Duration::from_secs(7 * 24 * 60 * 60),
             memory: memory.and_then(|text| crate::run::parse_bytes(&text)),
+            blank: None,
+            keeper: None,
             variables,
             bash,
         }
@@ -144,6 +159,7 @@ impl Shell {
         SpoolDir::sweep(&outputs, config.keep);
         let quota = Quota::new(config.quota);
         let spools = SpoolDir::create(&outputs, &config.session, config.spool, quota)?;
+        let spools = spools.blanked_by(config.blank.clone());
         let owner = ProcessOwner::open(&Self::registries(&config.state), &config.session)?;
         Self::with(config, spools, owner)
     }
@@ -321,8 +337,11 @@ impl Shell {
             terminal: wires.terminal(),
         };
         let pid = match &spec.reading {
-            None => launch.start()?,
             Some(walls) => walls.start(OwnedLaunch::of(&launch)?)?,
+            None => match self.config.keeper.as_ref().and_then(|it| it.walls(&spec.command, &spec.cwd)) {
+                Some(walls) => walls.start(OwnedLaunch::of(&launch)?)?,
+                None => launch.start()?,
+            },
         };
         tracing::debug!(session = self.config.session, call = %spec.call, task = shared.id, ?pid, limit = ?spec.limit, "a command runs");
         let root = self.owner.started(mark, pid);

@@ -38,6 +38,9 @@ const WATCH_LATER: Duration = Duration::from_secs(5);
 const WATCHED_WORDS: [&[u8]; 1] = [b"Warning: Input is not from a terminal"];
 /// How often what was left behind is looked at when nothing tells of its end.
 const LOOK_AT_LEFT: Duration = Duration::from_secs(5);
+/// What runs longer may be in the background: what it creates against its walls
+/// is taken away at once, not when it ends.
+const UNATTENDED: Duration = Duration::from_secs(5);
 
 fn contains(text: &[u8], words: &[u8]) -> bool {
     text.len() < 8_192 && text.windows(words.len()).any(|it| it == words)
@@ -123,10 +126,9 @@ impl Supervisor {
         if self.stopping.as_ref().is_none_or(|it| it.all_gone) {
             self.shared.owner.forget(&self.process.mark);
         }
-        if let Some(guard) = self.process.guard.take() {
-            // Once more, for what was left running.
-            drop(guard.violations());
-        }
+        // Once more, for what was left running.
+        self.take_back();
+        drop(self.process.guard.take());
         drop(self.process.cgroup.take());
         self.shared.spool().settle();
         if let Some(end) = self.end.take() {
@@ -254,6 +256,22 @@ impl Supervisor {
         self.shared.phase.send_replace(Phase::Ended(end));
     }
 
+    /// Whether it goes on while nobody waits for it, or may.
+    fn is_unattended(&self) -> bool {
+        self.end.is_some() || UNATTENDED <= self.shared.started.elapsed()
+    }
+
+    /// Takes away what was created against the walls, and says so in the output:
+    /// the end may have been told long ago.
+    fn take_back(&mut self) {
+        let lines = self.process.guard.as_ref().map(WallGuard::take_back).unwrap_or_default();
+        for line in lines {
+            let mut spool = self.shared.spool();
+            spool.write(format!("\nblocked by sandbox: {line}\n").as_bytes());
+            self.shared.printed.send_replace(spool.total());
+        }
+    }
+
     fn is_done(&self) -> bool {
         if self.end.is_none() {
             return false;
@@ -278,11 +296,20 @@ impl Supervisor {
         if self.end.is_some() && self.status_open {
             fds.push(PollFd::new(&self.process.status, PollFlags::empty()));
         }
+        let guard = self.process.guard.as_ref().filter(|_| self.is_unattended()).and_then(WallGuard::watch);
+        let created = guard.as_ref().map(|watch| {
+            fds.push(PollFd::new(watch, PollFlags::IN));
+            fds.len() - 1
+        });
         let timeout = self.until_next_look().map(timespec);
         let ready = poll(&mut fds, timeout.as_ref()).is_ok();
         let is_ready = |at: Option<usize>| ready && at.is_some_and(|at| !fds[at].revents().is_empty());
         let (readable, ended, woken) = (is_ready(output), is_ready(handle), is_ready(Some(0)));
+        let created = is_ready(created);
         drop(fds);
+        if created {
+            self.take_back();
+        }
         if woken {
             rustix::io::read(&self.wake, &mut [0_u8; 8]).ok();
         }
@@ -312,7 +339,9 @@ impl Supervisor {
         let drained = self.exit.as_ref().map(|(_, at)| *at + DRAIN);
         let limit = self.shared.control().stop_at.filter(|_| self.exit.is_none());
         let watch = self.exit.is_none().then_some(self.watch.0);
-        let next = drained.into_iter().chain(limit).chain(watch).min()?;
+        let guarded = self.process.guard.is_some() && !self.is_unattended();
+        let unattended = guarded.then(|| self.shared.started + UNATTENDED);
+        let next = drained.into_iter().chain(limit).chain(watch).chain(unattended).min()?;
         Some(next.saturating_duration_since(now))
     }
 

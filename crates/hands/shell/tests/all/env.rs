@@ -20,6 +20,7 @@ fn plan(home: &Path) -> CapturePlan {
         bash: PathBuf::from("/bin/bash"),
         home: home.to_owned(),
         patience: Duration::from_secs(60),
+        kept: None,
     }
 }
 
@@ -108,6 +109,42 @@ fn a_start_up_file_that_hangs_or_leaves_is_survived() {
         assert!(started.elapsed() < Duration::from_secs(50), "{text}");
         assert!(got.environment.is_empty() && got.notices.len() == 1, "{got:?}");
     }
+}
+
+/// A slow start-up file is waited for once, by whichever process comes first.
+#[test]
+fn slow_start_up_files_are_asked_once_until_something_changes() {
+    let slow = "echo ran >> ~/count; sleep 0.4; export SLOW=1; greet() { echo hello; }\n";
+    let quick = "echo ran >> ~/count; export QUICK=1\n";
+    let home = home(&[(".bash_profile", slow)]);
+    let plan = CapturePlan { kept: Some(home.path().join("cache")), ..plan(home.path()) };
+    let ran = || std::fs::read_to_string(home.path().join("count")).unwrap().lines().count();
+    let first = capture(&plan);
+    let again = capture(&plan);
+    assert_eq!(ran(), 1);
+    assert!(again.environment.iter().any(|it| it.0 == "SLOW") && again.definitions == first.definitions);
+    let file = std::fs::read_dir(home.path().join("cache")).unwrap().next().unwrap().unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap()) & 0o777, 0o600);
+    // Another environment is another question.
+    let other = [("HOME", home.path().to_str().unwrap()), ("PATH", "/bin")];
+    let other: Vec<(OsString, OsString)> =
+        other.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    plan.capture(&ProcessOwner::unrecorded("test"), &other);
+    assert_eq!(ran(), 2);
+    capture(&plan);
+    std::fs::write(home.path().join(".bash_profile"), quick).unwrap();
+    let changed = capture(&plan);
+    assert!(changed.environment.iter().any(|it| it.0 == "QUICK"));
+    let before = ran();
+    capture(&plan);
+    assert_eq!(ran(), before + 1, "what is quick is asked every time");
+    // What others could have written is not believed.
+    std::fs::write(home.path().join(".bash_profile"), slow).unwrap();
+    capture(&plan);
+    std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let before = ran();
+    capture(&plan);
+    assert_eq!(ran(), before + 1);
 }
 
 #[tokio::test]

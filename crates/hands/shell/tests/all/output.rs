@@ -14,6 +14,31 @@ fn view(limit: usize) -> View {
     View { limit, from: Mark::default() }
 }
 
+#[derive(Debug)]
+struct Digits;
+
+impl haft_shell::output::Blank for Digits {
+    fn blank(&self, text: &str) -> Option<String> {
+        let is_digit = |it: char| it.is_ascii_digit();
+        text.contains(is_digit).then(|| text.replace(is_digit, "*"))
+    }
+}
+
+#[test]
+fn secrets_do_not_stay_on_disk_when_the_session_is_over() {
+    let root = tempfile::tempdir().unwrap();
+    let limits = SpoolLimits { memory: 4, cap: 1 << 20, total: u64::MAX };
+    let dir = SpoolDir::create(root.path(), "s", limits, Quota::new(1 << 20)).unwrap();
+    let dir = dir.blanked_by(Some(std::sync::Arc::new(Digits)));
+    let mut spool = dir.spool("bash_1");
+    spool.write(b"key=1234 \xff 56 end\n");
+    let file = spool.file().unwrap().to_owned();
+    spool.settle();
+    assert!(std::fs::read(&file).unwrap().starts_with(b"key=1234"), "as it was while the session lives");
+    drop(dir);
+    assert_eq!(std::fs::read(&file).unwrap(), b"key=**** \xff ** end\n");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

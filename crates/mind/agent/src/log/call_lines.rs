@@ -66,6 +66,9 @@ pub struct CallLine {
     /// The entry of the journal, where one was made: what `haft undo` takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
+    /// Whether it was not run because somebody wants to decide about it later.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_for_later: bool,
 }
 
 /// How long a call spent where, in microseconds.
@@ -123,6 +126,7 @@ impl CallLine {
             decision: report.decision.as_deref().cloned(),
             denied_by: report.denied_by.map(|by| by.word().to_owned()),
             journal: journal.map(str::to_owned),
+            left_for_later: report.left_for_later,
         }
     }
 }

@@ -47,6 +47,21 @@ async fn resumed(log: &[u8], model: MockModel) -> Rig {
     rig_on(model, conversation, dir)
 }
 
+/// Whether a call was left for later is data: a tool that fails with our own
+/// words is not run again.
+#[tokio::test]
+async fn an_error_that_says_so_is_not_left_for_later() {
+    let words = format!("Fail did not run because a hook ended the turn: {}", haft_agent::LEFT_FOR_LATER);
+    let turns = || vec![Turn::of([Piece::tool("Fail", json!({"text": words}))])];
+    let mut first = rig(turns()).await;
+    first.say("go").await;
+    assert!(first.last_results().iter().any(|it| it.0.ends_with(haft_agent::LEFT_FOR_LATER)));
+    assert_eq!(first.agent.left_for_later(), Vec::new());
+    let log = std::fs::read(first.agent.conversation.log_path().unwrap()).unwrap();
+    let again = resumed(&log, MockModel::start(Script::of(turns())).await.unwrap()).await;
+    assert_eq!(again.agent.left_for_later(), Vec::new());
+}
+
 async fn accepted(log: &[u8], what: &str) {
     let model = MockModel::start(Script::of([Turn::text("Again.")])).await.unwrap();
     let mut rig = resumed(log, model).await;

@@ -1,7 +1,9 @@
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Declared;
+use super::{Declared, Endpoint, ServerConfig};
 
 /// Which servers an administrator or the user allows at all.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,14 +36,51 @@ pub enum ServerMatcher {
 }
 
 impl ServerPolicy {
-    /// Why a server may not be used; `None` if it may.
+    /// Why a declared server may not be used; `None` if it may.
     pub fn objection(&self, server: &Declared) -> Option<String> {
-        if self.denied.iter().any(|it| it.matches(server)) {
-            return Some(String::from("it is on the list of denied servers"));
+        let url = server.value.get("url").or_else(|| server.value.get("httpUrl"));
+        self.judge(&ServerFace {
+            name: &server.name,
+            words: words(server),
+            url: url.and_then(Value::as_str),
+            program: None,
+            elsewhere: server.value.contains_key("cwd"),
+        })
+    }
+
+    /// The same for a server as it would be started, whoever named it: variables
+    /// are expanded, and a program is the file it is. What runs in the host's own
+    /// process is no server of this machine: only a deny by name is about it.
+    pub fn objection_to(&self, server: &ServerConfig, project: &Path) -> Option<String> {
+        let mut face =
+            ServerFace { name: &server.name, words: None, url: None, program: None, elsewhere: false };
+        match &server.endpoint {
+            Endpoint::Stdio(command) => {
+                let args = command.args.iter().cloned();
+                face.words = Some(std::iter::once(command.program.clone()).chain(args).collect());
+                let at = command.cwd.as_deref().unwrap_or(project);
+                face.elsewhere = at != project;
+                face.program = located(&command.program, at);
+            }
+            Endpoint::Http(it) | Endpoint::Sse(it) | Endpoint::WebSocket(it) => face.url = Some(&it.url),
+            Endpoint::InProcess(_) => {
+                let denied = self
+                    .denied
+                    .iter()
+                    .any(|it| matches!(it, ServerMatcher::Name { .. }) && it.matches(&face));
+                return denied.then(denied_reason);
+            }
+        }
+        self.judge(&face)
+    }
+
+    fn judge(&self, server: &ServerFace<'_>) -> Option<String> {
+        if self.denied.iter().any(|it| it.matches(server) || it.means_program(server)) {
+            return Some(denied_reason());
         }
         let allowed = self.allowed.as_ref()?;
         // Where commands or addresses are listed, a name alone says too little.
-        let is_local = server.value.contains_key("command");
+        let is_local = server.words.is_some();
         let specific = |it: &&ServerMatcher| match it {
             ServerMatcher::Command { .. } => is_local,
             ServerMatcher::Url { .. } => !is_local,
@@ -49,22 +88,68 @@ impl ServerPolicy {
         };
         let has_specific = allowed.iter().any(|it| specific(&it));
         let candidates = allowed.iter().filter(|it| !has_specific || specific(it));
-        let fits = candidates.into_iter().any(|it| it.matches(server));
+        let fits = candidates.into_iter().any(|it| it.matches(server) && !it.is_another_file(server));
         (!fits).then(|| String::from("it is not on the list of allowed servers"))
     }
 }
 
+fn denied_reason() -> String {
+    String::from("it is on the list of denied servers")
+}
+
+/// What lists look at.
+struct ServerFace<'a> {
+    name: &'a str,
+    words: Option<Vec<String>>,
+    url: Option<&'a str>,
+    /// The file its program is, where it is known where it would be started.
+    program: Option<PathBuf>,
+    /// Whether it says itself where it starts.
+    elsewhere: bool,
+}
+
 impl ServerMatcher {
-    fn matches(&self, server: &Declared) -> bool {
+    fn matches(&self, server: &ServerFace<'_>) -> bool {
         match self {
             Self::Name { server_name } => *server_name == server.name,
-            Self::Command { server_command } => words(server).is_some_and(|it| it == *server_command),
-            Self::Url { server_url } => {
-                let url = server.value.get("url").or_else(|| server.value.get("httpUrl"));
-                url.and_then(Value::as_str).is_some_and(|url| wildcard(server_url, url))
-            }
+            Self::Command { server_command } => server.words.as_ref().is_some_and(|it| it == server_command),
+            Self::Url { server_url } => server.url.is_some_and(|url| wildcard(server_url, &address(url))),
         }
     }
+
+    /// Whether it names the same file under another name, with the same
+    /// arguments.
+    fn means_program(&self, server: &ServerFace<'_>) -> bool {
+        let Self::Command { server_command } = self else { return false };
+        let (Some((named, args)), Some(words), Some(program)) =
+            (server_command.split_first(), &server.words, &server.program)
+        else {
+            return false;
+        };
+        words.get(1..) == Some(args) && located(named, Path::new("/")).as_ref() == Some(program)
+    }
+
+    /// Whether the same words mean another file: a path that begins where the
+    /// server says it starts.
+    fn is_another_file(&self, server: &ServerFace<'_>) -> bool {
+        let Self::Command { server_command } = self else { return false };
+        let relative = |it: &String| it.contains('/') && !it.starts_with('/');
+        server.elsewhere && server_command.iter().any(relative)
+    }
+}
+
+/// An address as whoever connects reads it.
+fn address(text: &str) -> String {
+    reqwest::Url::parse(text).map_or_else(|_| text.to_owned(), |it| it.to_string())
+}
+
+/// The file a program's name leads to for a server that starts there.
+fn located(program: &str, at: &Path) -> Option<PathBuf> {
+    if program.contains('/') {
+        return at.join(program).canonicalize().ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|it| it.is_file())?.canonicalize().ok()
 }
 
 fn words(server: &Declared) -> Option<Vec<String>> {
@@ -139,6 +224,50 @@ mod tests {
             let policy = ServerPolicy { allowed: allowed.clone().map(list), denied: list(denied.clone()) };
             let may: Vec<bool> = servers.iter().map(|it| policy.objection(it).is_none()).collect();
             assert_eq!(may, [local, remote], "{allowed:?} {denied}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_judged_as_it_would_be_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(project.join("sub")).unwrap();
+        std::fs::write(project.join("srv"), "").unwrap();
+        std::os::unix::fs::symlink(project.join("srv"), project.join("sub/other")).unwrap();
+        let local = |program: &str, cwd: Option<&str>| {
+            let cwd = cwd.map(|it| project.join(it));
+            let command =
+                crate::StdioCommand { program: program.to_owned(), cwd, ..crate::StdioCommand::default() };
+            ServerConfig::new("s", Endpoint::Stdio(command))
+        };
+        let remote = |url: &str| {
+            let at = crate::HttpEndpoint { url: url.to_owned(), ..crate::HttpEndpoint::default() };
+            ServerConfig::new("s", Endpoint::Http(at))
+        };
+        let list = |value| serde_json::from_value::<Vec<ServerMatcher>>(value).unwrap();
+        let whole = project.join("srv").display().to_string();
+        let denied = ServerPolicy {
+            allowed: None,
+            denied: list(json!([{"serverCommand": [whole]}, {"serverUrl": "https://mcp.example.com/*"}])),
+        };
+        let allowed =
+            ServerPolicy { allowed: Some(list(json!([{"serverCommand": ["./srv"]}]))), denied: Vec::new() };
+        for (server, not_denied, is_allowed) in [
+            (local("./srv", None), false, true),
+            (local("./srv", Some("")), false, true),
+            (local("../srv", Some("sub")), false, false),
+            (local("./other", Some("sub")), false, false),
+            (local("./srv", Some("sub")), true, false),
+            (local("srv", None), true, false),
+            (remote("HTTPS://MCP.example.com:443/v1"), false, false),
+            (remote("https://mcp.example.org/v1"), true, false),
+        ] {
+            let mut server = server;
+            if let Endpoint::Stdio(it) = &mut server.endpoint {
+                it.cwd = it.cwd.take().map(|it| it.canonicalize().unwrap());
+            }
+            let may = |policy: &ServerPolicy| policy.objection_to(&server, &project).is_none();
+            assert_eq!((may(&denied), may(&allowed)), (not_denied, is_allowed), "{server:?}");
         }
     }
 

@@ -177,6 +177,43 @@ async fn results_arrive_in_full_and_errors_as_data() {
     }
 }
 
+/// What one client stored cannot be found by another: its names cannot be
+/// guessed, and lists hold one's own.
+#[tokio::test]
+async fn what_one_client_stored_is_out_of_the_others_reach() {
+    let serving = serve(|_, _| ()).await;
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let (one, other) = (
+        connect(&serving.http.url(), Era::Legacy, None).await,
+        connect(&serving.http.url(), Era::Legacy, None).await,
+    );
+    let mut names = Vec::new();
+    for client in [&one, &other] {
+        let output = client.call("mcp__haft__big", json!({"text": "abc"})).await.unwrap();
+        let text = output.content.to_text();
+        let name = text.split("haft-result://").nth(1).unwrap().split([' ', ';', ']']).next().unwrap();
+        names.push(name.to_owned());
+    }
+    let (first, second) = (names[0].rsplit_once('-').unwrap(), names[1].rsplit_once('-').unwrap());
+    assert_ne!(first.0, second.0, "each has names of its own");
+    assert!(32 <= first.0.trim_start_matches("mcp-").len(), "{names:?}");
+    for guess in [
+        format!("haft-result://{}-{}", second.0, first.1),
+        format!("haft-result://mcp-{}-1.txt", std::process::id()),
+        String::from("haft-output://0/bash_1.out"),
+        format!("haft-output://0/{}/bash_1.out", "0".repeat(32)),
+    ] {
+        let read = other.manager.read_resource("haft", &guess, &cancel).await;
+        assert!(read.is_err_and(|err| err.to_string().contains("no resource")), "{guess}");
+    }
+    for (client, own) in [(&one, &names[0]), (&other, &names[1])] {
+        let uri = format!("haft-result://{own}");
+        assert!(client.manager.read_resource("haft", &uri, &cancel).await.is_ok());
+    }
+    one.manager.shutdown().await;
+    other.manager.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_cancelled_call_stops_and_progress_arrives() {
     let serving = serve(|_, _| ()).await;
@@ -279,9 +316,12 @@ async fn only_those_come_in_who_may() {
     };
     let huge = format!("{{\"x\":\"{}\"}}", "y".repeat(17 << 20));
     let (open_url, locked_url, resource_url) = (open.http.url(), locked.http.url(), resource.http.url());
+    let own = open_url.trim_end_matches("/mcp");
     for (url, headers, body, want) in [
         (&open_url, &[][..], initialize(), 200),
-        (&open_url, &[("origin", "http://localhost:5173")], initialize(), 200),
+        (&open_url, &[("origin", own)], initialize(), 200),
+        (&open_url, &[("origin", "http://localhost:5173")], initialize(), 403),
+        (&open_url, &[("origin", "http://127.0.0.1")], initialize(), 403),
         (&open_url, &[("origin", "https://evil.test")], initialize(), 403),
         (&open_url, &[("origin", "null")], initialize(), 403),
         (&open_url, &[("host", "evil.test")], initialize(), 403),

@@ -60,6 +60,10 @@ impl Call {
         Self::touching(vec![Access::Named(name.to_owned())])
     }
 
+    pub fn named_twice(name: &str, with_arguments: &str) -> Self {
+        Self::touching(vec![Access::Named(name.to_owned()), Access::Named(with_arguments.to_owned())])
+    }
+
     pub fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = verdict;
         self

@@ -9,6 +9,7 @@ mod lines;
 mod programs;
 mod random;
 mod scratch;
+mod trace;
 
 use std::{sync::Arc, time::Instant};
 
@@ -17,9 +18,13 @@ use haft_permission::{Behavior, Opinion, Policy, ReadingHeld, ShellCommands};
 use crate::common::{Call, context};
 use random::Random;
 use scratch::Scratch;
+use trace::Tracer;
 
 /// As many free lines as run before the tree is looked at.
 const BATCH: usize = 400;
+
+/// One batch of this many runs under a tracer.
+const TRACED: usize = 25;
 
 fn policy(scratch: &Scratch) -> Policy {
     Policy::builder(scratch.work())
@@ -34,12 +39,26 @@ fn is_free(policy: &Policy, scratch: &Scratch, line: &str) -> bool {
     policy.judge("Bash", &Call::command(line), &cx, &Opinion::None).behavior == Behavior::Allow
 }
 
+/// Which of some lines did it, each in a tree of its own, and what it did.
+fn guilty(lines: &[String], tracer: Option<&Tracer>) -> Vec<(String, Vec<String>)> {
+    let violations = looked_at(&Scratch::new(), tracer, lines);
+    match lines {
+        _ if violations.is_empty() => Vec::new(),
+        [line] => vec![(line.clone(), violations)],
+        lines => {
+            let (first, second) = lines.split_at(lines.len() / 2);
+            [guilty(first, tracer), guilty(second, tracer)].concat()
+        }
+    }
+}
+
 /// The shortest line that still does it: pieces are left out as long as that
 /// works.
-fn smallest(line: &str) -> String {
-    let guilty = |line: &str| {
+fn smallest(line: &str, tracer: Option<&Tracer>) -> String {
+    let still_guilty = |line: &str| {
         let scratch = Scratch::new();
-        is_free(&policy(&scratch), &scratch, line) && !scratch.run(&[line.to_owned()]).is_empty()
+        is_free(&policy(&scratch), &scratch, line)
+            && !looked_at(&scratch, tracer, &[line.to_owned()]).is_empty()
     };
     let mut chars: Vec<char> = line.chars().collect();
     let mut size = chars.len() / 2;
@@ -47,7 +66,7 @@ fn smallest(line: &str) -> String {
         let mut at = 0;
         while at + size <= chars.len() {
             let fewer: String = chars[..at].iter().chain(&chars[at + size..]).collect();
-            if guilty(&fewer) {
+            if still_guilty(&fewer) {
                 chars = fewer.chars().collect();
             } else {
                 at += size;
@@ -56,6 +75,14 @@ fn smallest(line: &str) -> String {
         size /= 2;
     }
     chars.into_iter().collect()
+}
+
+/// What lines did, with a tracer where there is one.
+fn looked_at(scratch: &Scratch, tracer: Option<&Tracer>, lines: &[String]) -> Vec<String> {
+    match tracer {
+        Some(tracer) => scratch.run_traced(tracer, lines),
+        None => scratch.run(lines),
+    }
 }
 
 #[allow(clippy::print_stderr, reason = "the numbers are what a long run is for")]
@@ -75,7 +102,12 @@ fn what_is_free_does_nothing_but_read() {
     let scratch = Scratch::new();
     let policy = policy(&scratch);
     let until = std::time::Duration::from_secs(number("HAFT_FUZZ_SECONDS", u64::from(u32::MAX)));
-    let (mut made, mut ran) = (0_u64, 0_usize);
+    let (mut made, mut ran, mut traced) = (0_u64, 0_usize, 0_usize);
+    let tracer = Tracer::new();
+    if tracer.is_none() {
+        tell("SKIPPED: no line is traced, because strace is missing or may not trace");
+    }
+    let mut batches = 0_usize;
     let mut found: Vec<String> = Vec::new();
     let mut batch = Vec::with_capacity(BATCH);
     while made < most {
@@ -88,14 +120,14 @@ fn what_is_free_does_nothing_but_read() {
             continue;
         }
         ran += batch.len();
-        if !scratch.run(&batch).is_empty() {
-            for line in &batch {
-                let fresh = Scratch::new();
-                let violations = fresh.run(std::slice::from_ref(line));
-                if !violations.is_empty() {
-                    tell(&format!("{line:?}: {violations:?}"));
-                    found.push(format!("{:?} from {line:?}: {violations:?}", smallest(line)));
-                }
+        // The first batch too: a short run also traces some.
+        let tracer = tracer.as_ref().filter(|_| batches.is_multiple_of(TRACED));
+        batches += 1;
+        traced += tracer.map_or(0, |_| batch.len());
+        if !looked_at(&scratch, tracer, &batch).is_empty() {
+            for (line, violations) in guilty(&batch, tracer) {
+                tell(&format!("{line:?}: {violations:?}"));
+                found.push(format!("{:?} from {line:?}: {violations:?}", smallest(&line, tracer)));
             }
             scratch.restore();
         }
@@ -108,7 +140,9 @@ fn what_is_free_does_nothing_but_read() {
         }
     }
     let (broke, time) = (found.len(), started.elapsed());
-    tell(&format!("seed {seed}: {made} lines made, {ran} were free and ran, {broke} broke it, {time:?}"));
+    tell(&format!(
+        "seed {seed}: {made} lines made, {ran} were free and ran ({traced} under a tracer), {broke} broke it, {time:?}"
+    ));
     assert!(found.is_empty(), "{} lines:\n{}", found.len(), found.join("\n"));
     assert!(made / 100 < ran as u64, "only {ran} of {made} lines were free");
 }
@@ -135,5 +169,31 @@ fn what_is_looked_for_is_found() {
     }
     for line in ["cat a", "git status", "ls -l", "echo x > /dev/null", "awk 1 a", "sleep 0"] {
         assert_eq!(Scratch::new().run(&[line.to_owned()]), Vec::<String>::new(), "{line}");
+    }
+}
+
+/// The tracer sees what leaves no mark.
+#[test]
+fn what_leaves_no_mark_is_found_too() {
+    let Some(tracer) = Tracer::new() else {
+        return tell("SKIPPED: strace is missing or may not trace");
+    };
+    for line in [
+        "cat ../outside/plain > /dev/null",
+        "cat sub/out/plain",
+        "touch Q; rm Q",
+        "cp /bin/true T; ./T; rm T",
+        "exec 3> Q; rm Q",
+        "mkdir D && rmdir D",
+        "(: < /dev/tcp/127.0.0.1/9)",
+    ] {
+        let found = Scratch::new().run_traced(&tracer, &[line.to_owned()]);
+        assert!(!found.is_empty(), "{line}");
+    }
+    for line in
+        ["cat a", "git status", "git log --oneline", "ls -lR", "sort a | uniq", "awk 1 a", "grep -r a ."]
+    {
+        let found = Scratch::new().run_traced(&tracer, &[line.to_owned()]);
+        assert_eq!(found, Vec::<String>::new(), "{line}");
     }
 }

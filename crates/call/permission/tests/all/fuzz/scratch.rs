@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use super::trace::Tracer;
+
 /// What is in files nobody may show.
 const SECRET: &str = "OUTSIDE-SECRET";
 
@@ -31,6 +33,7 @@ const FILES: &[(&str, &str)] = &[
     ("work/P.awk", "BEGIN{system(\"touch P\")}\n"),
     ("work/P.sed", "w P\n"),
     ("outside/secret", "OUTSIDE-SECRET\n"),
+    ("outside/plain", "nothing that tells\n"),
 ];
 
 /// Everything that may not change, by name.
@@ -107,9 +110,20 @@ impl Scratch {
 
     /// Runs lines one after the other and says what they did besides reading.
     pub fn run(&self, lines: &[String]) -> Vec<String> {
+        self.run_by(Command::new("bash"), lines)
+    }
+
+    /// The same under a tracer, which also sees what leaves no mark.
+    pub fn run_traced(&self, tracer: &Tracer, lines: &[String]) -> Vec<String> {
+        let mut violations = self.run_by(tracer.command(), lines);
+        violations.extend(tracer.violations(&self.root, &self.work));
+        violations
+    }
+
+    fn run_by(&self, mut bash: Command, lines: &[String]) -> Vec<String> {
         let before = self.picture();
-        let mut driver = Command::new("bash")
-            .args(["-c", DRIVER])
+        let mut driver = bash
+            .args(["--norc", "--noprofile", "-c", DRIVER])
             .current_dir(&self.work)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -139,10 +153,11 @@ impl Scratch {
     }
 }
 
-/// Each line in a shell of its own, within bounds.
+/// Each line in a shell of its own, within bounds. A copy of this shell is one:
+/// it knows nothing that a new one would not.
 const DRIVER: &str = r#"
-ulimit -t 2; ulimit -v 2000000; ulimit -f 2000
-while IFS= read -r -d '' line; do
-  bash --norc --noprofile -c "$line" < /dev/null 2>&1 | head -c 20000
+ulimit -t 2; ulimit -v 2000000; ulimit -f 2000; exec 2>&1
+while IFS= read -r -d '' __line; do
+  ( eval "unset __line; $__line" ) < /dev/null
 done
 "#;

@@ -154,6 +154,32 @@ async fn protected_paths_stay_as_they_are_also_when_absent() {
 }
 
 #[tokio::test]
+async fn what_is_left_running_cannot_keep_protected_names() {
+    let walls = Walls::new();
+    if !walls.has(Backend::Namespaces) {
+        return;
+    }
+    let work = walls.work();
+    std::fs::create_dir_all(work.join(".git/hooks")).unwrap();
+    std::fs::write(work.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    let wait = |name: &str| format!("until [ -e {name} ]; do sleep 0.01; done");
+    let writes = "echo x > .envrc; mkdir -p .yarn .husky; echo .. > .git/commondir; mkdir .yarn/plugins";
+    let line =
+        format!("({}; {writes}; touch done; {}) >/dev/null 2>&1 & echo started", wait("go"), wait("end"));
+    let (job, end) = walls.run(walls.policy(), &line).await;
+    assert!(!end.left.is_empty(), "{end:?}");
+    std::fs::write(work.join("go"), "").unwrap();
+    common::eventually("it writes", || work.join("done").exists());
+    for name in [".envrc", ".husky", ".git/commondir", ".yarn/plugins"] {
+        common::eventually(name, || !work.join(name).exists());
+    }
+    assert!(job.end().is_some(), "it is still running meanwhile");
+    assert!(text(&job).contains("blocked by sandbox: create"), "{}", text(&job));
+    std::fs::write(work.join("end"), "").unwrap();
+    job.gone().await;
+}
+
+#[tokio::test]
 async fn commands_at_the_same_time_share_stand_ins() {
     let walls = Walls::new();
     if !walls.has(Backend::Namespaces) {

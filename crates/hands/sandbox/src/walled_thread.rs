@@ -1,0 +1,54 @@
+use std::{
+    io,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
+
+type WalledWork = Box<dyn FnOnce() + Send>;
+
+/// A thread that gave something up, for good and for everything it will ever
+/// start.
+pub(crate) struct WalledThread(Mutex<Sender<WalledWork>>);
+
+impl WalledThread {
+    /// Starts it; `give_up` is the first thing it does, and if that fails there
+    /// is no thread.
+    pub(crate) fn build(
+        name: &str,
+        give_up: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let (door, inside) = channel::<WalledWork>();
+        let (told, answer) = channel();
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let built = give_up();
+                let stands = built.is_ok();
+                told.send(built).ok();
+                if stands {
+                    serve(&inside);
+                }
+            })
+            .map_err(|err| format!("no thread for walls: {err}"))?;
+        answer.recv().unwrap_or_else(|_| Err(String::from("the walls could not be built")))?;
+        Ok(Self(Mutex::new(door)))
+    }
+
+    /// Runs this on it. Whatever it starts stays behind the walls.
+    pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let (told, answer) = channel();
+        let work: WalledWork = Box::new(move || drop(told.send(work())));
+        let gone = || io::Error::other("the walls around commands are gone");
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(work).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())
+    }
+}
+
+fn serve(inside: &Receiver<WalledWork>) {
+    while let Ok(work) = inside.recv() {
+        // A panic drops the sender of its answer, and the thread goes on.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok();
+    }
+}
