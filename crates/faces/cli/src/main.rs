@@ -15,6 +15,7 @@ mod args;
 mod ask_server;
 mod ask_terminal;
 mod bug_command;
+mod command_args;
 mod context_command;
 mod cost_command;
 mod cron_command;
