@@ -18,7 +18,7 @@ use axum::{
 };
 use haft_mcp_server::{AcceptLimits, accept};
 use haft_triggers::{
-    Accepted, SecretSource, Trigger, TriggerRun, TriggerStore, WaitingRun, fill, read_triggers, verify,
+    AcceptedRun, SecretSource, Trigger, TriggerRun, TriggerStore, WaitingRun, fill, read_triggers, verify,
 };
 use haft_types::text::one_line;
 use jiff::Timestamp;
@@ -56,7 +56,7 @@ pub(crate) fn run(command: TriggersCommand, options: &Options) -> Ended {
         TriggersCommand::Serve { bind, port } => {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-            let desk = Desk { store, triggers, state, news: Notify::new() };
+            let desk = TriggerDesk { store, triggers, state, news: Notify::new() };
             runtime.block_on(serve(Arc::new(desk), SocketAddr::new(bind, port)))
         }
     }
@@ -144,14 +144,14 @@ fn fire(
 }
 
 /// What the listening program knows.
-struct Desk {
+struct TriggerDesk {
     store: TriggerStore,
     triggers: BTreeMap<String, Trigger>,
     state: PathBuf,
     news: Notify,
 }
 
-async fn serve(desk: Arc<Desk>, at: SocketAddr) -> Ended {
+async fn serve(desk: Arc<TriggerDesk>, at: SocketAddr) -> Ended {
     if !desk.triggers.values().any(|it| it.scheme.is_some()) {
         complain("no trigger has a scheme and a secret, so no delivery will be accepted");
     }
@@ -177,7 +177,7 @@ async fn serve(desk: Arc<Desk>, at: SocketAddr) -> Ended {
 
 /// One delivery. Whoever is not known learns nothing but a number.
 async fn hear(
-    State(desk): State<Arc<Desk>>,
+    State(desk): State<Arc<TriggerDesk>>,
     Named(name): Named<String>,
     request: Request,
 ) -> (StatusCode, String) {
@@ -220,12 +220,12 @@ async fn hear(
     let store = desk.store.clone();
     let accepted = tokio::task::spawn_blocking(move || store.accept(&run)).await;
     match accepted {
-        Ok(Ok(Accepted::Waits(id))) => {
+        Ok(Ok(AcceptedRun::Waits(id))) => {
             desk.news.notify_one();
             (StatusCode::ACCEPTED, json!({"run": id}).to_string())
         }
-        Ok(Ok(Accepted::Repeated)) => (StatusCode::OK, String::from("this was delivered before")),
-        Ok(Ok(Accepted::Full)) => (StatusCode::TOO_MANY_REQUESTS, String::from("too much waits already")),
+        Ok(Ok(AcceptedRun::Repeated)) => (StatusCode::OK, String::from("this was delivered before")),
+        Ok(Ok(AcceptedRun::Full)) => (StatusCode::TOO_MANY_REQUESTS, String::from("too much waits already")),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, String::from("the delivery could not be stored")),
     }
 }
@@ -252,7 +252,7 @@ fn secret(trigger: &Trigger) -> Result<Vec<u8>, String> {
 }
 
 /// Runs what waits, some at a time.
-async fn work(desk: &Arc<Desk>) {
+async fn work(desk: &Arc<TriggerDesk>) {
     let mut running = tokio::task::JoinSet::new();
     loop {
         for run in desk.store.waiting() {

@@ -21,8 +21,8 @@ use tokio::{
 };
 
 use crate::{
-    Checked, Diagnostic, Encoding, FileReport, FrameFault, FrameReader, LspFault, Readiness, ServerPlan,
-    documents::Documents, framed, ledger::Ledger, requests,
+    Checked, ColumnEncoding, Diagnostic, FileReport, FrameFault, FrameReader, LspFault, Readiness,
+    ServerPlan, documents::Documents, framed, ledger::ReportLedger, requests,
 };
 
 /// Starts servers; who does decides what holds them.
@@ -36,11 +36,11 @@ pub struct LaunchedServer {
     /// Its input and output.
     pub channel: UnixStream,
     /// The process behind it.
-    pub process: Arc<dyn ServerProcess>,
+    pub process: Arc<dyn LspProcess>,
 }
 
 /// A process, seen from here.
-pub trait ServerProcess: Send + Sync {
+pub trait LspProcess: Send + Sync {
     /// Returns when it has ended, with how.
     fn ended(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
     /// The last lines of its error output.
@@ -74,7 +74,7 @@ pub struct LspClient {
     /// One text is told after the other.
     telling: tokio::sync::Mutex<()>,
     capabilities: OnceLock<Value>,
-    process: Arc<dyn ServerProcess>,
+    process: Arc<dyn LspProcess>,
     started: Instant,
     used: Mutex<Instant>,
 }
@@ -83,9 +83,9 @@ pub struct LspClient {
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Reply>>>,
     readiness: watch::Sender<Readiness>,
-    ledger: Ledger,
+    ledger: ReportLedger,
     /// What it said when it was asked.
-    pulled: Ledger,
+    pulled: ReportLedger,
     /// How it ended, once it has.
     end: watch::Sender<Option<String>>,
     /// Questions without an answer since the last sign of life.
@@ -117,8 +117,8 @@ impl LspClient {
         let shared = Arc::new(Shared {
             waiting: Mutex::default(),
             readiness: watch::Sender::default(),
-            ledger: Ledger::default(),
-            pulled: Ledger::default(),
+            ledger: ReportLedger::default(),
+            pulled: ReportLedger::default(),
             end: watch::Sender::default(),
             unanswered: AtomicU32::new(0),
         });
@@ -203,8 +203,8 @@ impl LspClient {
     }
 
     /// What it counts columns in.
-    pub fn encoding(&self) -> Encoding {
-        Encoding::named(self.capability("positionEncoding").as_str())
+    pub fn encoding(&self) -> ColumnEncoding {
+        ColumnEncoding::named(self.capability("positionEncoding").as_str())
     }
 
     fn capability(&self, name: &str) -> &Value {
@@ -451,7 +451,7 @@ async fn read(
     shared: Arc<Shared>,
     outgoing: mpsc::WeakSender<Vec<u8>>,
     plan: ServerPlan,
-    process: Arc<dyn ServerProcess>,
+    process: Arc<dyn LspProcess>,
 ) {
     let mut frames = FrameReader::new(from);
     let why = loop {

@@ -15,7 +15,7 @@ use crate::uri_of;
 const MOST_OPEN: usize = 50;
 
 /// What has to be said to a server so that it knows a text.
-pub(crate) struct Saying {
+pub(crate) struct DocumentSaying {
     pub(crate) messages: Vec<(&'static str, Value)>,
     /// The version the server knows then.
     pub(crate) version: i32,
@@ -35,15 +35,15 @@ struct OpenDocument {
     language: String,
     version: i32,
     print: u64,
-    stamp: Option<Stamp>,
+    stamp: Option<DocumentStamp>,
     used: u64,
     since: Instant,
 }
 
 /// By what a file on disk is known to be the same.
-type Stamp = (SystemTime, u64);
+type DocumentStamp = (SystemTime, u64);
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<DocumentStamp> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.modified().ok()?, about.len()))
 }
@@ -56,7 +56,7 @@ fn print(text: &str) -> u64 {
 
 impl Documents {
     /// What makes a server know this text of a file. Looks at the disk.
-    pub(crate) fn know(&mut self, path: &Path, language: &str, text: &str) -> Option<Saying> {
+    pub(crate) fn know(&mut self, path: &Path, language: &str, text: &str) -> Option<DocumentSaying> {
         let uri = uri_of(path)?;
         self.uses += 1;
         let (used, now) = (self.uses, Instant::now());
@@ -76,7 +76,7 @@ impl Documents {
                     messages
                         .push(("textDocument/didSave", json!({"textDocument": {"uri": uri}, "text": text})));
                 }
-                Some(Saying { messages, version: document.version, since: document.since })
+                Some(DocumentSaying { messages, version: document.version, since: document.since })
             }
             None => {
                 messages.extend(self.close_oldest());
@@ -87,7 +87,7 @@ impl Documents {
                 ));
                 let document = OpenDocument { language, version: 1, print: new, stamp, used, since: now };
                 self.open.insert(path.to_owned(), document);
-                Some(Saying { messages, version: 1, since: now })
+                Some(DocumentSaying { messages, version: 1, since: now })
             }
         }
     }

@@ -122,13 +122,13 @@ pub enum Checked {
 
 /// What was said about all files.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ReportLedger {
     files: Mutex<HashMap<PathBuf, FileReport>>,
     /// Counts reports, so that one can be waited for.
     told: watch::Sender<u64>,
 }
 
-impl Ledger {
+impl ReportLedger {
     fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, FileReport>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn old_reports_do_not_count() {
-        let (ledger, path) = (Ledger::default(), Path::new("/a.py"));
+        let (ledger, path) = (ReportLedger::default(), Path::new("/a.py"));
         let (now, short, none) = (Instant::now(), Duration::from_millis(20), Duration::ZERO);
         assert_eq!(ledger.wait(path, 1, now, short, none).await, Checked::NotYet);
         ledger.published(&said(Some(1), "old"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     settings::{ConfiguredServer, LspSettings},
-    table::{Language, Needs, TableServer, language_of},
+    table::{ServedLanguage, ServerNeeds, TableServer, language_of},
 };
 
 /// How long a server may take until it is there.
@@ -190,7 +190,7 @@ impl Programs {
         file: &Path,
         top: &Path,
         settings: &LspSettings,
-        language: &Language,
+        language: &ServedLanguage,
         id: &str,
         mut tried: Vec<String>,
     ) -> Result<ServerPlan, NoServer> {
@@ -233,7 +233,7 @@ fn is_program(file: &Path) -> bool {
 fn of_table(server: &TableServer, program: PathBuf, root: PathBuf, id: &str) -> ServerPlan {
     ServerPlan {
         name: match server.needs {
-            Needs::TypeScriptFrom(_) => String::from("typescript"),
+            ServerNeeds::TypeScriptFrom(_) => String::from("typescript"),
             _ => server.program.to_owned(),
         },
         program,
@@ -321,11 +321,11 @@ fn cargo_root(file: &Path, top: &Path) -> Option<PathBuf> {
     found.map(|dir| dir.to_path_buf())
 }
 
-fn fits(needs: Needs, program: &Path, root: &Path) -> bool {
+fn fits(needs: ServerNeeds, program: &Path, root: &Path) -> bool {
     match needs {
-        Needs::Nothing => true,
-        Needs::RootFile(names) => names.iter().any(|it| root.join(it).is_file()),
-        Needs::TypeScriptFrom(version) => typescript_version(program).is_some_and(|it| version <= it),
+        ServerNeeds::Nothing => true,
+        ServerNeeds::RootFile(names) => names.iter().any(|it| root.join(it).is_file()),
+        ServerNeeds::TypeScriptFrom(version) => typescript_version(program).is_some_and(|it| version <= it),
     }
 }
 

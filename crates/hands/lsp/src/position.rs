@@ -3,7 +3,7 @@
 
 /// What a server counts columns in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Encoding {
+pub enum ColumnEncoding {
     /// Bytes.
     Utf8,
     /// Units of two bytes: the usual.
@@ -13,7 +13,7 @@ pub enum Encoding {
     Utf32,
 }
 
-impl Encoding {
+impl ColumnEncoding {
     /// As a server names it; the usual for anything else.
     pub fn named(name: Option<&str>) -> Self {
         match name {
@@ -60,7 +60,7 @@ pub struct Place {
 
 /// A place that was found, and what has to be said about it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Resolved {
+pub struct ResolvedPlace {
     /// Where.
     pub place: Place,
     /// The name there, if there is one.
@@ -75,7 +75,7 @@ pub fn line_at(text: &str, line: usize) -> Option<&str> {
 }
 
 /// The number of the character at a column of a server, counted from one.
-pub fn character_of(line: &str, column: usize, encoding: Encoding) -> usize {
+pub fn character_of(line: &str, column: usize, encoding: ColumnEncoding) -> usize {
     let byte = encoding.byte(line, column);
     line[..byte].chars().count() + 1
 }
@@ -176,7 +176,7 @@ pub fn resolve(
     line: Option<u32>,
     character: Option<u32>,
     symbol: Option<&str>,
-) -> Result<Resolved, String> {
+) -> Result<ResolvedPlace, String> {
     let count = text.lines().count();
     let index = match line {
         Some(0) => return Err(String::from("line counts from 1")),
@@ -197,7 +197,7 @@ pub fn resolve(
 }
 
 /// The first place of a name in a text.
-fn anywhere(text: &str, symbol: &str) -> Result<Resolved, String> {
+fn anywhere(text: &str, symbol: &str) -> Result<ResolvedPlace, String> {
     let mut all = text
         .lines()
         .enumerate()
@@ -211,11 +211,16 @@ fn anywhere(text: &str, symbol: &str) -> Result<Resolved, String> {
             place.line + 1
         ),
     };
-    Ok(Resolved { place, name: Some(symbol.to_owned()), note: Some(note) })
+    Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: Some(note) })
 }
 
 /// A name on a line, or on the nearest one that has it.
-fn near_line(text: &str, index: usize, character: Option<u32>, symbol: &str) -> Result<Resolved, String> {
+fn near_line(
+    text: &str,
+    index: usize,
+    character: Option<u32>,
+    symbol: &str,
+) -> Result<ResolvedPlace, String> {
     let wanted = character.unwrap_or(1).saturating_sub(1) as usize;
     let on = |line: usize, content: &str| {
         let places = named(content, symbol).into_iter();
@@ -223,7 +228,7 @@ fn near_line(text: &str, index: usize, character: Option<u32>, symbol: &str) -> 
         Some(Place { line, byte })
     };
     if let Some(place) = line_at(text, index).and_then(|content| on(index, content)) {
-        return Ok(Resolved { place, name: Some(symbol.to_owned()), note: None });
+        return Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: None });
     }
     let nearest = text
         .lines()
@@ -237,14 +242,14 @@ fn near_line(text: &str, index: usize, character: Option<u32>, symbol: &str) -> 
                 index + 1,
                 place.line + 1
             );
-            Ok(Resolved { place, name: Some(symbol.to_owned()), note: Some(note) })
+            Ok(ResolvedPlace { place, name: Some(symbol.to_owned()), note: Some(note) })
         }
         None => Err(format!("`{symbol}` does not occur in the file")),
     }
 }
 
 /// The name at a character of a line, or the nearest one.
-fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<Resolved, String> {
+fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<ResolvedPlace, String> {
     let content = line_at(text, index).unwrap_or_default();
     let names = names_in(content);
     let wanted = match character {
@@ -260,7 +265,7 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<Resolved,
         };
         let note = format!("no character was given; `{name}` at character {} was used", chars(*byte) + 1);
         let place = Place { line: index, byte: *byte };
-        return Ok(Resolved { place, name: Some((*name).to_owned()), note: Some(note) });
+        return Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) });
     };
     let distance = |(byte, name): &(usize, &str)| {
         let (start, length) = (chars(*byte), name.chars().count());
@@ -275,7 +280,7 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<Resolved,
             // Where two names touch the same place, the one that begins there is meant.
             let begins = names.iter().find(|it| chars(it.0) == wanted).unwrap_or(found);
             let place = Place { line: index, byte: begins.0 };
-            Ok(Resolved { place, name: Some(begins.1.to_owned()), note: None })
+            Ok(ResolvedPlace { place, name: Some(begins.1.to_owned()), note: None })
         }
         Some((byte, name)) => {
             let note = format!(
@@ -284,11 +289,11 @@ fn on_line(text: &str, index: usize, character: Option<u32>) -> Result<Resolved,
                 chars(*byte) + 1
             );
             let place = Place { line: index, byte: *byte };
-            Ok(Resolved { place, name: Some((*name).to_owned()), note: Some(note) })
+            Ok(ResolvedPlace { place, name: Some((*name).to_owned()), note: Some(note) })
         }
         None => {
             let byte = content.char_indices().nth(wanted).map_or(content.len(), |it| it.0);
-            Ok(Resolved { place: Place { line: index, byte }, name: None, note: None })
+            Ok(ResolvedPlace { place: Place { line: index, byte }, name: None, note: None })
         }
     }
 }
@@ -336,9 +341,9 @@ mod tests {
     fn columns_of_servers() {
         let line = "a🦀ü b";
         for (encoding, columns) in [
-            (Encoding::Utf8, [0, 1, 5, 7, 8]),
-            (Encoding::Utf16, [0, 1, 3, 4, 5]),
-            (Encoding::Utf32, [0, 1, 2, 3, 4]),
+            (ColumnEncoding::Utf8, [0, 1, 5, 7, 8]),
+            (ColumnEncoding::Utf16, [0, 1, 3, 4, 5]),
+            (ColumnEncoding::Utf32, [0, 1, 2, 3, 4]),
         ] {
             for ((at, _), column) in line.char_indices().zip(columns) {
                 assert_eq!(encoding.column(line, at), column, "{encoding:?} {at}");
@@ -347,9 +352,9 @@ mod tests {
             assert_eq!(encoding.byte(line, 99), line.len());
         }
         // In the middle of a character is that character.
-        assert_eq!(Encoding::Utf16.byte(line, 2), 1);
-        assert_eq!(Encoding::Utf8.byte(line, 3), 1);
-        assert_eq!(character_of(line, 3, Encoding::Utf16), 3);
+        assert_eq!(ColumnEncoding::Utf16.byte(line, 2), 1);
+        assert_eq!(ColumnEncoding::Utf8.byte(line, 3), 1);
+        assert_eq!(character_of(line, 3, ColumnEncoding::Utf16), 3);
     }
 
     #[track_caller]
@@ -421,7 +426,7 @@ mod tests {
             if let Ok(found) = resolve(&text, Some(line), Some(character), None) {
                 let content = line_at(&text, found.place.line).unwrap_or_default();
                 proptest::prop_assert!(content.is_char_boundary(found.place.byte));
-                for encoding in [Encoding::Utf8, Encoding::Utf16, Encoding::Utf32] {
+                for encoding in [ColumnEncoding::Utf8, ColumnEncoding::Utf16, ColumnEncoding::Utf32] {
                     let column = encoding.column(content, found.place.byte);
                     proptest::prop_assert_eq!(encoding.byte(content, column), found.place.byte);
                 }

@@ -15,7 +15,7 @@ const FORGOTTEN: Duration = Duration::from_secs(120);
 /// How far a server is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readiness {
-    works: BTreeMap<String, Work>,
+    works: BTreeMap<String, ReportedWork>,
     /// What servers that know say themselves.
     quiescent: Option<bool>,
     /// What is wrong, in a server's own words.
@@ -25,7 +25,7 @@ pub struct Readiness {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Work {
+struct ReportedWork {
     title: String,
     message: String,
     percent: Option<u64>,
@@ -41,7 +41,7 @@ impl Readiness {
         match value["kind"].as_str() {
             Some("begin") if self.works.len() < MOST_WORKS => {
                 self.spoke = true;
-                let work = Work {
+                let work = ReportedWork {
                     title: text("title").unwrap_or_default(),
                     message: text("message").unwrap_or_default(),
                     percent: value["percentage"].as_u64(),
@@ -93,7 +93,7 @@ impl Readiness {
     /// What it works on, in a few words.
     pub fn words(&self) -> String {
         let work = self.works.values().max_by_key(|it| it.heard);
-        let Some(Work { title, message, percent, .. }) = work else { return String::from("loading") };
+        let Some(ReportedWork { title, message, percent, .. }) = work else { return String::from("loading") };
         let title = if title.is_empty() { "working" } else { title.as_str() };
         let percent = percent.map(|it| format!(", {} %", it.min(100))).unwrap_or_default();
         let message = if message.is_empty() { String::new() } else { format!(" ({message})") };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    Spot,
+    CodeSpot,
     answers::{kind_of, number},
     path_of,
 };
@@ -15,7 +15,7 @@ const DEEPEST: usize = 32;
 
 /// A name, and where it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Symbol {
+pub struct CodeSymbol {
     /// The name.
     pub name: String,
     /// Its kind, by number.
@@ -31,7 +31,7 @@ pub struct Symbol {
     /// The last one.
     pub end_line: u32,
     /// Where, where another file is meant.
-    pub spot: Option<Spot>,
+    pub spot: Option<CodeSpot>,
 }
 
 /// What a kind is called.
@@ -69,7 +69,7 @@ pub fn kind_name(kind: u64) -> &'static str {
 }
 
 /// Reads names, flat or nested, of a file or of a project.
-pub fn symbols(answer: &Value) -> Result<Vec<Symbol>, String> {
+pub fn symbols(answer: &Value) -> Result<Vec<CodeSymbol>, String> {
     let mut found = Vec::new();
     match answer {
         Value::Null => (),
@@ -79,7 +79,7 @@ pub fn symbols(answer: &Value) -> Result<Vec<Symbol>, String> {
     Ok(found)
 }
 
-fn collect(all: &[Value], depth: usize, found: &mut Vec<Symbol>) -> Result<(), String> {
+fn collect(all: &[Value], depth: usize, found: &mut Vec<CodeSymbol>) -> Result<(), String> {
     for item in all {
         if MOST <= found.len() || DEEPEST < depth {
             return Ok(());
@@ -99,7 +99,7 @@ fn collect(all: &[Value], depth: usize, found: &mut Vec<Symbol>) -> Result<(), S
         };
         let column = number(&range["start"]["character"]).unwrap_or(0);
         let end_line = number(&whole["end"]["line"]).unwrap_or(line);
-        found.push(Symbol {
+        found.push(CodeSymbol {
             name: haft_types::text::one_line(name, 200),
             kind: item["kind"].as_u64().unwrap_or(0),
             detail: text("detail"),
@@ -107,7 +107,7 @@ fn collect(all: &[Value], depth: usize, found: &mut Vec<Symbol>) -> Result<(), S
             container: text("containerName"),
             line,
             end_line,
-            spot: path.map(|path| Spot { path, line, column, end_line }),
+            spot: path.map(|path| CodeSpot { path, line, column, end_line }),
         });
         if let Some(children) = item["children"].as_array() {
             collect(children, depth + 1, found)?;

@@ -2,7 +2,7 @@
 
 /// A language and who serves it.
 #[derive(Clone, Copy, Debug)]
-pub struct Language {
+pub struct ServedLanguage {
     /// What people call it.
     pub name: &'static str,
     /// Extensions, each with what servers call such files.
@@ -23,12 +23,12 @@ pub struct TableServer {
     /// Its words.
     pub args: &'static [&'static str],
     /// When it can be used.
-    pub needs: Needs,
+    pub needs: ServerNeeds,
 }
 
 /// When a server can be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Needs {
+pub enum ServerNeeds {
     /// Whenever it is there.
     Nothing,
     /// When the program belongs to a TypeScript of this version or later, which
@@ -39,19 +39,19 @@ pub enum Needs {
 }
 
 const fn server(program: &'static str, args: &'static [&'static str]) -> TableServer {
-    TableServer { program, args, needs: Needs::Nothing }
+    TableServer { program, args, needs: ServerNeeds::Nothing }
 }
 
 /// All of them.
-pub const LANGUAGES: &[Language] = &[
-    Language {
+pub const LANGUAGES: &[ServedLanguage] = &[
+    ServedLanguage {
         name: "Rust",
         extensions: &[("rs", "rust")],
         servers: &[server("rust-analyzer", &[])],
         roots: &["Cargo.toml", "rust-project.json"],
         install: "rustup component add rust-analyzer",
     },
-    Language {
+    ServedLanguage {
         name: "TypeScript and JavaScript",
         extensions: &[
             ("ts", "typescript"),
@@ -67,9 +67,13 @@ pub const LANGUAGES: &[Language] = &[
             TableServer {
                 program: "deno",
                 args: &["lsp"],
-                needs: Needs::RootFile(&["deno.json", "deno.jsonc"]),
+                needs: ServerNeeds::RootFile(&["deno.json", "deno.jsonc"]),
             },
-            TableServer { program: "tsc", args: &["--lsp", "--stdio"], needs: Needs::TypeScriptFrom(7) },
+            TableServer {
+                program: "tsc",
+                args: &["--lsp", "--stdio"],
+                needs: ServerNeeds::TypeScriptFrom(7),
+            },
             server("typescript-language-server", &["--stdio"]),
             server("vtsls", &["--stdio"]),
         ],
@@ -86,7 +90,7 @@ pub const LANGUAGES: &[Language] = &[
         ],
         install: "npm install -g typescript@7, or npm install -g typescript-language-server typescript@5",
     },
-    Language {
+    ServedLanguage {
         name: "Python",
         extensions: &[("py", "python"), ("pyi", "python")],
         servers: &[
@@ -105,14 +109,14 @@ pub const LANGUAGES: &[Language] = &[
         ],
         install: "npm install -g pyright, or pip install basedpyright",
     },
-    Language {
+    ServedLanguage {
         name: "Go",
         extensions: &[("go", "go"), ("mod", "go.mod")],
         servers: &[server("gopls", &[])],
         roots: &["go.work", "go.mod"],
         install: "go install golang.org/x/tools/gopls@latest",
     },
-    Language {
+    ServedLanguage {
         name: "C and C++",
         extensions: &[
             ("c", "c"),
@@ -130,84 +134,84 @@ pub const LANGUAGES: &[Language] = &[
         roots: &["compile_commands.json", "compile_flags.txt", ".clangd"],
         install: "apt-get install clangd",
     },
-    Language {
+    ServedLanguage {
         name: "Java",
         extensions: &[("java", "java")],
         servers: &[server("jdtls", &[])],
         roots: &["settings.gradle", "settings.gradle.kts", "gradlew", "pom.xml", "build.gradle"],
         install: "brew install jdtls",
     },
-    Language {
+    ServedLanguage {
         name: "C#",
         extensions: &[("cs", "csharp")],
         servers: &[server("roslyn-language-server", &["--stdio"]), server("csharp-ls", &[])],
         roots: &["global.json"],
         install: "dotnet tool install -g csharp-ls",
     },
-    Language {
+    ServedLanguage {
         name: "Ruby",
         extensions: &[("rb", "ruby")],
         servers: &[server("ruby-lsp", &[]), server("solargraph", &["stdio"])],
         roots: &["Gemfile"],
         install: "gem install ruby-lsp",
     },
-    Language {
+    ServedLanguage {
         name: "PHP",
         extensions: &[("php", "php")],
         servers: &[server("intelephense", &["--stdio"]), server("phpactor", &["language-server"])],
         roots: &["composer.json"],
         install: "npm install -g intelephense",
     },
-    Language {
+    ServedLanguage {
         name: "Lua",
         extensions: &[("lua", "lua")],
         servers: &[server("lua-language-server", &[])],
         roots: &[".luarc.json", ".luarc.jsonc"],
         install: "brew install lua-language-server",
     },
-    Language {
+    ServedLanguage {
         name: "Zig",
         extensions: &[("zig", "zig")],
         servers: &[server("zls", &[])],
         roots: &["build.zig"],
         install: "brew install zls",
     },
-    Language {
+    ServedLanguage {
         name: "Elixir",
         extensions: &[("ex", "elixir"), ("exs", "elixir")],
         servers: &[server("elixir-ls", &[])],
         roots: &["mix.exs"],
         install: "brew install elixir-ls",
     },
-    Language {
+    ServedLanguage {
         name: "Swift",
         extensions: &[("swift", "swift")],
         servers: &[server("sourcekit-lsp", &[])],
         roots: &["Package.swift"],
         install: "it comes with Swift",
     },
-    Language {
+    ServedLanguage {
         name: "Kotlin",
         extensions: &[("kt", "kotlin"), ("kts", "kotlin")],
         servers: &[server("kotlin-lsp", &["--stdio"]), server("kotlin-language-server", &[])],
         roots: &["settings.gradle.kts", "build.gradle.kts"],
         install: "brew install kotlin-language-server",
     },
-    Language {
+    ServedLanguage {
         name: "shell scripts",
         extensions: &[("sh", "shellscript"), ("bash", "shellscript")],
         servers: &[server("bash-language-server", &["start"])],
         roots: &[],
         install: "npm install -g bash-language-server",
     },
-    Language {
+    ServedLanguage {
         name: "YAML",
         extensions: &[("yaml", "yaml"), ("yml", "yaml")],
         servers: &[server("yaml-language-server", &["--stdio"])],
         roots: &[],
         install: "npm install -g yaml-language-server",
     },
-    Language {
+    ServedLanguage {
         name: "CSS",
         extensions: &[("css", "css"), ("scss", "scss"), ("less", "less")],
         servers: &[server("vscode-css-language-server", &["--stdio"])],
@@ -217,7 +221,7 @@ pub const LANGUAGES: &[Language] = &[
 ];
 
 /// The language of an extension, and what servers call such files.
-pub(crate) fn language_of(extension: &str) -> Option<(&'static Language, &'static str)> {
+pub(crate) fn language_of(extension: &str) -> Option<(&'static ServedLanguage, &'static str)> {
     let extension = extension.to_ascii_lowercase();
     LANGUAGES.iter().find_map(|language| {
         let found = language.extensions.iter().find(|(it, _)| *it == extension)?;

@@ -20,6 +20,6 @@ mod template;
 mod trigger;
 
 pub use signature::{Delivery, Refusal, verify};
-pub use store::{Accepted, TriggerRun, TriggerStore, WaitingRun};
+pub use store::{AcceptedRun, TriggerRun, TriggerStore, WaitingRun};
 pub use template::fill;
 pub use trigger::{Scheme, SecretSource, Trigger, TriggerMode, read_triggers};

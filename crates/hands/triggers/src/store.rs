@@ -43,7 +43,7 @@ pub struct WaitingRun {
 
 /// What became of a delivery.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Accepted {
+pub enum AcceptedRun {
     /// It waits, under this name.
     Waits(String),
     /// It was there before.
@@ -84,12 +84,12 @@ impl TriggerStore {
 
     /// Takes a delivery, whose name is that of its run: it counts once, and waits
     /// on disk when this returns.
-    pub fn accept(&self, run: &WaitingRun) -> io::Result<Accepted> {
+    pub fn accept(&self, run: &WaitingRun) -> io::Result<AcceptedRun> {
         make_dir(&self.dir.join("begun"))?;
         self.forget_old();
         // A run that begins is among the begun before it waits no more.
         match self.waiting_file(&run.id).exists() || self.begun_file(&run.id).exists() {
-            true => Ok(Accepted::Repeated),
+            true => Ok(AcceptedRun::Repeated),
             false => self.put(run),
         }
     }
@@ -103,10 +103,10 @@ impl TriggerStore {
     }
 
     /// Lets a run wait that nobody delivered.
-    pub fn put(&self, run: &WaitingRun) -> io::Result<Accepted> {
+    pub fn put(&self, run: &WaitingRun) -> io::Result<AcceptedRun> {
         make_dir(&self.dir.join("waiting"))?;
         if MOST_WAITING <= self.waiting().len() {
-            return Ok(Accepted::Full);
+            return Ok(AcceptedRun::Full);
         }
         let text = serde_json::to_vec(run).map_err(io::Error::other)?;
         haft_paths::replace_file(
@@ -115,7 +115,7 @@ impl TriggerStore {
             ReplacedMode::Private,
             Durability::ContentAndName,
         )?;
-        Ok(Accepted::Waits(run.id.clone()))
+        Ok(AcceptedRun::Waits(run.id.clone()))
     }
 
     /// Runs that wait, oldest first.
@@ -195,18 +195,18 @@ mod tests {
     fn a_delivery_counts_once_and_a_run_begins_once() {
         let dir = tempfile::tempdir().unwrap();
         let store = TriggerStore::at(dir.path().join("triggers"));
-        assert_eq!(store.accept(&run("1")).unwrap(), Accepted::Waits("1".into()));
-        assert_eq!(store.accept(&run("1")).unwrap(), Accepted::Repeated);
+        assert_eq!(store.accept(&run("1")).unwrap(), AcceptedRun::Waits("1".into()));
+        assert_eq!(store.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
         // Another program that knows the same directory.
         let other = TriggerStore::at(dir.path().join("triggers"));
-        assert_eq!(other.accept(&run("1")).unwrap(), Accepted::Repeated);
+        assert_eq!(other.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
         let waiting = other.waiting();
         assert_eq!(waiting, [run("1")]);
         assert!(store.take(&waiting[0]).unwrap());
         assert!(!other.take(&waiting[0]).unwrap());
         assert_eq!(store.waiting(), []);
         // Also when it has begun.
-        assert_eq!(other.accept(&run("1")).unwrap(), Accepted::Repeated);
+        assert_eq!(other.accept(&run("1")).unwrap(), AcceptedRun::Repeated);
         let at = waiting[0].at;
         let (id, trigger, origin) = (String::from("1"), String::from("t"), String::from("webhook"));
         let done = TriggerRun { id, trigger, origin, fired: at, ended: at, failed: None };
@@ -221,9 +221,9 @@ mod tests {
         for number in 0..MOST_WAITING {
             store.accept(&run(&number.to_string())).unwrap();
         }
-        assert_eq!(store.accept(&run("more")).unwrap(), Accepted::Full);
+        assert_eq!(store.accept(&run("more")).unwrap(), AcceptedRun::Full);
         assert!(store.take(&store.waiting()[0]).unwrap());
         // What was turned away may come again.
-        assert_eq!(store.accept(&run("more")).unwrap(), Accepted::Waits("more".into()));
+        assert_eq!(store.accept(&run("more")).unwrap(), AcceptedRun::Waits("more".into()));
     }
 }

@@ -8,15 +8,15 @@ use std::{
 };
 
 use haft_lsp::{
-    CallItem, CallLink, Checked, CodeAction, LspClient, LspFault, Resolved, WorkspaceChange, code_actions,
-    hover_text, line_at, resolve, spots, symbols, uri_of, workspace_change,
+    CallItem, CallLink, Checked, CodeAction, LspClient, LspFault, ResolvedPlace, WorkspaceChange,
+    code_actions, hover_text, line_at, resolve, spots, symbols, uri_of, workspace_change,
 };
 use haft_tool::{ToolContext, ToolError};
 use serde_json::{Value, json};
 
 use super::{
     Input, LspProgress, Operation, Output,
-    words::{Page, Shower},
+    words::{AnswerShower, Page},
 };
 
 /// How long a question waits for a server that reads the project.
@@ -64,7 +64,7 @@ impl Question<'_> {
             server: self.client.plan().name.clone(),
             ..Output::default()
         };
-        let shower = Shower::new(self.cx, self.client.encoding());
+        let shower = AnswerShower::new(self.cx, self.client.encoding());
         let page = match self.input.operation {
             Operation::Diagnostics => self.diagnostics(&shower).await?,
             Operation::WorkspaceSymbol => self.workspace_symbols(&shower).await?,
@@ -161,14 +161,14 @@ impl Question<'_> {
         ))
     }
 
-    fn place(&self) -> Result<Resolved, ToolError> {
+    fn place(&self) -> Result<ResolvedPlace, ToolError> {
         let Input { line, character, symbol, .. } = self.input;
         let file = self.file()?;
         let found = resolve(&file.text, *line, *character, symbol.as_deref());
         found.map_err(|why| ToolError::invalid(format!("{}: {why}", file.path.display())))
     }
 
-    async fn about_place(&self, shower: &Shower<'_>) -> Result<Page, ToolError> {
+    async fn about_place(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         let place = self.place()?;
         self.know().await?;
@@ -209,7 +209,7 @@ impl Question<'_> {
         Ok(page)
     }
 
-    async fn calls(&self, params: &Value, name: &str, shower: &Shower<'_>) -> Result<Page, ToolError> {
+    async fn calls(&self, params: &Value, name: &str, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let (method, _) = self.input.operation.method();
         let prepared = self.ask(method, params).await?;
         let items = CallItem::read_all(&prepared.value).map_err(|why| self.nonsense(method, why))?;
@@ -234,7 +234,7 @@ impl Question<'_> {
         &self,
         file: &AskedFile,
         position: &Value,
-        shower: &Shower<'_>,
+        shower: &AnswerShower<'_>,
     ) -> Result<Page, ToolError> {
         let (method, capability) = self.input.operation.method();
         let line = position["line"].as_u64().unwrap_or(0);
@@ -267,7 +267,7 @@ impl Question<'_> {
         answer.get("edit").filter(|it| !it.is_null()).and_then(|it| workspace_change(it).ok())
     }
 
-    async fn document_symbols(&self, shower: &Shower<'_>) -> Result<Page, ToolError> {
+    async fn document_symbols(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         self.know().await?;
         let file = self.file()?;
@@ -276,7 +276,7 @@ impl Question<'_> {
         Ok(shower.document_symbols(&found, &file.path, self.input.offset.unwrap_or(0)))
     }
 
-    async fn workspace_symbols(&self, shower: &Shower<'_>) -> Result<Page, ToolError> {
+    async fn workspace_symbols(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let method = self.must_offer()?;
         if self.file.is_some() {
             // Some servers know no project before a file of it is open.
@@ -288,7 +288,7 @@ impl Question<'_> {
         Ok(shower.workspace_symbols(&found, query, self.input.offset.unwrap_or(0), answer.note))
     }
 
-    async fn diagnostics(&self, shower: &Shower<'_>) -> Result<Page, ToolError> {
+    async fn diagnostics(&self, shower: &AnswerShower<'_>) -> Result<Page, ToolError> {
         let Some(file) = &self.file else {
             let reports = self.client.reports();
             let all = reports.into_iter().map(|(path, report)| (path, report.items)).collect();

@@ -11,8 +11,8 @@ use std::{
 };
 
 use haft_lsp::{
-    LaunchServer, LaunchedServer, LspClient, LspSettings, NoServer, Programs, ServerPlan, ServerPool,
-    ServerProcess,
+    LaunchServer, LaunchedServer, LspClient, LspProcess, LspSettings, NoServer, Programs, ServerPlan,
+    ServerPool,
 };
 use haft_shell::{
     own::Lifetime,
@@ -228,7 +228,7 @@ impl LaunchServer for ShellLauncher {
 
 struct ServerJob(Job);
 
-impl ServerProcess for ServerJob {
+impl LspProcess for ServerJob {
     fn ended(&self) -> BoxFuture<'_, String> {
         Box::pin(async {
             let end = self.0.ended().await;

@@ -116,7 +116,7 @@ impl Comparison {
             let pace = (self.client.plan().program.clone(), self.client.plan().root.clone());
             lock(&self.desk.news.pace).insert(pace, began.elapsed());
             let before = self.desk.news.knows(path, &items);
-            told.push(Change::of(path, before, items));
+            told.push(ProblemChange::of(path, before, items));
         }
         let edited: Vec<PathBuf> = self.edited.iter().map(|it| it.0.clone()).collect();
         for path in self.desk.news.others(&edited) {
@@ -130,7 +130,7 @@ impl Comparison {
             };
             let Some(items) = items else { continue };
             let before = self.desk.news.knows(&path, &items);
-            told.push(Change::of(&path, before, items));
+            told.push(ProblemChange::of(&path, before, items));
         }
         words(&told, &self.cwd, self.client.encoding()).await
     }
@@ -148,7 +148,7 @@ impl Comparison {
 }
 
 /// What became of a file's problems.
-struct Change {
+struct ProblemChange {
     path: PathBuf,
     new: Vec<Diagnostic>,
     fixed: usize,
@@ -156,7 +156,7 @@ struct Change {
     clean: bool,
 }
 
-impl Change {
+impl ProblemChange {
     fn of(path: &Path, before: Option<Vec<Diagnostic>>, now: Vec<Diagnostic>) -> Self {
         let counts = |it: &Diagnostic| match &before {
             Some(_) => it.severity <= Severity::Warning,
@@ -179,7 +179,7 @@ impl Change {
 }
 
 /// The news in words; nothing where there are none.
-async fn words(told: &[Change], cwd: &Path, encoding: haft_lsp::Encoding) -> Option<String> {
+async fn words(told: &[ProblemChange], cwd: &Path, encoding: haft_lsp::ColumnEncoding) -> Option<String> {
     let mut lines = Vec::new();
     let mut room = MOST_IN_ALL;
     for change in told.iter().filter(|it| !it.new.is_empty() || 0 < it.fixed) {
@@ -208,7 +208,7 @@ async fn words(told: &[Change], cwd: &Path, encoding: haft_lsp::Encoding) -> Opt
 }
 
 /// A problem on one line.
-pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::Encoding) -> String {
+pub(super) fn problem(it: &Diagnostic, text: &str, encoding: haft_lsp::ColumnEncoding) -> String {
     let line = line_at(text, it.line as usize).unwrap_or_default();
     let place = format!("{}:{}", it.line + 1, character_of(line, it.column as usize, encoding));
     let by: Vec<&str> = it.source.iter().chain(&it.code).map(String::as_str).collect();
@@ -352,8 +352,8 @@ mod tests {
     #[tokio::test]
     async fn only_news_are_told() {
         let check = async |before: Option<&[(u32, u32, &str)]>, now: &[(u32, u32, &str)]| {
-            let change = Change::of(Path::new("/w/a.py"), before.map(items), items(now));
-            words(&[change], Path::new("/w"), haft_lsp::Encoding::Utf16).await.unwrap_or_default()
+            let change = ProblemChange::of(Path::new("/w/a.py"), before.map(items), items(now));
+            words(&[change], Path::new("/w"), haft_lsp::ColumnEncoding::Utf16).await.unwrap_or_default()
         };
         let told = |text: &str| format!("<new-diagnostics>\n{text}\n</new-diagnostics>");
         assert_eq!(check(Some(&[]), &[]).await, "");

@@ -8,8 +8,8 @@ use std::{
 };
 
 use haft_lsp::{
-    CallItem, CallLink, CodeAction, Diagnostic, Encoding, FileEdits, Severity, Spot, Symbol, WorkspaceChange,
-    character_of, kind_name, line_at,
+    CallItem, CallLink, CodeAction, CodeSpot, CodeSymbol, ColumnEncoding, Diagnostic, FileEdits, Severity,
+    WorkspaceChange, character_of, kind_name, line_at,
 };
 use haft_tool::ToolContext;
 use haft_types::text;
@@ -44,14 +44,14 @@ impl Page {
 }
 
 /// Puts answers into words for one call.
-pub(super) struct Shower<'a> {
+pub(super) struct AnswerShower<'a> {
     cx: &'a ToolContext<LspProgress>,
-    encoding: Encoding,
+    encoding: ColumnEncoding,
     texts: Mutex<HashMap<PathBuf, Option<std::sync::Arc<str>>>>,
 }
 
-impl<'a> Shower<'a> {
-    pub(super) fn new(cx: &'a ToolContext<LspProgress>, encoding: Encoding) -> Self {
+impl<'a> AnswerShower<'a> {
+    pub(super) fn new(cx: &'a ToolContext<LspProgress>, encoding: ColumnEncoding) -> Self {
         Self { cx, encoding, texts: Mutex::default() }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Shower<'a> {
     pub(super) async fn spots(
         &self,
         operation: Operation,
-        (found, elsewhere): (Vec<Spot>, usize),
+        (found, elsewhere): (Vec<CodeSpot>, usize),
         name: &str,
         offset: usize,
         note: Option<String>,
@@ -121,8 +121,8 @@ impl<'a> Shower<'a> {
                 ..Page::of(format!("No {many} of `{name}` found."))
             };
         }
-        let mut by_file: BTreeMap<PathBuf, Vec<Spot>> = BTreeMap::new();
-        let shown: Vec<Spot> = found.iter().skip(offset).take(MOST).cloned().collect();
+        let mut by_file: BTreeMap<PathBuf, Vec<CodeSpot>> = BTreeMap::new();
+        let shown: Vec<CodeSpot> = found.iter().skip(offset).take(MOST).cloned().collect();
         notes.extend(rest(found.len(), offset, shown.len()));
         let files = found.iter().map(|it| &it.path).collect::<std::collections::BTreeSet<_>>().len();
         shown.into_iter().for_each(|it| by_file.entry(it.path.clone()).or_default().push(it));
@@ -156,14 +156,14 @@ impl<'a> Shower<'a> {
         (seen, denied)
     }
 
-    pub(super) fn document_symbols(&self, found: &[Symbol], path: &Path, offset: usize) -> Page {
+    pub(super) fn document_symbols(&self, found: &[CodeSymbol], path: &Path, offset: usize) -> Page {
         let shown = self.name(path);
         if found.is_empty() {
             return Page { count: Some(0), ..Page::of(format!("{shown} has no names the server knows.")) };
         }
         let most = MOST * 4;
         let mut lines = vec![format!("{} names in {shown}", found.len())];
-        let line = |it: &Symbol| {
+        let line = |it: &CodeSymbol| {
             let place = match it.line == it.end_line {
                 true => format!("{}", it.line + 1),
                 false => format!("{}-{}", it.line + 1, it.end_line + 1),
@@ -180,12 +180,12 @@ impl<'a> Shower<'a> {
 
     pub(super) fn workspace_symbols(
         &self,
-        found: &[Symbol],
+        found: &[CodeSymbol],
         query: &str,
         offset: usize,
         note: Option<String>,
     ) -> Page {
-        let placed: Vec<&Symbol> = found.iter().filter(|it| it.spot.is_some()).collect();
+        let placed: Vec<&CodeSymbol> = found.iter().filter(|it| it.spot.is_some()).collect();
         let (placed, denied) = self.readable_symbols(placed);
         let mut notes: Vec<String> = note.into_iter().collect();
         if 0 < denied {
@@ -195,7 +195,7 @@ impl<'a> Shower<'a> {
             return Page { count: Some(0), notes, ..Page::of(format!("No names like `{query}` found.")) };
         }
         let mut lines = vec![format!("{} names like `{query}`", placed.len())];
-        let line = |it: &&Symbol| {
+        let line = |it: &&CodeSymbol| {
             let path = it.spot.as_ref().map(|it| self.name(&it.path)).unwrap_or_default();
             let inside =
                 if it.container.is_empty() { String::new() } else { format!("  in {}", it.container) };
@@ -206,9 +206,9 @@ impl<'a> Shower<'a> {
         Page { text: lines.join("\n"), count: Some(placed.len()), files: None, notes }
     }
 
-    fn readable_symbols<'b>(&self, all: Vec<&'b Symbol>) -> (Vec<&'b Symbol>, usize) {
+    fn readable_symbols<'b>(&self, all: Vec<&'b CodeSymbol>) -> (Vec<&'b CodeSymbol>, usize) {
         let total = all.len();
-        let seen: Vec<&Symbol> = all
+        let seen: Vec<&CodeSymbol> = all
             .into_iter()
             .filter(|it| it.spot.as_ref().is_some_and(|it| self.cx.may_read(&it.path)))
             .collect();
@@ -423,7 +423,7 @@ impl<'a> Shower<'a> {
 fn edited_lines(
     text: &str,
     changes: &[haft_lsp::TextChange],
-    encoding: Encoding,
+    encoding: ColumnEncoding,
 ) -> Vec<(usize, String, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let line = |at: u32| lines.get(at as usize).copied().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft_tool::{
     Access, CallContext, Content, Exposure, Outcome, Reach, Tool, ToolContext, ToolError, Traits, Verdict,
 };
-use haft_triggers::{Accepted, Trigger, TriggerStore, WaitingRun, fill};
+use haft_triggers::{AcceptedRun, Trigger, TriggerStore, WaitingRun, fill};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -129,14 +129,14 @@ impl RemoteTrigger {
         };
         let stored = self.services.store.put(&run);
         match stored.map_err(|err| ToolError::failed(format!("The run could not be stored: {err}")))? {
-            Accepted::Waits(id) => Ok(Output {
+            AcceptedRun::Waits(id) => Ok(Output {
                 status: 202,
                 summary: format!(
                     "{name} waits to run as {id}. It begins when haft triggers serve or the person's timer gets to it."
                 ),
                 json: json!({"run": id}),
             }),
-            Accepted::Repeated | Accepted::Full => {
+            AcceptedRun::Repeated | AcceptedRun::Full => {
                 Err(ToolError::failed("Too many runs wait already; look at list_runs and try again later"))
             }
         }

@@ -1,5 +1,6 @@
 //! Language servers as people have them: each is asked the same about a small
 //! project of its language. One that is not installed is skipped, loudly.
+#![allow(clippy::print_stderr, reason = "tests that cannot run say so")]
 
 use crate::lsp_rig::{Project, path_dirs};
 

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use haft_lsp::{LaunchServer, LaunchedServer, ServerPlan, ServerProcess};
+use haft_lsp::{LaunchServer, LaunchedServer, LspProcess, ServerPlan};
 use serde_json::Value;
 use tokio::{
     net::UnixStream,
@@ -50,7 +50,7 @@ struct Process {
     child: tokio::sync::Mutex<Child>,
 }
 
-impl ServerProcess for Process {
+impl LspProcess for Process {
     fn ended(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
         Box::pin(async {
             let status = self.child.lock().await.wait().await;
