@@ -10,7 +10,7 @@ use std::{
 use haft_command::{Access, CommandReading, Effect, Place, Target, Word, removes_unknown};
 use haft_config::SettingsStore;
 use haft_sandbox::{KeepingPolicy, KeepingWalls, KeptHome, WITHOUT};
-use haft_shell::run::Keeper;
+use haft_shell::run::CommandKeeper;
 use haft_types::PermissionMode;
 
 use crate::judging::rules_cover;
@@ -111,7 +111,7 @@ fn changed_path(effect: &Effect) -> Option<PathBuf> {
     }
 }
 
-impl Keeper for StoreKeeper {
+impl CommandKeeper for StoreKeeper {
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>> {
         // Our own program takes care of what is its own.
         let own = [String::from("haft"), String::from("haft *")];

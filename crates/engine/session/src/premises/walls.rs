@@ -16,7 +16,7 @@ use haft_sandbox::{
     Confinement, Domains, Hidden, Network, Policy, Report, Sandbox, SandboxConfig, Strictness, UnixSockets,
     WorkspacePolicy,
 };
-use haft_shell::run::Keeper;
+use haft_shell::run::CommandKeeper;
 use haft_tool::{AllowReason, Fence, Fenced};
 use haft_tools::bash::{Choice, Confine, Confined, Outside};
 use haft_types::{AgentId, PermissionMode};
@@ -168,8 +168,8 @@ impl Walls {
     }
 
     /// Who keeps commands from what is not theirs to take away.
-    pub(crate) fn keeper(&self) -> Arc<dyn Keeper> {
-        Arc::clone(&self.keeper) as Arc<dyn Keeper>
+    pub(crate) fn keeper(&self) -> Arc<dyn CommandKeeper> {
+        Arc::clone(&self.keeper) as Arc<dyn CommandKeeper>
     }
 
     /// Where nobody is asked, more is kept.

@@ -22,5 +22,5 @@ pub use cgroup::parse_bytes;
 pub use job::{Cwd, End, Exit, Feed, Job, Phase, Spec, Stop, Terminal};
 pub use notice::{News, Notice, Status, signal_name};
 pub(crate) use precious::rm_guard;
-pub use shell::{Keeper, Shell, ShellConfig};
+pub use shell::{CommandKeeper, Shell, ShellConfig};
 pub use tasks::{About, Foreground, Kind, TaskInfo, TaskRead, Tasks, Until};

@@ -68,11 +68,11 @@ pub struct ShellConfig {
     /// Who knows what must not stay on disk of what commands print.
     pub blank: Option<Arc<dyn Blank>>,
     /// Who knows what every command is kept from.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    pub keeper: Option<Arc<dyn CommandKeeper>>,
 }
 
 /// Says what a command is kept from that nothing else holds.
-pub trait Keeper: std::fmt::Debug + Send + Sync {
+pub trait CommandKeeper: std::fmt::Debug + Send + Sync {
     /// For this command line; `None` where there is nothing to keep, or no way to.
     fn walls(&self, command: &str, cwd: &Path) -> Option<Arc<KeepingWalls>>;
 }
