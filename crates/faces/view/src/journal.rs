@@ -26,12 +26,12 @@ pub(crate) struct JournalChange {
     pub(crate) tool: String,
     pub(crate) standing: &'static str,
     pub(crate) can_undo: bool,
-    pub(crate) files: Vec<ChangedFile>,
+    pub(crate) files: Vec<JournalledFile>,
 }
 
 /// What happened to one file.
 #[derive(Debug)]
-pub(crate) struct ChangedFile {
+pub(crate) struct JournalledFile {
     pub(crate) path: String,
     pub(crate) what: &'static str,
     pub(crate) added: usize,
@@ -64,12 +64,12 @@ impl JournalChange {
                 Standing::Redo => "brought back",
             },
             can_undo: item.standing == Standing::InEffect,
-            files: entry.changes.iter().take(100).map(|it| ChangedFile::of(it, journal)).collect(),
+            files: entry.changes.iter().take(100).map(|it| JournalledFile::of(it, journal)).collect(),
         }
     }
 }
 
-impl ChangedFile {
+impl JournalledFile {
     fn of(change: &FileChange, journal: &Journal) -> Self {
         let what = match (&change.before, &change.after) {
             (FileState::Absent, _) => "made",
