@@ -172,20 +172,24 @@ impl AgentDesk {
         if !receipt.success {
             return receipt;
         }
-        let ended = async {
-            while !matches!(&*signal.borrow_and_update(), super::tree::ChildSignal::Ended(_)) {
-                if signal.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        if tokio::time::timeout(LAST_WORDS, ended).await.is_err() {
+        if tokio::time::timeout(LAST_WORDS, ended(&mut signal)).await.is_err() {
             self.tree().stop(&id, StoppedBy::Parent);
+            // Who is told that it ends can rely on it.
+            tokio::time::timeout(LAST_WORDS, ended(&mut signal)).await.ok();
         }
         Receipt {
             success: true,
             message: format!("{to} ends; its last report comes by itself"),
             resumed: None,
+        }
+    }
+}
+
+/// Waits until an agent has ended.
+async fn ended(signal: &mut tokio::sync::watch::Receiver<super::tree::ChildSignal>) {
+    while !matches!(&*signal.borrow_and_update(), super::tree::ChildSignal::Ended(_)) {
+        if signal.changed().await.is_err() {
+            return;
         }
     }
 }

@@ -145,6 +145,14 @@ impl Tool for Brief {
     type Progress = ();
     const NAME: &'static str = "Brief";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"message": {"type": "string"}, "sentAt": {"type": "string"}},
+            "required": ["message"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "brief summary session so far",

@@ -39,6 +39,14 @@ impl Tool for SendUserMessage {
     type Progress = ();
     const NAME: &'static str = "SendUserMessage";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"message": {"type": "string"}, "sentAt": {"type": "string"}},
+            "required": ["message"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "tell user message now while working",

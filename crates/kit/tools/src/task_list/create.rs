@@ -65,6 +65,14 @@ impl Tool for TaskCreate {
     type Progress = ();
     const NAME: &'static str = "TaskCreate";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"task": {"type": "object", "properties": {"id": {"type": "string"}, "subject": {"type": "string"}}}},
+            "required": ["task"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "task list create add plan share",

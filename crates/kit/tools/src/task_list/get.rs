@@ -64,6 +64,14 @@ impl Tool for TaskGet {
     type Progress = ();
     const NAME: &'static str = "TaskGet";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"task": {"type": ["object", "null"]}},
+            "required": ["task"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "task list get show one",

@@ -87,6 +87,14 @@ impl Tool for TaskList {
     type Progress = ();
     const NAME: &'static str = "TaskList";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"tasks": {"type": "array", "items": {"type": "object"}}},
+            "required": ["tasks"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits { search_hint: "task list show all", exposure: Exposure::Deferred, ..Traits::default() }
     }

@@ -179,6 +179,14 @@ impl Tool for TaskUpdate {
     type Progress = ();
     const NAME: &'static str = "TaskUpdate";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"success": {"type": "boolean"}, "taskId": {"type": "string"}, "updatedFields": {"type": "array", "items": {"type": "string"}}, "error": {"type": "string"}, "statusChange": {"type": "object"}},
+            "required": ["success", "taskId", "updatedFields"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "task list update status owner complete delete",

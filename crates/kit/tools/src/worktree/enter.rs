@@ -67,6 +67,14 @@ impl Tool for EnterWorktree {
     type Progress = ();
     const NAME: &'static str = "EnterWorktree";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"worktreePath": {"type": "string"}, "worktreeBranch": {"type": "string"}, "message": {"type": "string"}},
+            "required": ["worktreePath", "message"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "git worktree enter isolate",

@@ -74,6 +74,14 @@ impl Tool for ExitWorktree {
     type Progress = ();
     const NAME: &'static str = "ExitWorktree";
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({
+            "type": "object",
+            "properties": {"action": {"type": "string", "enum": ["keep", "remove"]}, "originalCwd": {"type": "string"}, "restoredCwd": {"type": "string"}, "worktreePath": {"type": "string"}, "worktreeBranch": {"type": "string"}, "discardedFiles": {"type": "integer"}, "discardedCommits": {"type": "integer"}, "message": {"type": "string"}},
+            "required": ["action", "originalCwd", "worktreePath", "message"],
+        }))
+    }
+
     fn traits(&self) -> Traits {
         Traits {
             search_hint: "git worktree exit leave remove",
