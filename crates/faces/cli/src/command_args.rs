@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use crate::args::OutputFormat;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     /// List the tools.

@@ -45,7 +45,9 @@ fn list(
 ) -> Ended {
     for (at, prompt) in said.iter().enumerate() {
         let (files, lines) = match rewind_preview(premises, logs, id, prompt) {
-            Ok(RewindReport::Preview { files, insertions, deletions }) => (files, (insertions, deletions)),
+            Ok(RewindReport::Preview { files, insertions, deletions, .. }) => {
+                (files, (insertions, deletions))
+            }
             _ => (Vec::new(), (0, 0)),
         };
         if options.json {

@@ -139,6 +139,28 @@ struct Child {
     tasks: Option<Arc<Tasks>>,
 }
 
+/// What is written down about a run. One that goes on keeps the tools, the task
+/// and the directory it had, whoever speaks to it now.
+fn kept_meta(birth: &Birth, calls: &CallSession, earlier: Option<AgentMeta>) -> AgentMeta {
+    if let Some(earlier) = &earlier {
+        let pool = calls.pool.get();
+        let had = |name: &str| earlier.tools.iter().any(|it| it == name);
+        let kept = pool.narrowed(|name, _| if had(name) { KeptTool::Yes } else { KeptTool::No });
+        calls.pool.set(kept);
+    }
+    let mut meta = AgentMeta::of(&birth.facts, birth.kind.source.is_built_in(), &birth.cwd);
+    meta.tools = calls.pool.get().names().map(str::to_owned).collect();
+    if let Some(isolation) = &birth.isolation {
+        meta.worktree_path = Some(isolation.path().to_owned());
+        meta.worktree_branch = isolation.branch().map(str::to_owned);
+    }
+    if let Some(earlier) = earlier {
+        meta.prompt = earlier.prompt;
+        meta.cwd = earlier.cwd;
+    }
+    meta
+}
+
 impl Child {
     async fn begin(
         world: &Arc<AgentWorld>,
@@ -170,23 +192,7 @@ impl Child {
             true => fork_calls(facts, &parent, &birth.cwd),
             false => calls(world, desk, birth, &parent)?,
         };
-        if let Some(earlier) = &earlier {
-            // It goes on with what it had, whoever speaks to it now.
-            let pool = calls.pool.get();
-            let had = |name: &str| earlier.tools.iter().any(|it| it == name);
-            let kept = pool.narrowed(|name, _| if had(name) { KeptTool::Yes } else { KeptTool::No });
-            calls.pool.set(kept);
-        }
-        let mut meta = AgentMeta::of(facts, kind.source.is_built_in(), &birth.cwd);
-        meta.tools = calls.pool.get().names().map(str::to_owned).collect();
-        if let Some(isolation) = &birth.isolation {
-            meta.worktree_path = Some(isolation.path().to_owned());
-            meta.worktree_branch = isolation.branch().map(str::to_owned);
-        }
-        if let Some(earlier) = earlier {
-            meta.prompt = earlier.prompt;
-            meta.cwd = earlier.cwd;
-        }
+        let meta = kept_meta(birth, &calls, earlier);
         let (mut conversation, restored) = conversation(world, birth, logs.clone(), meta.clone()).await?;
         if let Some(basis) = &basis {
             inherit(&mut conversation, basis, facts)
