@@ -76,7 +76,7 @@ async fn everything_that_nobody_heard_is_told_when_a_session_goes_on() {
         (std::fs::read_to_string(&main_log).unwrap(), std::fs::read_to_string(&child_log).unwrap());
     let lines: Vec<&str> = main_whole.lines().collect();
     let is_told = |it: &&str| it.contains("\"runIds\"");
-    let heard_at = lines.iter().position(|it| is_told(it)).unwrap();
+    let heard_at = lines.iter().position(is_told).unwrap();
     let launched_at = lines.iter().position(|it| it.contains("async_launched")).unwrap();
     let went_on = |spec: SessionSpec| SessionSpec {
         log: haft_session::LogSpec { start: LogStart::Session(session_of(&main_log)), ..spec.log.clone() },
