@@ -104,6 +104,7 @@ impl Assembly {
     pub(crate) fn of(spec: &SessionSpec, events: &EventSender) -> Result<Self, OpenError> {
         let choice = LogChoice::make(&spec.place, &spec.log)?;
         let premises = Arc::new(Premises::read(spec, choice.id.clone(), events.clone())?);
+        premises.keep_state_private();
         let chosen = match &spec.model {
             Some(model) => Some(ChosenProvider::of(&premises, model)?),
             None => None,

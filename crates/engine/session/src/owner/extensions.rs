@@ -52,7 +52,7 @@ impl Owner {
         let now = self.skills.listed();
         let only = self.spec.tools.only.as_ref();
         let is_wanted = only.is_none_or(|only| only.iter().any(|name| name == SKILL_TOOL))
-            && self.spec.model.as_ref().is_some_and(|it| it.replay.is_none())
+            && self.spec.model.is_some()
             && (self.spec.tools.built_in || !now.is_empty())
             && self.pipeline.gate.permissions().policy().removes(SKILL_TOOL).is_none();
         if self.results == 0 && matches!(self.seat, OwnedSeat::Idle(_)) {

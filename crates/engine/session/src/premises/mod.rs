@@ -91,7 +91,6 @@ impl Premises {
             events.notice(notice.to_string());
         }
         let state = state_dir(&store, &session_id);
-        private_dir::keep(&state);
         let extra_dirs: Vec<PathBuf> = spec.place.extra_dirs.iter().map(|dir| absolute(dir, &cwd)).collect();
         let roots = directories(&cwd, home.as_deref(), &loaded, &extra_dirs);
         let walls =
@@ -146,6 +145,12 @@ impl Premises {
     /// Haft's own directory. Without a home it is one that nobody else uses.
     pub fn state_dir(&self) -> PathBuf {
         state_dir(&self.store, &self.session_id)
+    }
+
+    /// Makes Haft's own directory one that only its owner sees into. For those
+    /// who will write there: reading premises changes nothing.
+    pub(crate) fn keep_state_private(&self) {
+        private_dir::keep(&self.state_dir());
     }
 
     /// Where this session keeps what it stores.

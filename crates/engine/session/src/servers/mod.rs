@@ -294,7 +294,9 @@ impl SessionServers {
 
     /// Begins to start the servers of the session, and tells which are left out.
     pub fn start(&self) {
-        if let Some(replaced) = self.chosen().replaced.clone() {
+        // A statement of its own: what `launch` locks must be free by then.
+        let replaced = self.chosen().replaced.clone();
+        if let Some(replaced) = replaced {
             return self.launch(replaced);
         }
         let found = self.found();

@@ -59,10 +59,12 @@ fn no_server_outlives_us_even_when_we_are_killed() {
     let running = || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
-        let wanted = log.to_str().unwrap().as_bytes().to_vec();
-        lines
-            .filter(|it| it.windows(wanted.len()).any(|part| part == wanted) && it.starts_with(b"python3"))
-            .count()
+        let is_server = |line: &Vec<u8>| {
+            let line = String::from_utf8_lossy(line);
+            let program = line.split('\0').next().and_then(|it| it.rsplit('/').next()).unwrap_or_default();
+            program.starts_with("python3") && line.contains(log.to_str().unwrap())
+        };
+        lines.filter(is_server).count()
     };
     assert_eq!(running(), 1);
     child.kill().unwrap();

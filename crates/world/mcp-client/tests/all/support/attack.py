@@ -245,9 +245,12 @@ def pages_of_others_are_not():
         refused(modern(headers=["Origin: " + origin]), origin)
     for pair in [("http://localhost:1", "https://evil.test"), ("https://evil.test", "http://localhost:1")]:
         refused(modern(headers=["Origin: " + it for it in pair]), "two origins %r" % (pair,))
+    # Pages of this machine are others' pages too; the server's own is not.
     for origin in ["http://localhost:5173", "http://127.0.0.1:3000", "http://[::1]:8080"]:
-        got = status(modern(headers=["Origin: " + origin]))
-        assert got == 200, "%s: %r" % (origin, got)
+        refused(modern(headers=["Origin: " + origin]), origin)
+    own = "http://%s:%d" % (HOST, PORT)
+    got = status(modern(headers=["Origin: " + own]))
+    assert got == 200, "%s: %r" % (own, got)
     refused(head("OPTIONS", headers=["Origin: https://evil.test", "Access-Control-Request-Method: POST"]), "preflight")
 
 
