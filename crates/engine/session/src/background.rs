@@ -132,10 +132,12 @@ impl Background {
         let infos = self.told().open.keys().filter_map(|id| tasks.get(id)).collect::<Vec<TaskInfo>>();
         let ended: Vec<TaskInfo> =
             infos.into_iter().filter(|it| matches!(it.status, TaskStatus::Ended(_))).collect();
-        let any = !ended.is_empty();
+        let mut any = false;
         for info in ended {
-            let call = self.told().open.remove(&info.id);
-            self.events.tell(Happening::TaskEnded(Box::new(info), call));
+            // Others look at the same moment; whoever takes it out tells it.
+            let Some(call) = self.told().open.remove(&info.id) else { continue };
+            self.events.tell(Happening::TaskEnded(Box::new(info), Some(call)));
+            any = true;
         }
         if any {
             self.tell_running(tasks);
