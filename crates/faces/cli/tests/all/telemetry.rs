@@ -45,7 +45,10 @@ async fn collector() -> (String, Posts) {
                     if length <= body.len() {
                         let path = head.split(' ').nth(1).unwrap().to_owned();
                         kept.lock().unwrap().push((path, serde_json::from_str(body).unwrap()));
-                        stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}").await.ok();
+                        stream
+                            .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+                            .await
+                            .ok();
                         return;
                     }
                 }

@@ -91,9 +91,13 @@ impl Tool for CronList {
 
     async fn call(&self, _input: Input, _cx: &ToolContext<()>) -> Result<Outcome<Output>, ToolError> {
         let (now, zone) = (self.services.clock.now(), self.services.clock.zone());
-        let mut jobs: Vec<ListedJob> = self
-            .jobs
-            .list()
+        // Ids are random: what fires first comes first.
+        let mut of_session = self.jobs.list();
+        of_session.sort_by_cached_key(|job| {
+            let next = self.jobs.next(job);
+            (next.is_none(), next, job.prompt.clone())
+        });
+        let mut jobs: Vec<ListedJob> = of_session
             .iter()
             .map(|job| ListedJob {
                 id: job.id.clone(),
