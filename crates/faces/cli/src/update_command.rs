@@ -94,7 +94,7 @@ mod tests {
             ("/home/a/.local/share/uv/tools/haft/bin/haft", false, "uv"),
             ("/home/a/venv/bin/haft", false, "pip"),
             ("/usr/bin/haft", true, "deb"),
-            ("/work/haft/target/debug/haft", false, "source"),
+            ("/home/a/haft/target/debug/haft", false, "source"),
             ("/opt/haft", false, "file"),
         ] {
             let beside = |it: &Path| it == Path::new("/home/a/venv/bin/python3");
